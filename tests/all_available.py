@@ -1,8 +1,8 @@
-"""Wait until a stream has read what is there."""
+"""Wait until a stream has read all available input."""
 
 
 def process_all_available(query):
-    """As Spark's own method, which may return because of a look at the sources that began before
-    the newest files were there: the second time it is one that began later."""
+    """Call Spark's method of this name twice: it may return after a look at the sources that
+    started before the newest files were there."""
     for _ in range(2):
         query.processAllAvailable()

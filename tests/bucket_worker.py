@@ -1,4 +1,4 @@
-"""A worker that keeps the state of one bucket, with a map of Python in the place of Spark's."""
+"""A worker that keeps the state of one bucket, with a Python map in place of Spark's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KeptConfig(TableConfig):
 
 
 class Kept(TableOperator):
-    """Remembers every number it saw, and answers with how many that are."""
+    """Keeps every number, and answers with how many it has."""
 
     state = {"numbers": Array(float, None)}
 
@@ -61,12 +61,12 @@ class Entries:
 
 
 def alone(config):
-    """A chain of one operator, which gets rows under fixed names."""
+    """Return a chain of one operator whose rows have fixed names."""
     return ChainConfig((ChainStep(config, (Feed(0),)),))
 
 
 def worker(entries, fingerprint=None):
-    """A processor in a fresh worker, over the state."""
+    """Return a processor in a fresh worker, with the state in `entries`."""
     config = KeptConfig()
     made = bucket_state.BucketProcessor(alone(config), fingerprint or config.fingerprint(), None)
     made.open(None, entries)
@@ -74,7 +74,7 @@ def worker(entries, fingerprint=None):
 
 
 def feed(processor, numbers):
-    """How many numbers the operator says there are, after these."""
+    """Feed these numbers, and return how many the operator then has."""
     n = len(numbers)
     rows = pa.table({ROW: np.zeros(n), "order0": np.asarray(numbers, float), TIE: np.arange(n)})
     chunk = {"side": 0, "chunk": chunks.to_bytes(rows)}
@@ -83,7 +83,7 @@ def feed(processor, numbers):
 
 
 def owner_process(query, connection):
-    """A separate worker: feeds what comes, and sends back the state of the bucket."""
+    """Run a separate worker: feed what arrives, and send back the state of the bucket."""
     entries = Entries()
     while True:
         numbers, entries.held = connection.recv()

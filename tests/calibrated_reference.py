@@ -1,7 +1,7 @@
-"""Calibrated imputation the slow way: every step as docs/imputation.md tells it, row by row.
+"""A slow reference for calibrated imputation: every step of docs/imputation.md, row by row.
 
-Shares no code with what it judges. What an imputer has learned (its order of dependencies, how
-donors lend, curves, tails) is an argument: `Learned`; how it is learned is checked apart.
+It shares no code with the imputer. What an imputer has learned (its order of dependencies, how
+donors lend, curves, tails) is the argument `Learned`; learning itself is tested separately.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ TAIL = 4
 
 @dataclass
 class Learned:
-    """Of one attribute; see `sfumato.kernels.imputation.repository`."""
+    """What is learned about one attribute; see `sfumato.kernels.imputation.repository`."""
 
-    dependencies: list  # in their order
+    dependencies: list  # in order of use
     least: int
     narrowing: int
     sharpness: float
@@ -54,7 +54,7 @@ def narrowed(box, dependency, names):
 
 
 def chosen_box(scaled, centre, names, how):
-    """The box that dependencies narrow, widened until enough are in it; None without donors."""
+    """Return the box that dependencies narrow, widened until it has enough donors, or None."""
     box, any_chosen = {}, False
     for i, dependency in enumerate(how.dependencies):
         if any_chosen and i >= how.narrowing:
@@ -75,7 +75,7 @@ def chosen_box(scaled, centre, names, how):
 
 
 def nearest(scaled, centre, box, how):
-    """(rows, shares) of the donors that lend."""
+    """Return (rows, shares) of the donors that lend."""
     rows = in_box(scaled, centre, box)
     units = {a: 1.0 if how.even else reach for a, reach in box.items()}
     distance = np.max([np.abs(scaled[rows, a] - centre[a]) / units[a] for a in box], axis=0)
@@ -88,7 +88,7 @@ def nearest(scaled, centre, box, how):
 
 
 def on_the_line(scaled, centre, box, rows, share, values):
-    """What the donors' values would be at the object."""
+    """Return the donors' values, moved to the object along a regression line and widened."""
     x = np.column_stack([(scaled[rows, a] - centre[a]) / reach for a, reach in box.items()])
     w, p = share / share.sum(), len(box)
     at, mean = w @ x, w @ values
@@ -108,8 +108,8 @@ def distinct(values, weight):
 
 
 def raw_law(rows, scaled, centre, t, names, how):
-    """(values, weights, whether most are repeated, donors' range), before anything is corrected;
-    None without donors."""
+    """Return (values, weights, whether most are repeated, donors' range) before any correction,
+    or None without donors."""
     box = chosen_box(scaled, centre, names, how)
     if box is None:
         return None
@@ -124,7 +124,7 @@ def raw_law(rows, scaled, centre, t, names, how):
 
 
 def calibrated_law(rows, scaled, centre, t, names, how, bounds):
-    """(values, probabilities) of attribute t; bounds : between what they stay. None: no donors."""
+    """Return (values, probabilities) of attribute t within `bounds`, or None without donors."""
     raw = raw_law(rows, scaled, centre, t, names, how)
     if raw is None:
         return None
@@ -158,7 +158,7 @@ def calibrated_law(rows, scaled, centre, t, names, how, bounds):
 
 
 def nearest_known(targets, values, bounds):
-    """The repository's value nearest to each target within bounds, itself within them."""
+    """Return the repository's nearest value to each target, or the target if out of bounds."""
     known, result = np.unique(values), []
     for x in np.clip(targets, *bounds):
         near = known[np.argmin(np.abs(known - x))]
@@ -167,8 +167,8 @@ def nearest_known(targets, values, bounds):
 
 
 def at_levels(law, prob, most):
-    """At most so many of the values, at even levels of probability from 5% to 95%, or nearer; of
-    many two at each end beyond."""
+    """Return at most `most` values, with probabilities, at even levels from 5% to 95%; with 24 or
+    more values, two are beyond each of these ends."""
     if len(law) <= most:
         return law, prob
     lowest = max(0.05, 0.5 / most)
@@ -183,7 +183,7 @@ def at_levels(law, prob, most):
 
 
 def rank_and_beyond(law, weight, value, chance):
-    """(rank of a hidden value or None, how far it is beyond the donors or 0)."""
+    """Return (rank of a hidden value or None, its distance beyond the donors or 0)."""
     if value < law[0] or value > law[-1]:
         return None, value - (law[0] if value < law[0] else law[-1])
     share = weight / weight.sum()

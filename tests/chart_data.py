@@ -1,10 +1,10 @@
-"""What a chart draws."""
+"""The data that a chart draws."""
 
 from __future__ import annotations
 
 
 def data_of(chart):
-    """Every list of values in a chart's specification."""
+    """Return every list of values in a chart's specification."""
     found = []
 
     def walk(part):

@@ -1,4 +1,4 @@
-"""Calls with Column objects, and with names of the same columns: run in Spark and under Connect."""
+"""Calls with Column objects, and with the names of these columns, for Spark and Spark Connect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WITHIN = {"within": 1.0, "probability": 0.5, "window": sf.Rows(4)}
 
 
 def readings(spark):
-    """Return 8 rows, none at the time of another."""
+    """Return 8 rows with distinct times."""
     return spark.createDataFrame(
         [
             (i, "ab"[i % 2], START + timedelta(seconds=i), i * 10, i % 3 + 0.5, 1.0 + i, 0.5, (i,))
@@ -29,7 +29,7 @@ def uncertain(df):
     return df.select("id", "sensor", sf.samples("x", 0.1, 4, attributes="x"))
 
 
-# What a call with objects gives, and what a call with names gives.
+# A call with Column objects, and the same call with names.
 CASES = {
     "plain references": (
         lambda df: sf.reorder(
@@ -171,7 +171,7 @@ CASES = {
 
 
 def differing(df):
-    """Return the cases in which objects and names give other columns or rows."""
+    """Return the cases in which objects and names give different columns or rows."""
     return [name for name, (one, other) in CASES.items() if shown(one(df)) != shown(other(df))]
 
 

@@ -1,4 +1,4 @@
-"""Shared fixtures: the folder of real data sets, one Spark session, reproducible hypothesis."""
+"""Shared fixtures: the folder of real data sets, one Spark session, and Hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import spark_classes
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Spark's workers find what tests share (an operator, say) where this process does.
+# Spark's workers must find the modules that tests share where this process does.
 SHARED = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
 os.environ["PYTHONPATH"] = SHARED.rstrip(os.pathsep)
 
-# A JVM of a test lives for a minute, its start is most of what it does.
+# A test's JVM lives for a minute, most of which is its start.
 os.environ.setdefault(spark_classes.OPTIONS, spark_classes.quick_starts())
 
 settings.register_profile(
@@ -28,7 +28,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-# `make nightly` draws all cases, `make test` a half of them, `make check` a fifth.
+# `make nightly` draws all cases, `make test` half of them, `make check` a fifth.
 settings.register_profile("half", settings.get_profile("sfumato"), max_examples=50)
 settings.register_profile("fifth", settings.get_profile("sfumato"), max_examples=20)
 settings.load_profile("sfumato")
@@ -44,7 +44,7 @@ def pytest_addoption(parser):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Write the seconds of every test, and of its fixtures, to the file of `--times`."""
+    """Write the seconds of every test and its fixtures to the file of `--times`."""
     file = terminalreporter.config.getoption("--times")
     if file is None:
         return
@@ -57,10 +57,10 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_collection_modifyitems(items):
-    """A test that takes the Spark session is a Spark test; what is long begins early.
+    """Mark tests that use the Spark session as Spark tests, and run long files first.
 
-    Processes share tests file by file: a long file that begins last keeps one of them busy alone.
-    Files with Spark or with nightly tests come first, then those with the most tests.
+    Processes take tests file by file: a long file at the end would keep one process busy alone.
+    Files with Spark or nightly tests come first, then files with the most tests.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
@@ -73,7 +73,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def warm(request) -> bool:
-    """Whether all kernels were compiled ahead."""
+    """Return whether all kernels were compiled ahead."""
     if request.config.getoption("--warm"):
         import sfumato as sf
 
@@ -84,9 +84,9 @@ def warm(request) -> bool:
 
 @pytest.fixture(autouse=True)
 def nothing_is_compiled(request, warm):
-    """After a warm-up, no query compiles anything: see `sfumato.warmup`.
+    """Check that no query compiles anything after a warm-up; see `sfumato.warmup`.
 
-    Kernels called by themselves, and those of experiments, are not queries'.
+    Tests that call kernels directly, and experiments, are exempt.
     """
     room = request.path.relative_to(ROOT / "tests").parts[0]
     if not warm or room in ("kernels", "experiments"):
@@ -101,7 +101,7 @@ def nothing_is_compiled(request, warm):
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The folder of real data sets (`SFUMATO_DATA`, else `../shared/data`), or a skip."""
+    """Return the folder of real data sets (`SFUMATO_DATA` or `../shared/data`), or skip."""
     folder = Path(os.environ.get("SFUMATO_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no real data sets: {folder} is not a folder (set SFUMATO_DATA to theirs)")
@@ -110,13 +110,13 @@ def data_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def spark_folder(tmp_path_factory) -> Path:
-    """Where relative paths that Spark is given begin: the folder in which its JVM was started."""
+    """Return the folder in which Spark's JVM is started, to which Spark's paths are relative."""
     return tmp_path_factory.mktemp("spark")
 
 
 @pytest.fixture(scope="session")
 def spark(spark_folder):
-    """One real Spark session for all tests, as the command line makes it."""
+    """Yield one real Spark session for all tests, configured as the command line does it."""
     from sfumato.cli.session import session
 
     with chdir(spark_folder):

@@ -1,7 +1,7 @@
-"""Every public function once over frames: run by a client of Spark Connect, defined in a pipeline.
+"""Every public function once over frames, for a Spark Connect client and for a pipeline.
 
-A case gives a frame of what a function makes of the frames `f.rows`, `f.others` and the repository
-`f.complete`, all of the columns ROWS.
+A case returns a frame computed from the frames `f.rows` and `f.others` and the repository
+`f.complete`, all with the columns ROWS.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What spark/test_connect.py runs in a client of Spark Connect, without a JVM: all functions.
+"""All functions in a Spark Connect client without a JVM, run by spark/test_connect.py.
 
-A case gives a frame of what a function makes of frames `f` by name. It is collected over static
-frames, and run over streams. Prints a JSON object: by case, what came of it.
+A case returns a frame computed from the frames in `f`. It is collected over static frames, and run
+over streams. The program prints a JSON object with the results by case.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def main(folder: str) -> dict[str, object]:
     found["played"] = spark.read.format("replay").load(str(file)).count()
     found["stream"] = streamed(spark, folder, complete)
     found["warned"] = warned(spark, folder)
-    return found  # without spark.stop(): whoever listens to queries keeps no client from ending
+    return found  # without spark.stop(): a listener to queries must not keep the client alive
 
 
 def warned(spark, folder, patience=60.0):
-    """What a stream under a client says of its invalid rows, where that is asked for."""
+    """Return a stream's warnings about invalid rows under a client that asks for them."""
     spark.conf.set("spark.sfumato.warnInvalid", "true")
     rows = spark.readStream.schema(ROWS).parquet(f"{folder}/in")
     twice = rows.withColumn("existence", F.when(F.col("id") % 4 > 0, 1.0).otherwise(2.0))
@@ -78,7 +78,7 @@ def warned(spark, folder, patience=60.0):
 
 
 def together(f):
-    """The rows of all cases that can be, each with its case's name: one job, or one query."""
+    """Return the rows of all possible cases with their case's name, as one job or query."""
     cases = {name: case for name, case in CASES.items() if f.static or name not in STATIC}
     frames = [case(f).select(F.lit(name).alias("of")) for name, case in cases.items()]
     return reduce(lambda a, b: a.union(b), frames)
@@ -89,8 +89,8 @@ def counts(rows):
 
 
 def streamed(spark, folder, complete):
-    """Rows in the sink of one query of all cases, those the page shows, and those of a stream that
-    comes to its end."""
+    """Return the number of rows in the sink of one query of all cases, on the page, and in the
+    sink of a stream that ends."""
     page = sf.ops.watch(spark)
 
     def started(name, make):
@@ -114,7 +114,7 @@ def streamed(spark, folder, complete):
 
 
 def shown(page, patience=60.0):
-    """Rows in of the queries that a page shows, once reports have come to it."""
+    """Return the numbers of input rows that a page shows, once it has reports."""
     until = time.monotonic() + patience
     while True:
         with page.figures.locked():
@@ -125,6 +125,6 @@ def shown(page, patience=60.0):
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(700, exit=True)  # what waits for ever says where
+    faulthandler.dump_traceback_later(700, exit=True)  # prints where a process hangs
     print(json.dumps(main(sys.argv[1])))
     Path(sys.argv[1], "done").touch()

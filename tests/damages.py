@@ -1,4 +1,4 @@
-"""Snapshots that are damaged, with a checksum that fits again."""
+"""Damaged snapshots with a correct checksum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REAL = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e308, 1e-320, 2.0, 1e18]
 
 
 def damaged(data: bytes, rng: np.random.Generator) -> bytes:
-    """A snapshot with one array or one value of its state changed: an entry, a length or a type."""
+    """Return a snapshot with one array or value of its state changed in content, length or type."""
     _, _, length = SNAPSHOT_PREFIX.unpack_from(data)
     header = json.loads(data[SNAPSHOT_PREFIX.size : SNAPSHOT_PREFIX.size + length])
     kind, version = header["kind"], header["version"]
@@ -28,7 +28,7 @@ def damaged(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _array(array, rng):
-    """The array with some entries changed, shorter, longer, of another shape or type."""
+    """Return the array with changed entries, or a different length, shape or type."""
     form = rng.choice(["entries", "entries", "entries", "shorter", "longer", "flat", "type"])
     if form == "shorter" and len(array):
         return array[:-1]
@@ -57,7 +57,7 @@ def _entry(flat, place, rng):
 
 
 def _value(value, rng):
-    """A tree of JSON with one leaf changed, or one branch missing."""
+    """Change one leaf of a JSON tree, or remove one branch, and return the tree."""
     if isinstance(value, dict | list) and value:
         names = [*value] if isinstance(value, dict) else range(len(value))
         name = names[rng.integers(len(names))]

@@ -24,7 +24,7 @@ def stamps(seconds) -> pa.Array:
 
 
 def uncertain(seed: int) -> pa.Table:
-    """Rows with alternatives, many of them simultaneous, some late, some invalid."""
+    """Return rows with alternatives: many simultaneous, some late, some invalid."""
     random = np.random.default_rng(seed)
     made = np.sort(random.integers(0, 60, ROWS)).astype(float)
     arrival = made + random.choice([0.0, 1.0, 2.0, 9.0], ROWS)
@@ -53,7 +53,7 @@ def uncertain(seed: int) -> pa.Table:
 
 
 def plain(seed: int) -> pa.Table:
-    """Rows of plain columns with an existence, some of them invalid, times as whole numbers."""
+    """Return rows of plain columns with an existence and integer times, some of them invalid."""
     random = np.random.default_rng(seed)
     existence = random.choice([0.25, 0.5, 1.0], ROWS)
     existence[4], existence[5] = 0.0, 1.5
@@ -75,7 +75,7 @@ def plain(seed: int) -> pa.Table:
 
 
 def incomplete(seed: int) -> pa.Table:
-    """Rows in which values are missing."""
+    """Return rows with missing values."""
     random = np.random.default_rng(seed)
     kinds = random.choice(["new", "old", "odd"], ROWS, p=[0.6, 0.35, 0.05])
     columns = {"n": np.arange(ROWS), "kind": pa.array(kinds, mask=random.random(ROWS) < 0.05)}
@@ -86,7 +86,7 @@ def incomplete(seed: int) -> pa.Table:
 
 
 def measured(seed: int) -> pa.Table:
-    """Rows with several measurements of one thing, some of them NULL, empty or invalid."""
+    """Return rows with several measurements of a thing, some of them NULL, empty or invalid."""
     random = np.random.default_rng(seed)
     columns = {"n": pa.array(np.arange(ROWS))}
     kind = pa.list_(pa.struct([(n, pa.float64()) for n in ("prob", "x")] + [("w", pa.string())]))
@@ -104,7 +104,7 @@ def measured(seed: int) -> pa.Table:
 
 
 def pairs_selected(frame):
-    """The window, room and sums of pairs of extents."""
+    """Return the window, room and sums of pairs of extents."""
     if not isinstance(frame, pa.Table):
         return frame.selectExpr("window", "left.room", "left.s AS one", "right.s AS other")
     left, right = (frame.column(side).combine_chunks() for side in ("left", "right"))
@@ -116,7 +116,7 @@ def pairs_selected(frame):
 
 
 def without_existence(frame):
-    """Rows that all exist."""
+    """Return rows without the column `existence`, which therefore all exist."""
     return (
         frame.drop_columns(["existence"])
         if isinstance(frame, pa.Table)
@@ -125,7 +125,7 @@ def without_existence(frame):
 
 
 def certain(frame):
-    """A table or frame without its alternatives."""
+    """Return a table or frame without its alternatives."""
     if isinstance(frame, pa.Table):
         return frame.drop_columns(["alternatives"])
     return frame.drop("alternatives")
@@ -534,7 +534,7 @@ RANGE = sf.Range("10 seconds", slide="5 seconds")
 
 
 def with_times(table: pa.Table, after: str | None = None) -> pa.Table:
-    """The rows with an uncertain event time in place of x: of 1970, or seconds after a column."""
+    """Return the rows with an uncertain event time instead of x, from 1970 or column `after`."""
     column = table.column("alternatives").combine_chunks()
     begin = table.column(after).cast(pa.int64()).to_pylist() if after else [0] * len(table)
     unit = 1_000_000 if after else 1
@@ -552,7 +552,7 @@ def with_times(table: pa.Table, after: str | None = None) -> pa.Table:
 
 
 def shown(value):
-    """A value as one that can be compared and sorted; a moment whatever its zone."""
+    """Return a value that can be compared and sorted, with moments in UTC."""
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).isoformat()
     if isinstance(value, dict):

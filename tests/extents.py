@@ -1,4 +1,4 @@
-"""Extents over time as a slow simulation has them, and rows to feed them with."""
+"""Extents over time by a slow simulation, and rows to feed them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNT = [Aggregate("count")]
 
 
 class Simulation:
-    """One scope, the slow way: every extent is asked at every row whether it is complete."""
+    """One scope; at every row, every extent is checked for completion."""
 
     def __init__(self, length, slide, shared=False):
         self.length, self.slide, self.shared = length, slide, shared
@@ -24,7 +24,7 @@ class Simulation:
         self.versions, self.corrected, self.outdated, self.unequal = {}, 0, 0, 0
 
     def extents_of(self, time):
-        """Numbers of the extents, counted by their end / slide, that hold a time."""
+        """Return the numbers (end / slide) of the extents that contain a time."""
         first = time // self.slide + 1
         return [
             j for j in range(first, first + self.length // self.slide + 2)
@@ -38,7 +38,7 @@ class Simulation:
         else:
             before = max(self.seen, default=-(10**9))
             if punctuation > before:
-                # Rows of the very time of the punctuation before come with a higher one.
+                # Rows at exactly the previous punctuation come with a higher one.
                 found += self.close(min(before, time - 1) + 1, before)
                 self.seen.append(punctuation)
             found += self.close(min(time, max(punctuation, before) + 1), max(punctuation, before))
@@ -78,7 +78,7 @@ class Simulation:
         return found
 
     def has_weights(self, own, weights, of):
-        """Whether a row has the weights of its shared outcome, known while its extents are open."""
+        """Return whether a row has its outcome's weights, which are kept while extents are open."""
         if own is None:
             return True
         known, until = self.versions.get(own, (weights, self.done))
@@ -102,7 +102,7 @@ class Simulation:
         return found
 
     def end(self):
-        """All extents that hold a row."""
+        """Complete all extents that hold a row."""
         before = max(self.seen, default=-(10**9))
         found = self.close(before + 1, before)
         if self.newest is not None:
@@ -113,7 +113,7 @@ class Simulation:
 
 
 def stream(rng, n, groups, ordered, spread=60, start=-40):
-    """(group, scope, time, punctuation or None, late), as a controller a scope lets rows out."""
+    """Return (group, scope, time, punctuation or None, late), as controllers per scope release."""
     group = rng.integers(0, groups, n)
     scope = group % 2 if not ordered else group
     time, punctuation, late = np.empty(n, int), np.empty(n, int), np.zeros(n, bool)
@@ -126,7 +126,7 @@ def stream(rng, n, groups, ordered, spread=60, start=-40):
             time[mine] = times
             continue
         force, k = -100, 0
-        while k < mine.size:  # several rows come out with one punctuation
+        while k < mine.size:  # several rows are released with one punctuation
             together = min(int(rng.integers(1, 5)), mine.size - k)
             part = mine[k : k + together]
             time[part] = times[k : k + together]
@@ -141,9 +141,9 @@ def stream(rng, n, groups, ordered, spread=60, start=-40):
 
 
 def simulated(length, slide, data, exists, finish=True, versions=None, shared=False):
-    """Extents in order of completion, then, at the end, those still open by (end, group).
+    """Return (extents in order of completion, scopes); extents open at the end by (end, group).
 
-    versions : (id or -1, version) of each row    shared : these are weights of shared outcomes
+    versions : (id or -1, version) of each row    shared : versions are weights of shared outcomes
     """
     group, scope, time, punctuation, late = data
     scopes = {int(c): Simulation(length, slide, shared) for c in np.unique(scope)}
@@ -182,7 +182,7 @@ def process(window, data, tuples, low, high, attributes=2, versions=None, shared
 
 
 def in_parts(window, rng, data, tuples, crash=True, **ids):
-    """All extents, rows cut at random, saved and restored in between, flushed at the end."""
+    """Return the window and its outputs; rows are cut at random, with restarts, and flushed."""
     parts, done = [], 0
     while done < len(tuples):
         end = min(done + int(rng.choice([0, 1, 2, 5, 40])), len(tuples))
@@ -194,13 +194,13 @@ def in_parts(window, rng, data, tuples, crash=True, **ids):
 
 
 def facts(parts):
-    """(end, group, held, punctuation, late) of every extent."""
+    """Return (end, group, held, punctuation, late) of every extent."""
     names = ("end", "group", "held", "punctuation", "late")
     return [tuple(int(getattr(p, name)[k]) for name in names) for p in parts for k in range(len(p))]
 
 
 def check_equal(found, usual, atol):
-    """Compare the extents and the results of two windows."""
+    """Compare the extents and results of two windows."""
     assert facts(found) == facts(usual)
     for r in range(len(usual[0].results)):
         for name in ("mean", "stddev", "existence", "quantiles"):
@@ -212,7 +212,7 @@ def check_equal(found, usual, atol):
 
 
 def check_against_worlds(parts, expected, times, tuples, shares, shared=None):
-    """Compare the results of `ALL` with the laws over possible worlds, for extents of few rows."""
+    """Compare the results of `ALL` with possible worlds, for extents of few rows."""
     places = [(p, k) for p in parts for k in range(len(p))]
     for (part, k), (_, _, members, _, _) in zip(places, expected, strict=True):
         if len(members) > 6:
@@ -229,7 +229,7 @@ def check_against_worlds(parts, expected, times, tuples, shares, shared=None):
 
 
 def certain(times, values=None):
-    """(offsets, prob, values) of certain tuples."""
+    """Return (offsets, prob, values) of certain tuples."""
     n = len(times)
     values = np.ones(n) if values is None else np.asarray(values, float)
     return np.arange(n + 1), np.ones(n), values[:, None]

@@ -9,7 +9,7 @@ import sfumato as sf
 
 
 def handed_on(rows, result):
-    """Rows of `sf.window_aggregate`, a frame of Spark or an Arrow table, with `alternatives`."""
+    """Return rows of `sf.window_aggregate` with `alternatives`, as a Spark frame or Arrow table."""
     if not isinstance(rows, pa.Table):
         return rows.withColumn("alternatives", sf.alternatives(f"{result}.distribution"))
     distribution = pc.struct_field(rows.column(result).combine_chunks(), "distribution")

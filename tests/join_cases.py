@@ -8,7 +8,7 @@ from sfumato.operators.joins.similarity_join import ArrivalBatch
 
 
 def arrivals_of(side, key, tuples, dimensions):
-    """Arrivals from lists: tuples[i] is a list of (probability, point)."""
+    """Return arrivals from lists: tuples[i] is a list of (probability, point)."""
     counts = [len(t) for t in tuples]
     return ArrivalBatch(
         side=np.array(side, np.uint8),
@@ -20,7 +20,7 @@ def arrivals_of(side, key, tuples, dimensions):
 
 
 def random_stream(seed, n, dimensions, keys=1, most=5, extent=5.0, noise=1.0, drift=0.0):
-    """Ragged tuples around centres that may drift; seven in ten do not surely exist."""
+    """Return ragged tuples around centres that may drift; 7 in 10 have an existence below 1."""
     rng = np.random.default_rng(seed)
     tuples = []
     for i in range(n):

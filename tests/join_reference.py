@@ -1,4 +1,4 @@
-"""The similarity join of two streams by brute force, and how answers are compared."""
+"""The similarity join of two streams by brute force, and comparisons of answers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ COLUMNS = ("arrival", "change", "left", "right", "probability")
 
 
 def join_of(dimensions, within, probability, rows, confidence, max_tuples=None, **options):
-    """The join with one count window for both sides."""
+    """Return the join with one row window for both sides."""
     window = JoinWindow(rows, confidence, max_tuples)
     return SimilarityJoin(dimensions, within, probability, window, **options)
 
 
 def near_on_paper(x, y, within):
-    """Whether points are within a distance, all numbers being the decimals they are written as."""
+    """Return whether points are within a distance, with all numbers as written decimals."""
     squared = sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
     if abs(math.sqrt(squared) - within) > 1e-6 * within:
         return squared <= within * within
@@ -33,17 +33,17 @@ def near_on_paper(x, y, within):
 
 
 def on_paper(number):
-    """The decimal that a float is written as."""
+    """Return the decimal number that a float is written as."""
     return number if isinstance(number, Fraction) else Fraction(repr(float(number)))
 
 
 def with_one_more(law, p):
-    """Law of a count after one more independent tuple of existence p."""
+    """Return the distribution of a count after one more independent tuple of existence p."""
     return [q * (1 - p) + r * p for q, r in zip([*law, 0.0], [0.0, *law], strict=True)]
 
 
 def at_least(existences, rows):
-    """Pr(at least `rows` of independent tuples exist)."""
+    """Return Pr(at least `rows` of independent tuples exist)."""
     law = [1.0]
     for p in existences:
         law = with_one_more(law, p)
@@ -51,7 +51,7 @@ def at_least(existences, rows):
 
 
 def positions(existences, rows):
-    """T_j of each tuple, oldest first: Pr(fewer than `rows` of the newer ones exist)."""
+    """Return T_j of each tuple, oldest first: Pr(fewer than `rows` newer tuples exist)."""
     law, inside = [1.0], []
     for p in reversed(existences):
         inside.append(min(1.0, sum(law[:rows])))
@@ -60,7 +60,7 @@ def positions(existences, rows):
 
 
 def held(tuples, i):
-    """(samples, existence) of tuple i."""
+    """Return (samples, existence) of tuple i."""
     part = slice(tuples.offsets[i], tuples.offsets[i + 1])
     samples = list(zip(tuples.prob[part].tolist(), tuples.points[part].tolist(), strict=True))
     total = math.fsum(p for p, _ in samples)
@@ -70,12 +70,12 @@ def held(tuples, i):
 def brute_force(
     stream, within, probability, rows, confidence, max_tuples=None, spans=(None, None), delta=None
 ):
-    """All changes: (arrival, change, left, right, probability, {(left, right sample): prob}).
+    """Return changes (arrival, change, left, right, probability, {(left, right sample): prob}).
 
     within : None for the sum of both tuples' radii
-    rows : bound of both windows, or one per side; None: no bound
-    spans : per side, how long a tuple is held; None: forever. A window stands at the newest time of
-        its key; what is `span` old, or older, is gone.
+    rows : bound of both windows, or one per side; None for no bound
+    spans : per side, how long a tuple is held, or None for no end. A key's time is its newest, and
+        tuples that are `span` old or older are removed.
     delta : (distance, coordinate, threshold) of attribute-delta windows, or None
     """
     numbers, windows, current, changes, radii, clock = [0, 0], {}, [], [], {}, {}
@@ -139,7 +139,7 @@ def brute_force(
 
 
 def as_changes(answers):
-    """Answers in the form of `brute_force`."""
+    """Return answers in the form of `brute_force`."""
     rows = []
     for i in range(len(answers)):
         part = slice(answers.offsets[i], answers.offsets[i + 1])
@@ -160,7 +160,7 @@ def assert_same(got, expected):
 
 
 def in_parts(join, stream, cuts, saved=False):
-    """Process a stream cut at some places; with `saved`, through a snapshot at every cut."""
+    """Process a stream with cuts, and with `saved` a restart at each; return (changes, join)."""
     changes, places = [], [0, *sorted(cuts), stream.side.size]
     for begin, end in pairwise(places):
         answers = join.process(stream.part(begin, end))
@@ -175,9 +175,9 @@ def strategies_for(dimensions):
 
 
 def assert_every_strategy(data, stream, expected, make, output="changes"):
-    """Hold the join under every strategy to these changes, in any split and across snapshots.
+    """Check a join's changes under every strategy, in any split and across snapshots.
 
-    data : Hypothesis's, for the cuts    make : (options) to a new join
+    data : Hypothesis data, for the cuts    make : returns a new join for options
     """
     if output == "append":
         expected = [change for change in expected if change[1] > 0]
@@ -189,9 +189,9 @@ def assert_every_strategy(data, stream, expected, make, output="changes"):
 
 
 def assert_cells_lose_nothing(stream, make):
-    """Compare each strategy with nested loops, to the last bit, through cuts and a snapshot.
+    """Compare each strategy with nested loops, bit for bit, with cuts and restarts.
 
-    Returns the join by nested loops, and the last one of the others.
+    Return the join by nested loops and the join of the last other strategy.
     """
     nested = make(strategy="nested")
     expected = as_changes(nested.process(stream))

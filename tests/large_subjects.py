@@ -1,6 +1,6 @@
 """Operators in windows of hundreds of tuples: subjects of the laws of operators at size.
 
-Buffers grow there, rings wrap, chunks are merged, other algorithms are taken than with few rows.
+There, buffers grow, rings wrap, chunks are merged, and different algorithms run than with few rows.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow, Rows
 
 MOMENTS = [Aggregate("count"), *(Aggregate(of, 0) for of in ("count", "sum", "max", "min"))]
-AVERAGE = [*MOMENTS, Aggregate("avg", 0)]  # slow over count windows with values that are missing
-LAWFUL = [Aggregate("count"), Aggregate("max", 0)]  # laws that are exact at any size
+AVERAGE = [*MOMENTS, Aggregate("avg", 0)]  # slow over count windows with missing values
+LAWFUL = [Aggregate("count"), Aggregate("max", 0)]  # distributions that are exact at any size
 
 
 class AtSize(NamedTuple):
-    """A subject, and how many rows it gets."""
+    """A subject and its number of rows."""
 
     subject: Subject
     rows: int
 
 
 def long_tuples(rng, n, keys=1, missing=0.1, most=3):
-    """As `tuples`, with up to `most` alternatives; times go on for long, values may be rare."""
+    """Return `tuples` with up to `most` alternatives, long times and a share of missing values."""
     rows = tuples(rng, n, keys)
     sizes = rng.integers(1, most + 1, n)
     own = np.repeat(np.arange(n), sizes)
@@ -62,7 +62,7 @@ def long_tuples(rng, n, keys=1, missing=0.1, most=3):
 
 
 def like(name, make, rows=None):
-    """The subject of this name, with another operator and other rows."""
+    """Return the subject of this name with a different operator and, if given, different rows."""
     subject = SUBJECTS[name]
     return replace(subject, make=make, rows=rows or subject.rows)
 

@@ -1,4 +1,4 @@
-"""The toy operator: the newest row of each key. It is all that a new operator has to say."""
+"""A toy operator, the newest row per key, with everything that a new operator must define."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NewestConfig(TableConfig):
 
 
 class Newest(TableOperator):
-    """Gives the rows whose order exceeds the newest of their key by at least `step`."""
+    """Passes the rows whose order exceeds their key's newest by at least `step`."""
 
     config: NewestConfig
     state = {"newest": Array(float, "keys")}
@@ -56,7 +56,7 @@ class Newest(TableOperator):
 
 @public('newest_rows(df, order="at", key="k")', "df")
 def newest_rows(df: Any, *, order: str, key: str | Sequence[str], step: int = 1) -> Any:
-    """The rows that are newer, by `step` at least, than all before them of their key."""
+    """Return the rows that are at least `step` newer than all earlier rows of their key."""
     frame = frame_of(df)
     keys, orders = frame.keys("key", key), frame.resolved("order", order)
     config = NewestConfig(step=step, keys=len(keys))

@@ -1,6 +1,6 @@
-"""Snapshots of every operator as releases wrote them: `python tests/old_snapshots.py` adds today's.
+"""Snapshots of every operator from past releases; `python tests/old_snapshots.py` adds today's.
 
-A file is named for its subject and the version of its layout. It holds what the operator had after
+A file is named after its subject and the version of its layout. It holds the operator's state after
 the first half of the subject's rows.
 """
 
@@ -25,19 +25,19 @@ def rows_of(subject):
 
 
 def fed(subject, places, operator=None):
-    """The operator after the rows at some places, and its answers."""
+    """Return the operator after the rows at some places, and its answers."""
     operator = subject.make() if operator is None else operator
     return operator, subject.feed(operator, rows_of(subject), places)
 
 
 def version_of(data):
-    """The version of a snapshot's layout."""
+    """Return the version of a snapshot's layout."""
     _, _, length = SNAPSHOT_PREFIX.unpack_from(data)
     return json.loads(data[SNAPSHOT_PREFIX.size : SNAPSHOT_PREFIX.size + length])["version"]
 
 
 def saved_today(name):
-    """(file, bytes) of a subject's snapshot as it is written now."""
+    """Return (file, bytes) of a subject's snapshot as it is written now."""
     operator, _ = fed(EVERY[name], np.arange(HALF))
     data = operator.snapshot()
     return FOLDER / f"{name}, version {version_of(data)}.bin", data

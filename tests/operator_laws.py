@@ -1,7 +1,7 @@
-"""Laws that every operator keeps, whatever it computes.
+"""Laws that every operator keeps.
 
-A subject says how an operator is made, which rows it may get, and what it answers to some of them.
-A gap says why a law has no meaning for it.
+A subject defines how an operator is made, which rows it may get, and how it answers some of them.
+A gap explains why a law does not apply to it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sfumato.operators.state.snapshot import SnapshotError
 class Subject:
     """make : a new operator    rows : (rng, n) to arrays by name; "key": the rows' keys, if any
 
-    feed : (operator, rows, places) to answers, (key, anything with ==) each, to the rows at places
+    feed : (operator, rows, places) to answers to the rows at places, each (key, comparable value)
     finish : (operator) to the answers at the end of the stream
-    counts : (operator) to what it has counted, of all keys
-    restore : (operator, snapshot) to the operator that was saved
+    counts : (operator) to its counters over all keys
+    restore : (operator, snapshot) to the saved operator
     any_key_first : answers to different keys come in any order
-    gaps : name of a law to why it does not apply
-    released : rows come from a disorder controller, and carry what their order depends on
+    gaps : name of a law to the reason why it does not apply
+    released : rows come from a disorder controller, with the columns that decide their order
     """
 
     make: Callable[[], Any]
@@ -43,12 +43,12 @@ class Subject:
 
 
 def answers_to(subject, rows, order, cuts=(), restarts=()):
-    """(answers, counts) of the rows in this order, cut into calls, restored before some."""
+    """Return (answers, counts) of rows in this order, cut into calls, with restarts at some."""
     operator, answers = subject.make(), []
     for number, places in enumerate(np.split(order, sorted(cuts))):
         if number in restarts:
             dying, operator = operator, subject.restore(operator, operator.snapshot())
-            subject.feed(dying, rows, places)  # it runs on; what was saved must not notice
+            subject.feed(dying, rows, places)  # further calls must not change what was saved
         answers += subject.feed(operator, rows, places)
     answers += subject.finish(operator)
     if subject.any_key_first:
@@ -67,7 +67,7 @@ def any_split(subject, rng, n=80):
 
 
 def restart_anywhere(subject, rng, n=80):
-    """An operator that was saved and restored goes on as if nothing had happened."""
+    """An operator that was saved and restored continues as if nothing had happened."""
     rows, order = subject.rows(rng, n), np.arange(n)
     for _ in range(4):
         cuts = rng.integers(0, n, rng.integers(1, 7))
@@ -78,7 +78,7 @@ def restart_anywhere(subject, rng, n=80):
 
 
 def keys_in_any_order(subject, rng, n=80):
-    """The answers to a key do not depend on the rows of others, nor on what is between its own."""
+    """A key's answers do not depend on the rows of other keys, nor on rows between its own."""
     rows = subject.rows(rng, n)
     whole = by_key(answers_to(subject, rows, np.arange(n))[0])
     assert len(whole) > 1
@@ -93,7 +93,7 @@ def keys_in_any_order(subject, rng, n=80):
 
 
 def inputs_untouched(subject, rng, n=80):
-    """Nothing that was given is written to, neither then nor later."""
+    """Inputs are not written to, neither during a call nor later."""
     rows = subject.rows(rng, n)
     before = copy.deepcopy(rows)
     answers_to(subject, rows, np.arange(n), [n // 3], {1})
@@ -105,7 +105,7 @@ def inputs_untouched(subject, rng, n=80):
 
 
 def goes_on_after_the_end(subject, rng, n=80):
-    """After an end of the stream more may come; what was saved there goes on in the same way."""
+    """After the end of a stream, more rows may come; an operator saved there continues equally."""
     rows = subject.rows(rng, n)
     parts = np.split(np.arange(n), [n // 3, 2 * n // 3])
 
@@ -125,8 +125,8 @@ def goes_on_after_the_end(subject, rng, n=80):
 
 
 def any_order_within_a_call(subject, rng, n=80):
-    """Rows say in which order they are: those of one call may be shuffled, be it a micro-batch of a
-    stream or a whole static frame."""
+    """Rows carry their order: rows of one call may be shuffled, both in a micro-batch and in a
+    static frame."""
     rows = subject.rows(rng, n)
     n = len(rows["key"])
     whole = answers_to(subject, rows, np.arange(n))
@@ -141,8 +141,8 @@ def any_order_within_a_call(subject, rng, n=80):
 def damage_is_refused(subject, rng, n=80):
     """A snapshot with damaged state is refused, or gives an operator that runs.
 
-    It may say that its rows are not those of the state (ValueError); it never fails otherwise, and
-    kernels, which check bounds in tests, never read outside their arrays.
+    The operator may report that rows do not fit its state (ValueError). It never fails otherwise,
+    and kernels, which check bounds in tests, never read outside their arrays.
     """
     rows, order = subject.rows(rng, n), np.arange(n)
     before, after = np.split(order, [n // 2])
@@ -176,7 +176,7 @@ LAWS = {
 
 
 def by_key(answers):
-    """Each key's answers, in their order."""
+    """Return each key's answers, in their order."""
     found: dict[int, list] = {}
     for key, answer in answers:
         found.setdefault(int(key), []).append(answer)
@@ -184,5 +184,5 @@ def by_key(answers):
 
 
 def exactly(*columns):
-    """Rows of some columns of numbers as bytes: equal bit for bit, NaN included."""
+    """Return rows of number columns as bytes, which compare bit for bit, NaN included."""
     return [b"".join(np.asarray(x).tobytes() for x in row) for row in zip(*columns, strict=True)]

@@ -1,4 +1,4 @@
-"""Every operator without an engine, with rows that it may get: subjects of laws."""
+"""Every engine-free operator, with valid rows: subjects of the laws of operators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ONE_KEY = {"keys_in_any_order": "it has no keys: one for each is the caller's"}
 
 
 def tuples(rng, n, keys=3):
-    """Tuples of up to three alternatives, every tenth value missing; times that do not decrease."""
+    """Return tuples of up to three alternatives, a tenth of values missing, in time order."""
     sizes = rng.integers(1, 4, n)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     prob = np.repeat(rng.choice([0.4, 0.9, 1.0], n) / sizes, sizes)
@@ -54,7 +54,7 @@ def tuples(rng, n, keys=3):
 
 
 def chosen(rows, places):
-    """offsets, prob, values of the tuples at some places."""
+    """Return (offsets, prob, values) of the tuples at some places."""
     sizes = np.diff(rows["offsets"])[places]
     flat = [np.arange(rows["offsets"][i], rows["offsets"][i + 1]) for i in places]
     flat = np.concatenate([np.empty(0, int), *flat])
@@ -62,10 +62,10 @@ def chosen(rows, places):
 
 
 def results_of(measured):
-    """Every result of one aggregate, bit for bit."""
+    """Return every result of one aggregate, bit for bit."""
     columns = [measured.mean, measured.stddev, measured.existence, measured.quantiles]
     numbers = exactly(*columns, measured.error)
-    if measured.offsets is None:  # no distributions are asked for
+    if measured.offsets is None:  # no distributions are requested
         return numbers
     parts = np.split(np.stack([measured.prob, measured.value]), measured.offsets[1:-1], axis=1)
     laws = [part.tobytes() for part in parts[: measured.mean.size]]
@@ -91,7 +91,7 @@ def feed_extents(operator, rows, places):
 
 
 def feed_corrected(operator, rows, places):
-    """Rows of a few ids per key, whose versions mostly rise."""
+    """Feed rows of a few ids per key, whose versions mostly rise."""
     key, time, number = rows["key"][places], rows["time"][places], np.asarray(places)
     found = operator.process_versions(
         key * 4 + number % 4, number + number % 3 * 9, key, time, None, None,
@@ -101,7 +101,7 @@ def feed_corrected(operator, rows, places):
 
 
 def feed_shared(operator, rows, places):
-    """Rows that share outcomes; rows of one outcome may differ in their probabilities."""
+    """Feed rows that share outcomes; rows of one outcome may differ in their probabilities."""
     key, time, number = rows["key"][places], rows["time"][places], np.asarray(places)
     offsets, *flat = chosen(rows, places)
     ids = np.where(number % 3 == 0, -1, key * 3 + np.diff(offsets) - 1)
@@ -111,7 +111,7 @@ def feed_shared(operator, rows, places):
 
 
 def certain_tuples(rng, n, keys=3):
-    """Tuples of one alternative each, which exist; every fifth value is missing."""
+    """Return certain tuples of one alternative each; every fifth value is missing."""
     rows = tuples(rng, n, keys)
     values = np.where(rng.random(n) < 0.2, np.nan, rng.normal(0, 3, n))
     return rows | {
@@ -162,7 +162,7 @@ def feed_outer_join(operator, rows, places):
 
 
 def unmatched(released):
-    """Tuples without a partner, each side's for itself: in the order of the tuples."""
+    """Return tuples without a partner, each side under its own key, in order of the tuples."""
     return [(1 + side, row) for side, of in released for row in exactly(of.number, of.probability)]
 
 
@@ -297,7 +297,7 @@ SEMANTICS = [
     Semantics("prf", weights=(3, 2.5, 1)),
     Semantics("prfe", alpha=0.9),
 ]
-# Other settings of the same operators: they have the same layouts of state.
+# Other settings of the same operators, which have the same layouts of state.
 OTHER_SETTINGS = {
     **{
         f"top-k by {each.name} of {of}": ranking(semantics=each, rescale=True, **extent)

@@ -1,4 +1,4 @@
-"""A declarative pipeline of Spark in a folder, and Spark's command that runs it."""
+"""A Spark declarative pipeline in a folder, and Spark's command that runs it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ configuration:
 
 
 def written(folder: Path, **files: str) -> None:
-    """The pipeline with these transformations, by the names of their files, "." as "_"."""
+    """Write a pipeline of transformations; in the names of their files, "_" stands for "."."""
     (folder / "transformations").mkdir()
     for name, text in files.items():
         stem, _, ending = name.rpartition("_")
@@ -36,7 +36,7 @@ def written(folder: Path, **files: str) -> None:
 
 
 def run(folder: Path, *arguments: str, command: str = "run") -> str:
-    """What `spark-pipelines COMMAND` prints; it must end well."""
+    """Run `spark-pipelines COMMAND`, which must succeed, and return its output."""
     spark_pipelines = Path(sys.executable).with_name("spark-pipelines")
     done = subprocess.run(
         [str(spark_pipelines), command, "--spec", "spark-pipeline.yml", *arguments],

@@ -1,4 +1,4 @@
-"""Pipelines run in tests: JSON files for their sources, and what a run says."""
+"""Pipelines run in tests: JSON files as their sources, and their output."""
 
 import io
 import json
@@ -11,18 +11,18 @@ from sfumato.cli.run import run
 
 
 def put(folder, name, rows):
-    """A file of JSON lines, a dict each."""
+    """Write a file of JSON lines, one per dict."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text("\n".join(json.dumps(row) for row in rows))
 
 
 def written(folder):
-    """The rows of a sink of Parquet files, as an Arrow table."""
+    """Return the rows of a sink of Parquet files, as an Arrow table."""
     return ds.dataset([str(file) for file in folder.glob("*.parquet")]).to_table()
 
 
 def ran(spark, folder, text, *, once=True, width=120):
-    """Exit code and output of a pipeline whose file lies in `folder`."""
+    """Return exit code and output of a pipeline whose file is in `folder`."""
     console = Console(file=io.StringIO(), width=width)
     code = run(spark, parse_pipeline(text, folder / "p.toml"), console, once=once)
     return code, console.file.getvalue()

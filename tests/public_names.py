@@ -1,4 +1,4 @@
-"""Every public name with the module that has it: tests of docstrings, extras and Connect use it."""
+"""Every public name and its module, for tests of docstrings, extras and Connect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sfumato as sf
 
 MODULES = {"sf": sf, "sf.engine_free": sf.engine_free, "sf.errors": sf.errors, "sf.ops": sf.ops}
 FRONT_PAGE = [name for name in sf.__all__ if f"sf.{name}" not in MODULES]
-# name -> its module, by the name that users give it; no name is in two modules.
+# name -> its module, by the name that users write; no name is in two modules.
 PUBLIC = {
     name: called
     for called, module in MODULES.items()
@@ -19,7 +19,7 @@ PUBLIC = {
 
 
 def public(name: str) -> Any:
-    """Return what a public name is."""
+    """Return the object of a public name."""
     return getattr(MODULES[PUBLIC[name]], name)
 
 

@@ -1,4 +1,4 @@
-"""Tables of uncertain rows to be ranked by key, and a plan for them."""
+"""Tables of uncertain rows to be ranked by key, and a configuration for them."""
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ PLAIN = TopKTableConfig(
 
 
 def table(rows):
-    """Rows as dicts: id, key, time, score and prob (lists), rule, and maybe late, punctuation."""
+    """Return dicts as rows: id, key, time, score, prob (lists), rule; maybe late, punctuation."""
     columns = {
         "row": pa.array([{"id": r["id"]} for r in rows], pa.struct([("id", pa.int64())])),
         "prob": pa.array([r["prob"] for r in rows], pa.list_(pa.float64())),

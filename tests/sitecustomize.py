@@ -1,7 +1,7 @@
 """Make every Python process of tests import the installed PySpark, which is compiled.
 
 Spark puts an archive of PySpark's sources first on the path of its Python processes. Each process
-would compile them again, one second per operator with state at every start of a query.
+would compile them again: one second per stateful operator at every start of a query.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""An archive of the classes that Spark loads: a JVM that has it starts for half the processor time.
+"""An archive of the classes that Spark loads, which halves the processor time of a JVM's start.
 
-    python tests/spark_classes.py    # makes it where it is not there; `make warm` does
+    python tests/spark_classes.py    # makes it if it does not exist; `make warm` does this, too
 
-It is of one Java, one PySpark and one place of its jars; a JVM that it does not fit does without.
+It belongs to one Java, one PySpark and one location of its jars; other JVMs ignore it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 FOLDER = Path(sys.prefix, "var", "cache", "sfumato-tests")
-# Of it Spark's scripts take options for the JVM of a driver, or of Connect's server.
+# From this variable, Spark's scripts take options for the JVM of a driver or Connect server.
 OPTIONS = "SPARK_SUBMIT_OPTS"
 SILENT = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr -Xlog:cds*=off:stderr"
 
-# A server of Connect loads what a driver does, and its own.
+# A Connect server loads the same classes as a driver, and its own.
 RUN = """
 import sys
 from types import SimpleNamespace
@@ -49,7 +49,7 @@ for kind in ("parquet", "json"):
 
 
 def archive() -> Path | None:
-    """Where the archive for this Java and this PySpark is, or would be; None without a Java."""
+    """Return the archive's path for this Java and this PySpark, or None without Java."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(Path(home, "bin", "java") if home else "java")
     spark = find_spec("pyspark")
@@ -62,7 +62,7 @@ def archive() -> Path | None:
 
 
 def quick_starts() -> str:
-    """Options with which JVMs of tests start quickly, with the archive if it is there."""
+    """Return JVM options for a quick start, with the archive if it exists."""
     from sfumato.cli.session import SHORT_RUN
 
     file = archive()
@@ -71,7 +71,7 @@ def quick_starts() -> str:
 
 
 def make(file: Path) -> None:
-    """Run Spark once and keep what it loads."""
+    """Run Spark once and archive the classes that it loads."""
     from sfumato.cli.session import SHORT_RUN
 
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def make(file: Path) -> None:
             "SPARK_TESTING": "1",  # the server takes a free port
         }
         command = [sys.executable, "-c", RUN, folder]
-        # Up to the end of what it prints, for the JVM writes the archive when the client has gone.
+        # Read its output to the end, because the JVM writes the archive after the client exits.
         subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
         for older in file.parent.glob("spark-*.jsa"):
             older.unlink()

@@ -1,4 +1,4 @@
-"""Reports of micro-batches as Spark makes them."""
+"""Reports of micro-batches in Spark's form."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ class Observed(dict):
 
 
 def part(name):
-    """The part of an operator from the usual name of its metrics, `sfumato_join_2_left` say."""
+    """Return the operator part with the usual metrics name, such as `sfumato_join_2_left`."""
     own = name.removeprefix(METRIC_PREFIX).partition("__in_")[0]
     side = next((side for side in SIDES if name.endswith(f"_{side}")), "")
     own = own.removesuffix(f"_{side}") if side else own
@@ -23,7 +23,7 @@ def part(name):
 
 
 def observed_row(name, values):
-    """What Spark observes under a name, of an operator with the fields that say so."""
+    """Return the row that Spark observes under a name, with the fields that name the operator."""
     if name == "sfumato_rows_out" or not name.startswith(METRIC_PREFIX):
         return Observed(values)
     of = part(name)
@@ -31,7 +31,7 @@ def observed_row(name, values):
 
 
 def report(batch, rows_in, *, ran=True, run=None, **observed):
-    """A micro-batch of half a second, with two operators with state."""
+    """Return the report of a half-second micro-batch with two stateful operators."""
     state = SimpleNamespace(
         customMetrics={"rocksdbSstFileSize": 70}, memoryUsedBytes=50, numRowsTotal=0
     )
@@ -48,5 +48,5 @@ def report(batch, rows_in, *, ran=True, run=None, **observed):
 
 
 def reorder(rows, late, held, **shown):
-    """What a reorder observes."""
+    """Return the values that a reorder observes."""
     return {"rows": rows, "late": late, "held": held} | shown

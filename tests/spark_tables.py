@@ -1,4 +1,4 @@
-"""Several frames of Spark in one query: starting a query takes longer than answering it."""
+"""Several Spark frames in one query, because starting a query takes longer than answering it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 
 def side_by_side(frames: Mapping):
-    """Return one frame of the rows of several, each in a column of its own.
+    """Return one frame with the rows of several frames, each in a separate column.
 
-    A row is in a list: Spark converts no struct to Arrow that is NULL and has fields that are not.
+    A row is in a list: Spark cannot convert a NULL struct to Arrow if its fields are not nullable.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -34,12 +34,12 @@ def apart(found: pa.Table, names: Iterable) -> dict:
 
 
 def tables_of(frames: Mapping) -> dict:
-    """Return {name: Arrow table} of {name: frame of Spark}, computed in one query."""
+    """Return {name: Arrow table} of {name: Spark frame}, computed in one query."""
     return apart(side_by_side(frames).toArrow(), frames)
 
 
 def in_groups(names, size: int) -> dict:
-    """Return {name: the group of `size` names that it is in}."""
+    """Return {name: its group of `size` names}."""
     names = list(names)
     groups = [names[i : i + size] for i in range(0, len(names), size)]
     return {name: tuple(group) for group in groups for name in group}

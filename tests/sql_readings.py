@@ -18,7 +18,7 @@ JOIN = "SIMILARITY JOIN r AS b ON (x, y) WITHIN 0.5 PROBABILITY 25%"
 
 
 def readings(spark, count=40):
-    """Tuples that arrive each second, every third of them five seconds late."""
+    """Return tuples that arrive each second, every third of them five seconds late."""
     rows = [
         (
             i,
@@ -37,7 +37,7 @@ def readings(spark, count=40):
 
 
 def same(one, other):
-    """Compare two frames, which one query of Spark computes, and return their rows."""
+    """Compare two frames, computed in one Spark query, and return their rows."""
     assert one.columns == other.columns
     found = tables_of({"one": one, "other": other})
     rows = rows_of(found["one"])

@@ -1,7 +1,7 @@
-"""The layouts of everything that keeps state, and the record of those of each release.
+"""The layouts of all saved state, and their record per release.
 
-`python tests/state_formats.py` writes down today's under "unreleased"; `make release` puts
-them under the release's version.
+`python tests/state_formats.py` records today's layouts as "unreleased"; `make release` moves
+them to the release's version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = Path(__file__).resolve().parents[1] / "packaging" / "state_formats.json"
 
 
 def today() -> dict[str, int]:
-    """The version of each kind's layout, by the classes that there are."""
+    """Return the layout version of each kind, from the existing classes."""
     found: dict[str, int] = {}
     for package in (sfumato.operators, sfumato.tables):
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -31,7 +31,7 @@ def today() -> dict[str, int]:
 
 
 def recorded() -> dict[str, dict[str, int]]:
-    """By release and "unreleased": the version of each kind."""
+    """Return the version of each kind, by release and for "unreleased"."""
     return json.loads(FILE.read_text())
 
 

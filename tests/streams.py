@@ -32,7 +32,7 @@ def stream_of(spark, folder, schema, files=1):
 
 
 def run(frame, folder):
-    """Run a stream over all its input; return its rows in their order, and the query that ended."""
+    """Run a stream over all its input; return its rows in order, and the finished query."""
     rows = []
     query = (
         frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
@@ -45,14 +45,14 @@ def run(frame, folder):
 
 
 def observed(*queries):
-    """Yield (name, row) of all metrics of all micro-batches."""
+    """Yield (name, row) for all metrics of all micro-batches."""
     for query in queries:
         for progress in query.recentProgress:
             yield from progress.observedMetrics.items()
 
 
 def counts_of(*queries, but=()):
-    """Add up the counters of queries, but for gauges and metrics whose names end in `but`."""
+    """Add up the counters of queries, except gauges and metrics whose names end in `but`."""
     counts = {}
     for name, row in observed(*queries):
         if not name.endswith(tuple(but)):

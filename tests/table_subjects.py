@@ -1,4 +1,4 @@
-"""Every operator over tables, with rows that it may get: subjects of the laws of operators."""
+"""Every operator over tables, with valid rows: subjects of the laws of operators."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ APART = {
 
 
 def rows(rng, n):
-    """Arrow rows in order, with alternatives, readings with gaps, rules, sides and punctuations."""
+    """Return ordered rows with alternatives, readings with gaps, rules, sides and punctuations."""
     key, time = rng.integers(0, len(KEYS), n), np.cumsum(rng.integers(1, 9, n))
     sizes = rng.integers(1, 4, n)
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
@@ -83,7 +83,7 @@ def rows(rng, n):
     x = rng.normal(0, 1, prob.size)
     readings = np.round(rng.random((n, 1)) + rng.random((n, 2)), 2)
     readings[np.arange(n), rng.integers(0, 2, n)] = np.nan
-    readings[5::11], readings[7::13] = [0.8, 0.9], np.nan  # complete, and with nothing to go by
+    readings[5::11], readings[7::13] = [0.8, 0.9], np.nan  # complete, and without any value
     names = pa.array([KEYS[k] for k in key])
     lists = {"prob": pa.ListArray.from_arrays(offsets, pa.array(prob)),
              "value0": pa.ListArray.from_arrays(offsets, pa.array(x))}  # fmt: skip
@@ -117,7 +117,7 @@ def rows(rng, n):
 
 
 def simultaneous(rng, n):
-    """`rows` of which several have one time."""
+    """Return `rows` of which several have equal times."""
     found = rows(rng, n)
     table = found["table"]
     place, time = table.column_names.index("order0"), table.column("order0").to_numpy()
@@ -125,7 +125,7 @@ def simultaneous(rng, n):
 
 
 def certain_rows(rng, n):
-    """`rows` that have one alternative each, of probability 1."""
+    """Return `rows` with one alternative each, of probability 1."""
     found = rows(rng, n)
     table = found["table"]
     columns = {"prob": np.ones(n), "value0": rng.normal(0, 3, n).round(2)}
@@ -142,11 +142,11 @@ CONTROLS = {
 
 
 def released(by, rng, n, sides=False, early=False, unsure=False):
-    """`rows` as a controller releases them, with their lateness, punctuation and arrival.
+    """Return `rows` as a controller releases them, with their lateness, punctuation and arrival.
 
     by : "by key" or "by source"    sides : each of two sides has a controller, which releases one
-        row at a time: those that it releases together come in one micro-batch, whatever the cuts
-    early : also as they arrive    unsure : then too with alternatives, instead of one certain value
+        row at a time, because rows released together come in one micro-batch for any cuts
+    early : also as they arrive    unsure : with `early`, keep alternatives, not one certain value
     """
     most = n + 40 if sides else n
     found = rows(rng, most)
@@ -170,7 +170,7 @@ def released(by, rng, n, sides=False, early=False, unsure=False):
         out.append(pa.concat_tables(answers).flatten())
     turns = np.concatenate([np.arange(part.num_rows) for part in out])  # side by side
     marked = pa.concat_tables(out)
-    if early:  # each as it arrives, among those that are released
+    if early:  # each row as it arrives, among the released rows
         both = table.take(marked.column("row.number")).select(["event", "order0", "__tie"])
         both = both.rename_columns(["order0", "arrival", "__tie"])
         for name in CONTROLLER_COLUMNS:
@@ -191,7 +191,7 @@ def released(by, rng, n, sides=False, early=False, unsure=False):
 
 
 def certain(table):
-    """The rows, each with one value."""
+    """Return the rows with one value each."""
     offsets = pa.array(np.arange(table.num_rows + 1), pa.int32())
     values = np.round(table.column("order0").to_numpy() % 7.0)
     for name, cells in (("prob", np.ones(table.num_rows)), ("value0", values)):
@@ -208,7 +208,7 @@ def rows_of_strings(rng, n):
 
 
 def exact_rows(rng, n):
-    """`rows` that have one large whole number each."""
+    """Return `rows` with one large whole number each."""
     found = certain_rows(rng, n)
     table = found["table"]
     values = pa.array([[v] for v in rng.integers(-(2**58), 2**58, n).tolist()])
@@ -216,7 +216,7 @@ def exact_rows(rng, n):
 
 
 def rows_of_hours(rng, n):
-    """`rows` with an hour for each microsecond between them."""
+    """Return `rows` with an hour in place of each microsecond between them."""
     found = rows(rng, n)
     table = found["table"]
     hours = pc.multiply(table.column("order0"), 3_600_000_000)
@@ -229,8 +229,8 @@ def rows_of_values(rng, n):
 
 
 def distinct(times):
-    """The times, each moved back to the next one that no earlier row has: rows of one time come in
-    one micro-batch, whatever the cuts."""
+    """Return the times, each moved back to a time that no earlier row has, because rows with equal
+    times come in one micro-batch for any cuts."""
     taken, found = set(), []
     for time in times.tolist():
         found.append(next(t for t in range(time, -1000 * len(times), -1) if t not in taken))
@@ -239,7 +239,7 @@ def distinct(times):
 
 
 def fed(*columns, sides=False, values="value"):
-    """How an operator gets rows of these columns, of one input or of two; readings as `values`."""
+    """Return a feed of these columns, from one input or two; readings are named `values`."""
     chosen = ["row", "key0", "order0", "__tie", *columns]
 
     def feed(operator, rows, places):
@@ -257,14 +257,14 @@ def fed(*columns, sides=False, values="value"):
 
 
 def answers(tables):
-    """(key, answer) of all rows, in order; answers as bytes, equal bit for bit, NaN included."""
+    """Return (key, answer) of all rows, in order, as bytes that compare bit for bit with NaN."""
     found = [row for table in tables for row in table.to_pylist()]
     return [(place_of(row), marshal.dumps(row, 2)) for row in found]
 
 
 def place_of(row):
-    """The number of a row's key; a row that no extent took comes before or after their answers, and
-    so does one of a side of a join that has no partner."""
+    """Return the number of a row's key. Rows without an extent, and rows of a side without a
+    partner, have separate numbers: they come before or after the other answers."""
     place = KEYS.index(key_of(row)[0])  # a key may be numbered
     if "left" in row and None in (row["left"], row["right"]):
         return place + (1 + (row["left"] is None)) * len(KEYS)
@@ -280,7 +280,7 @@ def key_of(row):
 
 
 def resampled(*columns):
-    """How a resampling gets rows: the key is the first field of `row`."""
+    """Return a feed for resampling, where the key is the first field of `row`."""
 
     def feed(operator, rows, places):
         table = rows["table"]
@@ -304,7 +304,7 @@ def subject(config, feed, rows=rows, **more):
 
 
 def riding(operator, rows, places):
-    """Rows of a user's table, some of them invalid, for a chain that reads them."""
+    """Feed rows of a user's table, some of them invalid, to a chain that reads them."""
     if not len(places):
         return []
     table = rows["table"].take(pa.array(places))
@@ -317,7 +317,7 @@ def riding(operator, rows, places):
 
 
 def chain(*later):
-    """A controller, and steps over its rows: (config, feeds)."""
+    """Return the subject of a controller and steps over its rows: (config, feeds)."""
     control = ReorderTableConfig(control=DisorderControl(slack=4), keys=1)
     passed = ("key", "event", "alternatives", "id")
     event = (("event", Column("event")),)
@@ -353,7 +353,7 @@ def early_of(by_source, unsure=False, **more):
 
 
 def released_feed(name, columns, sides=False):
-    """How the operator of a name in RELEASED gets rows downstream of a controller."""
+    """Return the feed of the operator with a name in RELEASED, downstream of a controller."""
     if "corrected" in name or "shared" in name:
         return identified
     return (
@@ -364,7 +364,7 @@ def released_feed(name, columns, sides=False):
 
 
 def identified(operator, rows, places):
-    """Rows of a few ids, some NULL, whose versions mostly rise, for operators that have them."""
+    """Feed rows of a few ids, some NULL, whose versions mostly rise, to operators with ids."""
     table = rows["table"]
     number = table.column("__tie").to_numpy()
     ids = pa.array(number % 4, mask=number % 7 == 0)
@@ -406,8 +406,8 @@ RESULT = Reading(("key", "total"), (), ("key",), (("window", Column("window")),)
 OF_RESULT = places(key="key", window="window", total="total.mean")
 WINDOW = fed("prob", "value0")
 OF_WINDOW = ("prob", "value0")
-ONE = {"one_controller": True}  # rows in order that come behind are an error
-# name -> the config, given whether late rows are of sources; what it reads; whether of two sides
+ONE = {"one_controller": True}  # out-of-order rows that are not late are an error
+# name -> config for a flag (late rows belong to sources), columns, and whether it has two sides
 RELEASED = {
     "rows window": (
         lambda _: RowWindowTableConfig(
@@ -576,7 +576,7 @@ TABLES = {
         fed("event"),
     ),
     "reorder of three sources": subject(
-        # A source that nobody expects may speak when others have passed it: cuts matter then.
+        # An unexpected source may start after others have passed it, so that cuts would matter.
         ReorderTableConfig(
             control=DisorderControl(slack=4), keys=1, sources=1, expected_sources=3
         ),
@@ -761,7 +761,7 @@ EXACT = {
     "exact": tuple(ExactNumber(64, of != "sum") for of, *_ in SUMS),
     "keys": 1,
 }
-# Other settings of the same operators: they have the same layouts of state.
+# Other settings of the same operators, which have the same layouts of state.
 OTHER_SETTINGS = {
     "exact sums of rows": subject(
         RowWindowTableConfig(window=Rows(4), **EXACT), WINDOW, exact_rows

@@ -1,4 +1,4 @@
-"""Two sources of disordered rows, and six shapes of queries over both of them."""
+"""Two sources of disordered rows, and six forms of queries over both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTROL = {"event_time": "ts", "arrival": "arrival", "slack": 3}
 
 
 def source(seed):
-    """Rows of one source in order of arrival: disordered by event time, the last far behind."""
+    """Return a source's rows in arrival order, with disordered event times and far later ends."""
     rng = np.random.default_rng(seed)
     event = np.cumsum(rng.integers(1, 60, ROWS)) * 1.0 + seed / 4
     arrival = event + rng.exponential(40.0, ROWS)
@@ -37,7 +37,7 @@ def source(seed):
         }
         for i in np.argsort(arrival)
     ]
-    for i in range(5):  # so that nothing before END waits for the end of the stream
+    for i in range(5):  # so that rows before END do not wait for the end of the stream
         later = (END + timedelta(seconds=100 * (i + 1))).isoformat()
         last = {"id": -1 - 10 * seed - i, "ts": later, "arrival": later}
         rows.append(rows[-1] | last)
@@ -45,7 +45,7 @@ def source(seed):
 
 
 def ordered(a, b):
-    """One frame out of both: a controller for each source."""
+    """Return one frame of both sources, with a controller per source."""
     both = a.withColumn("source", F.lit("a")).union(b.withColumn("source", F.lit("b")))
     return sf.reorder(both, **CONTROL, source="source", expected_sources=2)
 
@@ -108,7 +108,7 @@ def put(folder, number, rows):
 
 
 def answers(rows):
-    """Answers before END, rounded as sums in another order may differ."""
+    """Return answers before END, rounded because the order of sums may differ."""
     ends = END.replace(tzinfo=None)
     chosen = [row for row in rows if row["at"].replace(tzinfo=None) < ends]
     return Counter(tuple(round(v, 9) if isinstance(v, float) else v for v in row) for row in chosen)

@@ -1,8 +1,8 @@
-"""Plans of queries over static frames of 300 columns, in a process of its own.
+"""Plans of queries over static frames of 300 columns, in a separate process.
 
     python tests/wide_frames.py FOLDER    # prints the name of each query that is planned
 
-A plan that grows with every column ends the memory of this process, not that of the tests.
+A plan that grows with every column exhausts the memory of this process, not of the tests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS = 300
 
 
 def frames(spark: SparkSession, folder: str) -> dict[str, DataFrame]:
-    """Frames of COLUMNS columns: of a file, and one of which Spark knows what its hash is of."""
+    """Return two frames with COLUMNS columns: from a file, and with a hash of all columns."""
     numbers = [f"double(id * {i} + 1) AS c{i}" for i in range(COLUMNS - 3)]
     times = ["timestamp_seconds(id) AS made", "timestamp_seconds(id + 1) AS arrival"]
     computed = spark.range(10).selectExpr("id", *times, *numbers)
@@ -34,7 +34,7 @@ def frames(spark: SparkSession, folder: str) -> dict[str, DataFrame]:
 
 
 def queries(df: DataFrame, past: DataFrame) -> dict[str, DataFrame]:
-    """A query per function that reads frames, and some of two operators."""
+    """Return a query per function that reads frames, and some with two operators."""
     hour = sf.Range("1 hour")
     certain = F.array(F.struct(F.lit(1.0).alias("prob"), F.col("c1").cast("double").alias("x")))
     uncertain = df.withColumn("alternatives", certain)
@@ -65,7 +65,7 @@ def queries(df: DataFrame, past: DataFrame) -> dict[str, DataFrame]:
 
 
 def planned(df: DataFrame) -> str:
-    """What Spark says of a query's plan."""
+    """Return Spark's text of a query's plan."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         df.explain()

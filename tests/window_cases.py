@@ -1,4 +1,4 @@
-"""Aggregates and random tuples for tests of windows; one result against its law over worlds."""
+"""Aggregates and random tuples for tests of windows, and a check of one result by worlds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOMENTS = [a for a in ALL if a.function not in LISTED]
 
 
 def check(measured, row, law, shares, distribution=None):
-    """One result against its law."""
+    """Check one result against its distribution over possible worlds."""
     mean, variance, existence = moments_of(law)
     assert abs(measured.existence[row] - existence) <= 1e-12
     assert np.isnan(measured.error[row])
@@ -61,7 +61,7 @@ SIXTEENTHS = [Fraction(k, 16) for k in range(1, 17)]
 
 
 def random_tuples(rng, n, attributes=1, most=3, missing=0.1, certain=0.3, level=0.0):
-    """n tuples: a list of (probability, [a value or None per attribute]) alternatives each."""
+    """Return n tuples: lists of (probability, [a value or None per attribute]) alternatives."""
     tuples = []
     for _ in range(n):
         count = int(rng.integers(1, most + 1))
@@ -86,7 +86,7 @@ def random_tuples(rng, n, attributes=1, most=3, missing=0.1, certain=0.3, level=
 
 
 def arrays(tuples, attributes=1):
-    """(offsets, prob, values) of such tuples."""
+    """Return (offsets, prob, values) of such tuples."""
     offsets = np.cumsum([0] + [len(t) for t in tuples])
     prob = np.array([float(p) for t in tuples for p, _ in t])
     values = np.array(
@@ -96,7 +96,7 @@ def arrays(tuples, attributes=1):
 
 
 def column(tuples, attribute):
-    """Tuples of one attribute; None: count(*), where every alternative counts."""
+    """Return tuples of one attribute; None for count(*), where every alternative counts."""
     if attribute is None:
         return [[(p, Fraction(1)) for p, _ in t] for t in tuples]
     return [[(p, vs[attribute]) for p, vs in t] for t in tuples]

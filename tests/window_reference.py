@@ -1,6 +1,6 @@
 """Windows of hundreds of tuples in plain NumPy: one recursion over how many exist, newest first.
 
-Possible worlds are too many there. This shares nothing with the kernels but the definitions.
+These windows have too many possible worlds. The code shares only definitions with the kernels.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Window:
-    """Tuples held, oldest first, of which the `rows` newest existing ones are inside; None: all.
+    """Held tuples, oldest first, of which the `rows` newest existing tuples are inside; None: all.
 
     tuples : (prob, values) each, float64[alternatives], NaN for no value
     """
@@ -20,19 +20,19 @@ class Window:
         self.tuples, self.rows = tuples[::-1], len(tuples) if rows is None else rows
 
     def count(self):
-        """Mean and variance of the number inside."""
+        """Return mean and variance of the number of tuples inside."""
         return self._moments([(prob.sum(), 1.0, 1.0) for prob, _ in self.tuples])
 
     def values(self):
-        """Mean and variance of the number of values inside."""
+        """Return mean and variance of the number of values inside."""
         return self._moments([self._of(prob, ~np.isnan(value)) for prob, value in self.tuples])
 
     def sum(self):
-        """Mean and variance of the sum inside."""
+        """Return mean and variance of the sum inside."""
         return self._moments([self._of(prob, np.nan_to_num(x)) for prob, x in self.tuples])
 
     def extreme(self, sign, x):
-        """Pr(no value inside beats x): sign 1 for the largest, -1 for the smallest."""
+        """Return Pr(no value inside exceeds x) for sign 1, or is below x for -1."""
         law = self._start()
         for prob, value in self.tuples:
             beaten = prob[sign * value > sign * x].sum()
@@ -45,7 +45,7 @@ class Window:
         return law
 
     def _step(self, law, exists, came):
-        """Law of how many are inside after one more tuple; came : what moves one count up."""
+        """Return the distribution of the number inside after a tuple; came : mass one count up."""
         after = law * (1.0 - exists)
         after[-1] = law[-1]  # full: an older tuple is outside
         after[1:] += came[:-1]
@@ -53,14 +53,14 @@ class Window:
 
     @staticmethod
     def _of(prob, value):
-        """Existence, mean and mean square of a tuple's value given that it exists."""
+        """Return existence, and mean and mean square of a tuple's value given that it exists."""
         total = prob.sum()
         return total, (prob * value).sum() / total, (prob * value * value).sum() / total
 
     def _moments(self, terms):
         centre = sum(p * m for p, m, _ in terms) / max(sum(p for p, *_ in terms), 1e-300)
         law, first, second = self._start(), np.zeros(self.rows + 1), np.zeros(self.rows + 1)
-        for p, mean, square in terms:  # of the sum of values relative to `centre`
+        for p, mean, square in terms:  # sums of values relative to `centre`
             m, s = mean - centre, square - 2.0 * centre * mean + centre * centre
             second = self._step(second, p, p * (second + 2.0 * m * first + s * law))
             first = self._step(first, p, p * (first + m * law))
@@ -71,7 +71,7 @@ class Window:
         return mean, (second + 2.0 * away * first + away * away * law).sum()
 
     def average(self):
-        """Mean of the average inside, and the probability that there is one; no value is NaN."""
+        """Return the mean of the average inside, and Pr(there is one); values must not be NaN."""
         law, first = self._start(), np.zeros(self.rows + 1)
         for prob, value in self.tuples:
             p, mean, _ = self._of(prob, value)
@@ -81,7 +81,7 @@ class Window:
 
 
 def broken_by_definition(oldest, others, delta, on):
-    """Pr(some other tuple exists and is too far from the oldest | the oldest exists)."""
+    """Return Pr(some other tuple exists and is too far from the oldest | the oldest exists)."""
     existence = sum(p for p, _ in oldest)
     total = Fraction(0)
     for p, values in oldest:

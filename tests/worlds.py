@@ -1,7 +1,7 @@
-"""Possible worlds, one by one, in exact rationals: the definition that operators are held to.
+"""Possible worlds, one by one, in exact rationals: the definition that operators must satisfy.
 
-A group is a list of (probability, outcome), at most one of which happens; groups are independent. A
-tuple is a group of its alternatives, a generation rule one of its members'. Slow, and obvious.
+A group is a list of (probability, outcome), of which at most one happens; groups are independent. A
+tuple is a group of its alternatives, a generation rule a group of its members' alternatives.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from fractions import Fraction
 
 
 def worlds(groups, most=None):
-    """(probability, outcomes in the order of the groups) of every world that can be.
+    """Return (probability, outcomes in the order of the groups) of every possible world.
 
-    most : only the last so many that happen, and what lies before them is not looked at
+    most : only the last `most` outcomes that happen; earlier groups are then ignored
     """
     if not groups or most == 0:
         return [(Fraction(1), [])]
@@ -26,19 +26,19 @@ def worlds(groups, most=None):
 
 
 def existing(probabilities):
-    """Groups of tuples that have no value: they exist or not."""
+    """Return groups for tuples without values, which exist or not."""
     return [[(p, True)] for p in probabilities if p > 0]
 
 
 def at_least(probabilities, count):
-    """Pr(at least `count` of these tuples exist)."""
+    """Return Pr(at least `count` of these tuples exist)."""
     return sum(
         (p for p, there in worlds(existing(probabilities)) if len(there) >= count), Fraction()
     )
 
 
 def law_over(some_worlds, function):
-    """{result: probability} of a function of what exists; worlds where it is None are left out."""
+    """Return {result: probability} of a function of a world's tuples, without None results."""
     law = {}
     for p, there in some_worlds:
         value = function(there)
@@ -48,7 +48,7 @@ def law_over(some_worlds, function):
 
 
 def aggregate_of(function, argument, there):
-    """The aggregate of a world: `there` has one entry per tuple that exists, None: no value."""
+    """Return a world's aggregate; `there` has one entry per existing tuple, None for no value."""
     in_order = [v for v in there if v is not None]
     values = sorted(in_order)
     if function == "count":
@@ -76,13 +76,13 @@ def aggregate_of(function, argument, there):
 
 
 def mean_value(alternatives):
-    """Mean of a tuple's value given that it has one; None if it never has."""
+    """Return the mean of a tuple's value given that it has one, or None if it never has."""
     there = [(Fraction(p), v) for p, v in alternatives if v is not None]
     return sum(p * v for p, v in there) / sum(p for p, _ in there) if there else None
 
 
 def shared_worlds(tuples, shared):
-    """As `worlds`; tuples with one value of `shared`, not None, take the same alternative."""
+    """Return `worlds`; tuples with an equal `shared`, not None, take the same alternative."""
     groups = {}
     for place, (alternatives, of) in enumerate(zip(tuples, shared, strict=True)):
         alone = [(p, []) for p, _ in alternatives]
@@ -96,10 +96,10 @@ def shared_worlds(tuples, shared):
 
 
 def aggregate_laws(requests, tuples, most=None, shared=None):
-    """Per request (function, argument): {value: probability}, worlds without a value left out.
+    """Return {value: probability} per request (function, argument), without undefined results.
 
-    tuples : groups of (probability, value or None)    most : as of `worlds`; not of boundary_sum
-    shared : of each tuple, the outcome that it shares; None: independent tuples
+    tuples : groups of (probability, value or None)    most : as in `worlds`; not for boundary_sum
+    shared : the outcome that each tuple shares; None for independent tuples
     """
     found = worlds(tuples, most) if shared is None else shared_worlds(tuples, shared)
     laws = []
@@ -116,7 +116,7 @@ def aggregate_laws(requests, tuples, most=None, shared=None):
 
 
 def moments_of(law):
-    """Mean and variance given that there is a value, and the probability of that."""
+    """Return mean and variance given that there is a value, and the probability of a value."""
     existence = sum(law.values(), Fraction(0))
     if not existence:
         return None, None, existence
@@ -125,7 +125,7 @@ def moments_of(law):
 
 
 def quantile_of(law, share):
-    """The smallest value that at least this share of the worlds with a value do not exceed."""
+    """Return the smallest value not exceeded in at least this share of the worlds with a value."""
     reached, wanted = Fraction(0), Fraction(share) * sum(law.values(), Fraction(0))
     for value in sorted(law):
         reached += law[value]

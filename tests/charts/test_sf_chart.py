@@ -1,4 +1,4 @@
-"""`sf.chart`: what is drawn of results, windows, timetables and running queries."""
+"""`sf.chart`: charts of results, windows, timetables and running queries."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_results_are_drawn_over_the_end_of_their_window(give):
     assert [row["at"] for row in rows] == [f"2024-01-01T00:00:{s}" for s in (10, 20, 30, 40)]
     first = sorted(found.to_pylist()[0]["s"]["distribution"], key=lambda a: a["value"])
     reached, total = 0.0, sum(a["prob"] for a in first)
-    for a in first:  # the median, the slow way
+    for a in first:  # the median, by its definition
         reached += a["prob"]
         if reached >= total / 2:
             assert rows[0]["q50"] == a["value"]

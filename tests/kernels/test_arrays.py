@@ -1,4 +1,4 @@
-"""Sorting as NumPy does it: stable, NaN last."""
+"""Sorting gives NumPy's order: stable, with NaN last."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from sfumato.kernels.arrays import distinct_values, sorted_values, stable_order
 
 FEW = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 2.0, np.inf, np.nan])
-SIZES = st.integers(0, 100)  # several runs, and widths that are no power of two
+SIZES = st.integers(0, 100)  # several runs, and widths that are not powers of two
 
 
 @given(

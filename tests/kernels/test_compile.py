@@ -1,4 +1,4 @@
-"""Compiled functions on disk: never stale, shared between users, safe to read."""
+"""Compiled functions on disk: never stale, shared between users, safe to load."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from sfumato.kernels.compile import compiled, compiled_ieee, lean, lean_fused
 
 SOURCE = Path(sfumato.kernels.__file__).parents[2]
 
-# A package of kernels beside the library's decorators: a copy of these files, so that their texts
-# may be edited.
+# A package with the library's decorators and one more kernel: copies, so that tests can edit them.
 TINY = """
 from sfumato.kernels.compile import compiled
 
@@ -44,7 +43,7 @@ PRINT = (
 
 @pytest.fixture
 def source(tmp_path) -> Path:
-    """A copy of the decorators with one more kernel, whose text may be edited."""
+    """Return the folder of a copy of the decorators with one more kernel, which tests can edit."""
     folder = tmp_path / "source" / "sfumato" / "kernels"
     folder.mkdir(parents=True)
     for name in ("compile.py", "compile_store.py"):
@@ -56,7 +55,7 @@ def source(tmp_path) -> Path:
 
 
 def run(source: Path, code: str = PRINT, **environment: str) -> str:
-    """Output of a new Python process that sees the copy; its errors fail the test."""
+    """Return the output of a new Python process that uses the copy; its errors fail the test."""
     places = {
         compile_store.VARIABLE: str(source.parents[2] / "kernels"),
         "XDG_CACHE_HOME": "/proc/none",
@@ -85,7 +84,7 @@ def test_a_new_process_reads_what_an_earlier_one_compiled_and_said(source):
     assert said.startswith("sfumato is compiling the kernels of this query")
     assert run(source) == "2 1 0\n"
     assert sorted(source.rglob("*")) == before
-    for path in folders(source)[0].glob("*.nb?"):  # cut short by a crash: compiled again
+    for path in folders(source)[0].glob("*.nb?"):  # cut off, as by a crash: compiled again
         path.write_bytes(path.read_bytes()[:10])
     assert run(source) == "2 0 1\n"
     assert run(source) == "2 1 0\n"
@@ -113,7 +112,7 @@ def test_compiled_code_is_read_without_the_modules_that_only_compiling_needs(sou
     )
     assert run(source, code).startswith("6 True\nbelow 0\n")
     assert run(source, code) == "6 False\nbelow 0\n"
-    # Compiling another signature still works.
+    # Another signature can still be compiled.
     code += "import numpy as np; print(total(np.uint8(3)), len(total.signatures))"
     assert run(source, code) == "6 False\nbelow 0\n6 2\n"
 
@@ -133,7 +132,7 @@ def test_an_edit_of_any_kernel_and_bounds_checks_have_a_folder_of_their_own(sour
     mine.mkdir()
     for path in (*folders(source), mine):
         os.utime(path, (old, old))
-    assert run(source) == "4 1 0\n"  # reading counts as use
+    assert run(source) == "4 1 0\n"  # loading counts as use
     left = folders(source)
     assert len(left) == 2
     assert mine in left
@@ -154,7 +153,7 @@ def test_processes_that_start_at_once_all_get_theirs(source):
     assert not list(folders(source)[0].glob("*.tmp.*"))
 
 
-# Where they are kept
+# Where they are stored
 
 
 @pytest.mark.nightly
@@ -177,7 +176,7 @@ def test_the_first_place_that_can_be_written_is_used(source, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="modes of folders")
 def test_a_folder_or_file_that_others_can_write_is_not_read(source):
     run(source, "import os; os.umask(0)\n" + PRINT)
-    assert run(source) == "2 1 0\n"  # nobody else could write, whatever the mask
+    assert run(source) == "2 1 0\n"  # only the owner could write, even with umask 0
     (folder,) = folders(source)
     file = next(folder.glob("*.nbc"))
     for path, mode in ((folder.parent, 0o1777), (folder, 0o775), (file, 0o666)):
@@ -207,14 +206,14 @@ class TestAnotherUser:
 
     @pytest.fixture
     def shared(self, source) -> Iterator[Path]:
-        """The copy in a folder that every user can read; pytest's own is closed to others."""
+        """Yield the copy in a folder that every user can read; pytest's own folder is private."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             folder.chmod(0o755)
             yield source.parents[1].rename(folder / "source") / "sfumato" / "kernels"
 
     def as_nobody(self, source: Path) -> str:
-        # Numba is loaded as root: Python itself may be where only root can read.
+        # Numba is loaded as root, because Python itself may be readable only by root.
         become = (
             "import os, numba; numba.njit(lambda x: x + 1)(1)\n"
             "import sfumato.kernels.compile\n"
@@ -294,7 +293,7 @@ def of_both(x):
 
 def test_a_function_that_is_first_compiled_for_another_keeps_its_own_rules():
     for function in (of_both, product_and_sum):
-        function.recompile()  # it may have been read from disk
+        function.recompile()  # it may have been loaded from disk
     with pytest.raises(ZeroDivisionError):
         of_both(0.0)
     (plain,) = product_and_sum.inspect_llvm().values()

@@ -1,4 +1,4 @@
-"""A process of few files that serves a page and metrics: says how many files it can still open."""
+"""A process with few files that serves a page and metrics and prints how many it can still open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato.metrics.figures import SessionFigures
 
 
 def opened() -> int:
-    """Count the files of 200 that can be opened."""
+    """Return how many of 200 files can be opened."""
     with ExitStack() as stack:
         for count in range(200):
             try:

@@ -1,4 +1,4 @@
-"""3,000 connections that never send a whole request, to a process of at most 1,024 files."""
+"""3,000 connections that never send a whole request, to a process with at most 1,024 files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def driver():
 
 
 def files(driver):
-    """How many files of 200 the driver can open, and how many it has."""
+    """Return how many of 200 files the driver can open, and how many it has open."""
     driver.stdin.write("?\n")
     driver.stdin.flush()
     can_open, has = map(int, driver.stdout.readline().split())
@@ -41,7 +41,7 @@ def files(driver):
 
 
 def answers(get):
-    """Whether a request is answered within PATIENCE, tried again where it is not."""
+    """Return the status of a request, retried for PATIENCE seconds; None without an answer."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         try:
@@ -90,7 +90,7 @@ def test_half_open_connections_leave_the_driver_its_files_and_the_page_answers_a
 
 
 def _send(ready):
-    """Send half a request on each connection that is there by now."""
+    """Send half a request on each connection that is established."""
     for key, _ in ready.select(0):
         ready.unregister(key.fileobj)
         try:

@@ -1,4 +1,4 @@
-"""The page in a real browser: figures equal the reports', nothing without the token, no network."""
+"""The page in a real browser: figures equal the reports, the token is needed, no network access."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = [[("JFK", None), ("0.970", 0.97)], [("EWR", None), ("0.250", 0.25)]]
 
 @pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium of the system's, or a skip."""
+    """Yield the system's Chromium, headless; skip if there is none."""
     sync = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM:
         pytest.skip("no Chromium here: apt-get install chromium")
@@ -90,7 +90,7 @@ def tile(page, query, name):
 
 
 def column(page, name):
-    """What stands below a heading of the table of operators."""
+    """Return the cells below a heading of the operator table."""
     rows = page.locator(".operators tr")
     place = rows.first.locator("th").all_inner_texts().index(name)
     return [row.locator("td").all_inner_texts()[place] for row in rows.all()[1:]]
@@ -110,7 +110,7 @@ def test_the_figures_on_the_page_are_those_of_the_query_and_follow_it(browser, s
     assert tile(page, "flights", "oldest held") == "7.50 s"
     tiles = page.inner_text(".tiles")
     assert "99%: 1.45 s" in tiles
-    assert "at 2023-11-14 22:13:20" in tiles  # the punctuation is of long ago
+    assert "at 2023-11-14 22:13:20" in tiles  # the punctuation is long past
     assert column(page, "punctuation") == ["2023-11-14 22:13:20", "", ""]
     assert column(page, "keys") == ["9", "", ""]
     assert column(page, "wait, median") == ["5.7 ms", "", ""]

@@ -1,4 +1,4 @@
-"""The page's server: what it gives, to whom, and that it ends."""
+"""The page's server: what it serves, to whom, and how it stops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.live.view import MAX_SHOWN, About, view
 from sfumato.metrics.figures import SessionFigures
 from spark_reports import reorder, report
 
-PATIENCE = 60.0  # seconds, on a busy machine
+PATIENCE = 60.0  # seconds; enough on a busy machine
 get, stream = partial(httpx.get, timeout=PATIENCE), partial(httpx.stream, timeout=PATIENCE)
 Client = partial(httpx.Client, timeout=PATIENCE)
 
@@ -42,7 +42,7 @@ def test_nothing_is_given_without_the_token(server):
         wrong = get(address + path, params={"token": token[:-1]})
         assert wrong.status_code == 403
         assert b"sfumato_rows" not in wrong.content
-    for path in ("/page.js", "/figures"):  # the token in an address opens the page alone
+    for path in ("/page.js", "/figures"):  # a token in the address opens only the page
         assert get(address + path, params={"token": token}).status_code == 403
 
 
@@ -132,7 +132,7 @@ def test_a_port_that_is_taken_is_told(server, figures):
             Server(figures, {}, taken.getsockname()[1])
 
 
-# ---- what is shown -----------------------------------------------------------------------------
+# ---- contents of the page ----------------------------------------------------------------------
 
 
 def test_a_long_run_is_shown_in_few_points_that_lose_no_row():

@@ -1,4 +1,4 @@
-"""`sf.ops.watch` beside real queries, and a run of a pipeline file with its page and metrics."""
+"""`sf.ops.watch` with real queries, and a pipeline run with its page and metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def figures_of(url):
 
 
 def awaited(url, name, rows):
-    """The figures of a query once so many rows are in: reports come a moment later."""
+    """Return a query's figures once it has read `rows` rows; reports arrive a moment later."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         for query in figures_of(url):
@@ -75,7 +75,7 @@ def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
     waits = list(map(int, observed["waits"].split(",")))
     assert sum(waits) == observed["rows"] - observed["late"] - observed["held"] > 0
     assert found["waits"] == operator["waits"] == [quantile(waits, q) for q in QUANTILES]
-    assert 60 <= found["waits"][0] <= found["waits"][1]  # rows come every minute
+    assert 60 <= found["waits"][0] <= found["waits"][1]  # one row per minute
     assert found["waited"] == observed["waited"] / 1e6 > 60
     assert operator["keys"] == observed["keys"] == observed["new_keys"] == 2
     assert found["state"]["memory"] > 0

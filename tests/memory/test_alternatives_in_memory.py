@@ -1,6 +1,6 @@
-"""Numbers, filters and checks of uncertain tuples in memory, against the possible worlds of one.
+"""Statistics, filters and checks of uncertain tuples in memory, against a tuple's possible worlds.
 
-`test_memory_equals_spark` compares the same functions with Spark's.
+`test_memory_equals_spark` compares these functions with Spark's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAIR = pa.struct([(name, pa.float64()) for name in ("prob", "x", "y")])
 
 @st.composite
 def valid_tuples(draw):
-    """A list of (prob, x, y), the probabilities summing to at most 1."""
+    """Draw a list of (prob, x, y) with probabilities that sum to at most 1."""
     count = draw(st.integers(1, 5))
     weights = [draw(st.integers(1, 9)) for _ in range(count + 1)]
     total = sum(weights)
@@ -110,7 +110,7 @@ CASES = [
 
 
 def at_the_border_of_one():
-    """Tuples whose probabilities sum to 1, or to a little more or less."""
+    """Return tuples whose probabilities sum to 1, or to slightly more or less."""
     rng = np.random.default_rng(3)
     tuples = []
     for n in [*range(1, 60), 500]:
@@ -143,7 +143,7 @@ def test_existence_follows_the_rule_of_the_operators():
 
 
 def test_a_float32_softmax_loses_no_row():
-    """Sums of single-precision probabilities pass 1 by some 1e-7; some of them are 0."""
+    """Sums of single-precision probabilities exceed 1 by about 1e-7; some probabilities are 0."""
     scores = np.random.default_rng(1).normal(0, 40, (300, 10)).astype(np.float32)
     weights = np.exp(scores - scores.max(1, keepdims=True))
     prob = weights / weights.sum(1, keepdims=True)

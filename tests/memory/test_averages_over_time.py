@@ -1,4 +1,4 @@
-"""Averages and integrals over time: plain references, and the arguments that are refused."""
+"""Averages and integrals over time: plain references, and arguments that are refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_order(found):
 
 
 def reference(rows, window, start, end):
-    """(mean, integral) of one sensor's window, second by second: values hold from their second."""
+    """Return (mean, integral) of a sensor's window by seconds; a value holds from its second."""
     known = rows.dropna(subset="x").groupby("ts")["x"].last()
     bounds = pd.to_datetime([start, end], utc=True)  # naive in a process of `sfumato run`
     seconds = pd.date_range(*bounds, freq="s", inclusive="left")
@@ -117,7 +117,7 @@ def test_late_rows_count_in_the_windows_that_are_open():
     late = sf.reorder(rows, event_time="ts", arrival="arrival", key="sensor", slack=0)
     assert late["late"].sum() == 3
     found = sf.window_aggregate(late, ASKED, window="20 seconds", **AT)
-    # 12 s comes after 21 s completed the window of 0 to 20 s; 5 s came before; 1 s came too late.
+    # 12 s comes after 21 s has completed the window of 0 to 20 s; 5 s came before; 1 s is too late.
     areas = [1 * 5 + 3 * 5 + 2 * 10, 2 * 1 + 4 * 19, 6 * 20, 6 * 5 + 8 * 15]
     assert found["area"].tolist() == areas
 

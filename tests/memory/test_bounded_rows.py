@@ -1,4 +1,4 @@
-"""One row cannot cause unbounded work: bounds on its alternatives, on its extents, on its pairs."""
+"""One row cannot cause unbounded work: bounds on its alternatives, extents and pairs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JOINED = {"on": "x", "within": 0.5, "probability": 0.01, "window": sf.Rows(5), "
 
 
 def table(*sizes, seed=0):
-    """Rows with so many alternatives each, of probability 1 in all."""
+    """Return one certain row per size, with this number of alternatives."""
     rng = np.random.default_rng(seed)
     rows = [
         [{"prob": 1 / n, "x": float(i), "y": float(y)} for i, y in enumerate(rng.normal(size=n))]
@@ -175,13 +175,13 @@ def test_pairs_of_a_join_with_more_alternatives_than_the_bound_stand_for_all_of_
         known = {(one["left_x"], one["right_x"]) for one in every}
         assert all((one["left_x"], one["right_x"]) in known for one in few)
         for name in ("left_x", "right_x", "left_y", "right_y"):
-            # 400 representatives of the pairs: their distribution functions differ little.
+            # 400 representatives of the pairs have nearly the same distribution functions.
             assert distance(few, every, lambda one, name=name: one[name]) < 0.06
         assert distance(few, every, lambda one: one["left_x"] - one["right_x"]) < 0.06
 
 
 def distance(some, others, of):
-    """The largest difference of two distribution functions, as shares."""
+    """Return the largest difference of two normalised distribution functions."""
     at = np.array(sorted(of(one) for one in others))
     functions = []
     for rows in (some, others):
@@ -273,7 +273,7 @@ def test_control_c_reaches_a_kernel_in_the_middle_of_a_call():
     ) as process:  # fmt: skip
         try:
             assert process.stdout.readline() == "ready\n"
-            time.sleep(3.0)  # it reads the rows meanwhile, or joins them: either may be interrupted
+            time.sleep(3.0)  # it may be interrupted while it reads the rows or joins them
             assert process.poll() is None
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""Extents of days, weeks, months and years of a time zone, against the dates of its clocks."""
+"""Extents of days, weeks, months and years in a time zone, against local dates."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sfumato.operators.windows.calendar import FIRST_US, LAST_US, Calendar
 ZONES = [
     "UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe",
     "America/Sao_Paulo",  # clocks went forward at midnight
-    "America/Toronto",  # and once across it
-    "Pacific/Apia",  # a day was left out
+    "America/Toronto",  # clocks once went forward across midnight
+    "Pacific/Apia",  # one day was left out
     "Pacific/Kwajalein",
 ]  # fmt: skip
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -65,7 +65,7 @@ def test_a_unit_ends_with_the_last_microsecond_of_its_span(zone, unit):
 
 
 def expected(times, zone, unit, length, slide, origin=0):
-    """How many rows each extent of units has: (start, end) as local dates."""
+    """Return {(start, end): rows} for extents of units, as local unit numbers."""
     found = Counter()
     for time in times:
         of = unit_of(time, unit, zone) - origin

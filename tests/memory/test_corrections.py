@@ -1,4 +1,4 @@
-"""Rows that newer versions correct, in windows of tables: against a plain pandas reference."""
+"""Rows that newer versions correct, in windows over tables, against a plain pandas reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ASKED = {"n": "count(*)", "k": "count(x)", "s": "sum(x)", "lo": "min(x)", "hi": 
 
 
 def readings(rng, n=80):
-    """Rows of some ids, whose later versions move forward in time; some rows come twice or late."""
+    """Return rows whose later versions may move forward in time; some rows come twice or late."""
     number = rng.integers(0, 20, n)
     version = np.zeros(n, int)
     for of in range(20):
@@ -37,9 +37,9 @@ def readings(rng, n=80):
 
 
 def expected(ordered, length, slide):
-    """(key, start) -> the newest versions within the extent, of all rows that came before its end.
+    """Return (key, start) -> newest versions in the extent, among rows that came before its end.
 
-    Rows in order come in order of their time; a late one comes right after its punctuation.
+    On-time rows come in order of their times; a late row comes right after its punctuation.
     """
     found = {}
     for end in range(slide, int(ordered.made.max()) + length + 1, slide):
@@ -108,7 +108,7 @@ def test_of_uncertain_rows_a_version_may_change_their_existence_and_remove_them(
 
 
 def corrected(**more):
-    """A correction in time, an older version, a correction too late, and rows without an id."""
+    """Return windows over a timely correction, an older version, a late one, rows without id."""
     rows = pd.DataFrame(
         {
             "id": [1, None, 1, 1, None, 2, 1],

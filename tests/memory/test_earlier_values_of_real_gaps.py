@@ -1,4 +1,4 @@
-"""A stream with real gaps joins better by its earlier values than without them."""
+"""A stream with real gaps joins better with its earlier values than without them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BY_EACH_OTHER = ["temperature -> humidity : 0.05 -> 0.1", "humidity -> temperatu
 
 
 def lab(data_folder):
-    """Two motes of the Intel lab: what they sent until some hour, and after that, with gaps."""
+    """Return two Intel lab motes' past readings, later readings, and later readings with gaps."""
     table = pq.read_table(data_folder / "intel_lab_9motes.parquet").to_pandas()
     table = table[table.moteid.isin(MOTES)].dropna(subset=ON).sort_values("ts", kind="stable")
     table = table.drop_duplicates("ts")[["ts", "moteid", *ON]]

@@ -1,4 +1,4 @@
-"""Early answers of windows: against a loop over arrivals, and how often their intervals hold."""
+"""Early answers of windows: against a loop over arrivals, and coverage of their intervals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def final(rows, length, slide, delay, asked=ASKED):
 
 
 def by_loop(rows, length, slide, every, delay):
-    """All revisions: {(key, end): [(punctuation, x of the rows so far), ...]}."""
+    """Return all revisions: {(key, end): [(punctuation, x of the rows so far), ...]}."""
     punctuation = reached = -(10**9)
     held, open_, changed, found = [], {}, set(), {}
 
@@ -57,7 +57,7 @@ def by_loop(rows, length, slide, every, delay):
             if end - length <= row.made < end and end - 1 > max(reached, punctuation):
                 open_.setdefault((row.key, end), []).append(row.x)
                 changed.add((row.key, end))
-        if row.made >= punctuation:  # a row of the punctuation's time waits for a later one
+        if row.made >= punctuation:  # a row at the punctuation waits for a later one
             held.append((row.made + (row.made == punctuation), row.made))
         punctuation = max(punctuation, row.made - delay)
         if any(due <= punctuation for due, _ in held):
@@ -69,14 +69,14 @@ def by_loop(rows, length, slide, every, delay):
 
 
 def of_certain(held):
-    """The values of ASKED over certain rows."""
+    """Return the values of ASKED over certain rows."""
     x = [v for v in held if v == v]
     some = (sum(x), sum(x) / len(x), min(x), max(x)) if x else (None,) * 4
     return len(held), len(x), *some
 
 
 def of_worlds(held):
-    """(mean, stddev, existence) of each of UNCERTAIN, over all possible worlds."""
+    """Return (mean, stddev, existence) of each of UNCERTAIN, over all possible worlds."""
     calls = tuple((name, None) for name in ("count", "sum", "avg", "min", "max"))
     counts = aggregate_laws(calls[:1], [[(p, 0) for p, _ in row] for row in held])
     laws = [*counts, *aggregate_laws(calls, held)]
@@ -90,7 +90,7 @@ EXTENTS = st.sampled_from([(10, 10), (12, 5), (5, 7)])
 
 
 def arrivals(values, most):
-    """Rows without a guard against wrong clocks; x is the number of one of some values."""
+    """Return a strategy for frames of up to `most` rows, with x from 0 to `values`."""
     step = st.tuples(st.integers(0, 9), st.integers(0, 12), st.integers(0, values), st.booleans())
     return st.lists(step, min_size=1, max_size=most).map(frame_of)
 
@@ -102,7 +102,7 @@ def frame_of(steps):
 
 
 def revised_in(answers, asked):
-    """The revisions of answers, as of `by_loop`, with the values of these columns."""
+    """Return the revisions in the form of `by_loop`, with the values of these columns."""
     found: dict = {}
     for row in answers[~answers["final"]].to_dict("records"):
         of = found.setdefault((row["key"], row["window"]["end"]), [])
@@ -188,12 +188,12 @@ def test_a_final_answer_comes_once_and_last_with_itself_as_its_interval():
 
 @pytest.fixture(scope="module")
 def revisions():
-    """Revisions of 1,000 extents, with their final answers."""
+    """Return revisions of 1,000 extents, with their final answers."""
     return with_finals(early(trace(3, 60_000), 6000, 6000, 1000, 6000))
 
 
 def with_finals(answers, asked=ASKED):
-    """Revisions, each with the final values of its extent."""
+    """Return revisions, each with the final values of its extent."""
     answers["end"] = answers["window"].map(lambda w: w["end"])
     finals = answers[answers["final"]].set_index(["key", "end"])[[*asked]]
     return answers[~answers["final"]].join(finals, on=["key", "end"], rsuffix=" in the end")
@@ -242,7 +242,7 @@ def test_intervals_narrow_as_extents_fill(revisions, name):
 
 
 def piles(rng, n):
-    """Delays of a link that stalls: what piled up comes at once."""
+    """Return times and arrivals of a link that stalls and then delivers its backlog at once."""
     made = np.sort(rng.integers(0, 100 * n, n))
     turn = np.repeat(rng.choice([500, 8000], n // 1000 + 1), 1000)[:n]
     return made, np.ceil((made + rng.exponential(300, n)) / turn) * turn

@@ -1,4 +1,4 @@
-"""Whole numbers and decimals over certain rows: sums, extremes, first and last, exactly."""
+"""Integers and decimals over certain rows: exact sums, extremes, first and last values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WINDOWS = [
 def unscaled(name):
     kind = TYPES[name][0]
     most = 2 ** (kind.bit_width - 1) if pa.types.is_integer(kind) else 10**kind.precision - 1
-    far = most // 64  # sums of a few dozen of them stay within the type
+    far = most // 64  # sums of a few dozen values stay within the type
     near = st.integers(-5, 5)
     return st.none() | near | st.integers(-far, far) | near.map(lambda x: far - abs(x))
 
@@ -51,7 +51,7 @@ def readings(draw):
 
 
 def of_rows(function, values, scale):
-    """Return a result from its definition, in Python's own numbers."""
+    """Return a result by its definition, with Python numbers."""
     if function == "sum":
         total = sum(int(v.scaleb(scale, EXACT)) if scale else v for v in values)
         return Decimal(total).scaleb(-scale, EXACT) if scale else total
@@ -63,7 +63,7 @@ def of_rows(function, values, scale):
 
 
 def members(rows, found, window):
-    """Return the rows of the window of one result."""
+    """Return the rows in one result's window."""
     mine = [row for row in rows if row["k"] == found["k"]]
     if "window" in found:
         start, end = found["window"]["start"], found["window"]["end"]
@@ -85,7 +85,7 @@ def test_every_digit_is_that_of_python(window, functions, table):
     }
     asked = {title: f"{function}({name})" for title, (function, name) in wanted.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing is rounded, so nothing is warned of
+        warnings.simplefilter("error")  # nothing is rounded, so there is no warning
         found = sf.window_aggregate(table, asked, window=window, order="t", key="k")
     for title, (function, name) in wanted.items():
         assert found.schema.field(title).type == TYPES[name][function == "sum"], title

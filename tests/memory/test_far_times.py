@@ -1,4 +1,4 @@
-"""Times at the ends of the calendar, and long gaps: counted and said, never a crash."""
+"""Times at the ends of the calendar, and long gaps: counted and reported, without a crash."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_number_of_empty_windows_comes_out_before_between_and_after_those_with
     rows = pa.table({"t": time, "k": ["a", "a"] + ["b"] * 15}).sort_by("t")
     ordered = sf.reorder(rows, event_time="t", arrival="t", slack=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # windows that are left out as asked for are no surprise
+        warnings.simplefilter("error")  # no warning for windows left out as requested
         found = sf.window_aggregate(
             ordered, {"n": "count(*)"}, window=sf.Range("10 us", empty=2), order="t", key="k",
             name="few",

@@ -1,4 +1,4 @@
-"""A repository per key: the answers are those of the key's own rows, or of all rows."""
+"""A repository per key: the answers come from the key's own rows, or from all rows."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ HOW = {"dependencies": ["x -> y : 0.1 -> 0.1", "z -> y : 0.2 -> 0.2"], "attribut
 
 
 def readings(random, keys) -> pd.DataFrame:
-    """Rows whose y depends on x and on the key."""
+    """Return rows whose y depends on x and on the key."""
     x, z = random.random((2, len(keys)))
     factor = pd.Series(keys).map({"a": 1.0, "b": 5.0}).fillna(-3.0).to_numpy()
     return pd.DataFrame({"sensor": keys, "x": x, "z": z, "y": factor * x + 0.1 * z})
@@ -32,7 +32,7 @@ def scaling_of(table) -> dict:
     st.sampled_from([1, 8, 20]),
     st.sampled_from(["calibrated", "plain"]),
 )
-@example(0, ["a"] * 20, [None], 1, "calibrated")  # a column of pandas without a type
+@example(0, ["a"] * 20, [None], 1, "calibrated")  # a pandas column without a type
 def test_a_row_has_the_answer_of_its_own_keys_rows_or_of_all(seed, past, keys, least, method):
     random = np.random.default_rng(seed)
     repository, rows = readings(random, past), readings(random, keys)

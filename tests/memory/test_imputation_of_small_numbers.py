@@ -1,4 +1,4 @@
-"""Imputation of numbers whose squares are 0."""
+"""Imputation of numbers whose squares underflow to 0."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ CHOSEN = [
 
 
 def walk(random, n, gaps=0.2, keys=("a", "b"), scale=1.0) -> pd.DataFrame:
-    """Readings of devices: x walks, and y follows it."""
+    """Return readings of devices in which x is a random walk and y follows it."""
     x = np.cumsum(random.normal(0, scale, n))
     rows = pd.DataFrame({"x": x, "y": 2 * x + random.normal(0, 0.3 * scale, n)})
     rows = rows.mask(random.random((n, 2)) < gaps)
@@ -37,7 +37,7 @@ def walk(random, n, gaps=0.2, keys=("a", "b"), scale=1.0) -> pd.DataFrame:
 
 
 def with_history(rows) -> tuple[list[dict], list[dict]]:
-    """Each row with what was known before; and the complete ones of these as changes."""
+    """Return each row with its earlier values, and the changes of the rows that are complete."""
     known, found, complete = {}, [], []
     for row in rows.to_dict("records"):
         own = known.setdefault(row["device"], {})
@@ -57,7 +57,7 @@ def with_history(rows) -> tuple[list[dict], list[dict]]:
 
 
 def past_imputers(past, dependencies) -> tuple[Imputer, Imputer]:
-    """The imputers of changes and of values, over the rows of a past in order."""
+    """Return the imputers of changes and of values, over the ordered rows of a past."""
     rows = pd.DataFrame(with_history(past)[1])[list(change_names(ATTRIBUTES))]
     found = [Dependency.parse(text) for text in dependencies or ()]
     found = found or change_dependencies(rows.to_numpy(), ATTRIBUTES)
@@ -82,7 +82,7 @@ def quantile(values, prob, level):
 
 
 def widened(values, prob, widths):
-    """The values with both sides of the median wider, if they differ."""
+    """Return the values with both sides of the median widened, if they differ."""
     if len(np.unique(values)) < 2:
         return values
     off = values - quantile(values, prob, 0.5)
@@ -90,7 +90,7 @@ def widened(values, prob, widths):
 
 
 def expected(past, rows, dependencies):
-    """(alternatives of each row, numbers tested and covered), row by row."""
+    """Return (alternatives of each row, number tested, number covered), row by row."""
     changes, levels = past_imputers(past, dependencies)
     widths, number, tested, covered, answers = {}, {}, 0, 0, []
     for row in with_history(rows)[0]:
@@ -147,7 +147,7 @@ def alternatives_of(found):
 
 
 def assert_same_distribution(values, prob, others, weights):
-    """Both give each value the same probability."""
+    """Check that both distributions give each value the same probability."""
     at = np.sort(np.concatenate([values, others]))
     for place in np.concatenate([[-np.inf], at[1:][np.diff(at) > 1e-7]]):
         assert prob[values > place - 1e-8].sum() == pytest.approx(
@@ -166,7 +166,7 @@ def test_each_row_is_imputed_by_what_its_device_knew_before(seed, before, after,
     found = sf.impute(rows, repository=past, **how)
     answers, tested, covered = expected(past, rows, chosen)
     for own, right in zip(alternatives_of(found), answers, strict=True):
-        if isinstance(right, dict):  # by the changes of one attribute and the level of the other
+        if isinstance(right, dict):  # by changes of one attribute and the other's level
             for a, name in enumerate(ATTRIBUTES):
                 assert_same_distribution(own[:, a + 1], own[:, 0], *right[name])
             assert len(own) < sum(len(prob) for _, prob in right.values())
@@ -179,7 +179,7 @@ def test_each_row_is_imputed_by_what_its_device_knew_before(seed, before, after,
 
 
 def hidden_and_held(seed, scale, rows=3000):
-    """The share of hidden values within their range of 90%, after the stream has drifted."""
+    """Return the share of hidden values in their 90% range after a drift, and the counters."""
     random = np.random.default_rng(seed)
     past, true = walk(random, 600), walk(random, rows, gaps=0.0, scale=scale, keys=["a"])
     hidden = random.random(rows) < 0.1

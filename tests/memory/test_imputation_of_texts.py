@@ -1,4 +1,4 @@
-"""Texts in imputation: as determinants, near where they are equal, and as imputed attributes."""
+"""Strings in imputation: as determinants, near if they are equal, and as imputed attributes."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ OF_KIND = ["height, weight -> kind : 0.05, 0.05 -> 0", "height -> kind : 0.1 -> 
 
 
 def trees(random, n, kinds=KINDS) -> pd.DataFrame:
-    """Trees whose weight depends on their height and kind."""
+    """Return trees whose weight depends on their height and kind."""
     kind, height = random.choice(kinds, n), random.integers(0, 40, n) / 8
     factor = pd.Series(kind).map({"ash": 1.0, "elm": 2.0, "oak": 3.0}).fillna(4.0).to_numpy()
     return pd.DataFrame({"kind": kind, "height": height, "weight": height * factor})
@@ -71,7 +71,7 @@ def test_an_imputed_text_has_the_shares_of_its_donors(seed, past):
         centre = (rows[["height", "weight"]].to_numpy(float)[place] - shift[1:]) / span[1:]
         raw = reference.raw_law(
             values, (values - shift) / span, np.array([np.nan, *centre]), 0, names, learned
-        ) or np.unique(values[:, 0], return_counts=True)  # without donors: of all rows
+        ) or np.unique(values[:, 0], return_counts=True)  # without donors, from all rows
         expected = dict(zip(raw[0].tolist(), (raw[1] / raw[1].sum()).tolist(), strict=True))
         own = {known.index(one["kind"]): one["prob"] for one in found["alternatives"][place]}
         assert own.keys() == expected.keys()

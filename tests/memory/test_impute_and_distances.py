@@ -1,4 +1,4 @@
-"""A join that imputes takes a distance for each attribute, as imputing first and joining then."""
+"""A join that imputes uses a distance per attribute, like imputing first and then joining."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_distances_for_each_attribute_equal_imputing_first(within):
 
 
 def test_a_scaled_distance_is_that_of_attributes_in_their_extents():
-    """A distance of 0.1 of attributes scaled to [0, 1] by the repository."""
+    """A distance of 0.1 for attributes that the repository scales to [0, 1]."""
     known = pd.DataFrame({"h": [0.0, 100.0], "c": [10.0, 40.0]})
     row = pd.DataFrame({"at": [1], "h": [50.0], "c": [20.0]})
     how = {"repository": known, "dependencies": "h -> c : 0.5 -> 1", "attributes": NAMES}

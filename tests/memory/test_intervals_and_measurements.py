@@ -90,7 +90,7 @@ def test_the_mean_direction_is_right_across_the_wrap():
 
 @st.composite
 def tuples(draw):
-    """A list of (prob, value): the probabilities sum to at most 1, values may repeat."""
+    """Draw a list of (prob, value) with a total of at most 1; values may repeat."""
     weights = draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
     total = sum(weights) + draw(st.integers(0, 9))
     return [(w / total, draw(st.integers(0, 3))) for w in weights]
@@ -126,7 +126,7 @@ def test_fused_measurements_are_the_worlds_in_which_they_agree(measurements):
         return
     outcomes = [
         [*m, (max(0, 1 - sum(Fraction(p) for p, _ in m)), None)] for m in known
-    ]  # absence is an outcome like another
+    ]  # absence is an outcome, too
     law = law_over(worlds(outcomes), lambda seen: seen[0] if len(set(seen)) == 1 else "conflict")
     agreed = 1 - law.pop("conflict", 0)
     assert row["conflict"] == pytest.approx(float(1 - agreed), abs=1e-12)

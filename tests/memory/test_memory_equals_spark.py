@@ -1,5 +1,5 @@
-"""Tables in memory give what frames of Spark give for the same rows as a static frame: every
-column, its metadata, and every row, ties and rejections included."""
+"""Tables in memory give the same results as static Spark frames of the same rows: every column,
+its metadata, and every row, including ties and rejections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from spark_tables import in_groups, tables_of
 
 @pytest.fixture(scope="module", autouse=True)
 def small_batches(spark):
-    """Static frames go through operators a few rows at a time; tables in memory at once."""
+    """Pass static frames through operators a few rows at a time; tables in memory pass at once."""
     spark.conf.set("spark.sfumato.batchRows", "7")
     yield
     spark.conf.unset("spark.sfumato.batchRows")
@@ -52,7 +52,7 @@ def certain_rows() -> pa.Table:
 
 
 def far_times() -> pa.Table:
-    """Times of three kinds, of which one is beyond 2**60 microseconds of 1970."""
+    """Return times of three kinds, one of each beyond 2**60 microseconds from 1970."""
     times = pa.array([10, 11, 2**62])
     stamps = (times.cast(pa.timestamp("us", zone)) for zone in ("UTC", None))
     return pa.table([[0, 1, 2], times, *stamps, [1.0] * 3], ["id", "whole", "utc", "local", "x"])
@@ -66,7 +66,7 @@ def joined_by(order):
     return lambda sf, table: sf.self_join(table, order=order, **how)
 
 
-# name -> a query, and the tables it reads
+# name -> a query and its tables
 QUERIES = {
     **{name: (case, (A, B)) for name, case in CASES.items()},
     "uncertain times": (CASES["uncertain times"], (with_times(A), B)),
@@ -78,7 +78,7 @@ QUERIES = {
         f"far {name} times": (joined_by(name), (far_times(),)) for name in ("whole", "utc", "local")
     },
 }
-# Spark handles their rows and answers as those of other queries here.
+# Spark handles the rows and answers of these like those of the other queries.
 NIGHTLY = {
     "reorder twice", "reorder sources", "reorder by sent punctuations", "extents",
     "averages over time", "sessions", "extents of unique rows", "count windows",
@@ -95,7 +95,7 @@ GROUPS = in_groups(filter(KEPT.__contains__, QUERIES), 6) | in_groups(sorted(NIG
 
 @pytest.fixture(scope="module")
 def of_spark(spark):
-    """A function from the name of a query to its frame and answers; a group is one Spark query."""
+    """Return a function from a query's name to its frame and answers; groups are Spark queries."""
     found: dict = {}
     sources: dict = {}
 
@@ -118,7 +118,7 @@ def of_spark(spark):
 
 
 def said(schema) -> list[dict]:
-    """The metadata of each field, of Arrow or Spark."""
+    """Return the metadata of each field, of Arrow or Spark."""
     metadata = [field.metadata or {} for field in schema]
     return [
         {getattr(k, "decode", lambda k=k: k)(): getattr(v, "decode", lambda v=v: v)()

@@ -1,4 +1,4 @@
-"""Aggregates over the neighbours of each row, against the possible worlds."""
+"""Aggregates over each row's neighbours, against possible worlds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def median(values):
 
 
 def frame(rng, n, first):
-    """Rows at every second time from `first`, some of which may not exist or have no value."""
+    """Return rows at every second time from `first`, which may not exist or have no value."""
     rows = []
     for i in range(n):
         total = float(rng.choice([0.4, 0.8, 1.0]))
@@ -59,7 +59,7 @@ def frame(rng, n, first):
 
 
 def by_worlds(own, others, function):
-    """Pr(result over the near tuples that exist | the own tuple exists), None: no result."""
+    """Return {result: Pr(result over near existing tuples | own tuple exists)}; None: no result."""
     found, total = {}, math.fsum(a["prob"] for a in own)
     absent = [[*of, {"prob": 1 - math.fsum(a["prob"] for a in of), "x": math.inf}] for of in others]
     for mine, *theirs in product(own, *absent):

@@ -1,4 +1,4 @@
-"""The neighbours of the rows of one frame in another, against the possible worlds."""
+"""The neighbours of one frame's rows in another frame, against possible worlds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOW = {"on": "x", "within": 0.75, "order": "t", "key": "room"}
 
 
 def frame(rng, n, first):
-    """Rows at every second time from `first`, with up to two values; some may not exist."""
+    """Return rows at every second time from `first`, with 1 or 2 values; some may not exist."""
     rows = []
     for i in range(n):
         total = float(rng.choice([0.4, 0.8, 1.0]))
@@ -30,7 +30,7 @@ def frame(rng, n, first):
 
 
 def by_worlds(own, others, newest):
-    """Pr(number of near tuples among the newest existing ones | the own tuple exists)."""
+    """Return {n: Pr(n near tuples among the newest existing tuples | the own tuple exists)}."""
     law, total = {}, math.fsum(a["prob"] for a in own)
     absent = [[*of, {"prob": 1 - math.fsum(a["prob"] for a in of), "x": math.inf}] for of in others]
     for mine, *theirs in product(own, *absent):

@@ -22,7 +22,7 @@ def at(*seconds):
 
 
 def is_closed(points, signs):
-    """Whether every point with its signs changed is a point too, as often."""
+    """Return whether points with changed signs are also points, equally often."""
     found = sorted(np.round(points, 9).tolist())
     mirrored = sorted((np.round(points * signs, 9) + 0.0).tolist())
     return np.allclose(found, mirrored, atol=1e-8)

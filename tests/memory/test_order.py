@@ -1,4 +1,4 @@
-"""Rows of a controller in memory: sorted in between, ordered by another column, late."""
+"""Rows from a controller in memory: sorted again, ordered by a different column, or late."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sfumato as sf
 
 
 def readings(late, delay, n=30):
-    """One row per second, received after a second; those of `late` after `delay` seconds."""
+    """Return one row per second, received after a second, or after `delay` seconds if in `late`."""
     second = np.arange(n)
     arrival = second + np.where(np.isin(second, late), delay, 1)
     return pd.DataFrame({
@@ -86,20 +86,20 @@ def test_columns_after_the_event_time_may_tell_rows_apart():
 
 def test_a_row_that_was_released_before_a_late_one_did_not_know_it():
     rows = readings([12, 13, 14], 15)
-    rows.loc[15:, "x"] = np.nan  # so that what late rows bring is news
+    rows.loc[15:, "x"] = np.nan  # so that late rows bring new values
     table = ordered(rows)
 
     def known(given):
         found = sf.earlier_values(given, "x", order="made").set_index("id")
         return {i: (v, a) for i, v, a in found[["earlier_x", "age_x"]].itertuples() if v == v}
 
-    # what a run could know: row after row, in the order in which they were released
+    # The values known to a run, one row at a time, in order of release.
     live = {}
     for i in range(len(table)):
         live |= {k: v for k, v in known(table.iloc[: i + 1]).items() if k == table["id"].iloc[i]}
     assert known(table) == live
     assert live[15] == (11.0, 4.0)
-    assert live[14][0] == 13.0  # late ones follow each other in order of arrival
+    assert live[14][0] == 13.0  # late rows follow each other in order of arrival
     assert known(table.sample(frac=1, random_state=2)) == live
 
 

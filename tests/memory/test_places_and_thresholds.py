@@ -1,4 +1,4 @@
-"""Joins of places refuse what is no place; thresholds of 1 keep what is certain."""
+"""Joins of places refuse invalid places; thresholds of 1 keep what is certain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows_of(lon, lat):
 
 
 def uncertain(lon, lat):
-    """The same with every place as one of two alternatives."""
+    """Return the same rows with every place as one of two alternatives."""
     tuples = [
         [{"prob": 0.5, "lon": 0.0, "lat": 0.0}, {"prob": 0.5, "lon": x, "lat": y}]
         for x, y in zip(lon, lat, strict=True)
@@ -54,7 +54,7 @@ def test_a_row_whose_place_is_out_of_range_is_invalid_in_every_join(make, lon, l
     assert refused["id"].to_pylist() == [0, 1]
     assert all(text.endswith(reason) for text in refused["reason"].to_pylist())
     assert sf.split_invalid(table, ["lon", "lat"], metric="haversine")[0].num_rows == 0
-    assert sf.split_invalid(table, ["lon", "lat"])[1].num_rows == 0  # numbers like any others
+    assert sf.split_invalid(table, ["lon", "lat"])[1].num_rows == 0  # valid as numbers
 
 
 def test_places_at_the_ends_of_the_range_are_valid():
@@ -84,7 +84,7 @@ def test_haversine_and_a_distance_for_each_attribute_equal_brute_force():
             *tables, on=["lon", "lat"], within=within, metric=metric, probability=1.0,
             window=windows, order="at",
         ).to_pylist()  # fmt: skip
-        # Of the left side the last 20 seconds, of the right side the last 7 rows; left comes first.
+        # The last 20 seconds on the left, the last 7 rows on the right; left comes first.
         expected = {
             (i, j)
             for i, a in enumerate(sides[0])

@@ -1,4 +1,4 @@
-"""Wrong arguments and tables of the functions without Spark: each is a sentence."""
+"""Wrong arguments and tables of the functions without Spark raise errors with clear messages."""
 
 from __future__ import annotations
 

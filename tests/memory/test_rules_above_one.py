@@ -1,4 +1,4 @@
-"""Rules whose probabilities sum to more than 1: the later rows are rejected, or all are scaled."""
+"""Rules whose probabilities sum to more than 1: later rows are rejected, or all are scaled."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_rows_that_overfill_a_rule_are_warned_of_and_rejected_with_the_reaso
     reason = "with this row, the probabilities of its rule sum to 1.8"
     assert rejected["reason"].to_pylist() == [reason]
     assert sf.split_invalid(bergs, exclusive="berg", order="at")[0].num_rows == 5
-    # What is left fits, without a warning.
+    # The remaining rows fit, without a warning.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = sf.top_k(

@@ -1,4 +1,4 @@
-"""Sessions: rows of a key without a gap, against loops over the rows."""
+"""Sessions, rows of a key without a gap, against loops over the rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER = -(2**61)
 
 
 def by_loop(times, gap, most=math.inf):
-    """Lists of the rows of each session, of rows in order of time."""
+    """Return the places of each session's rows, for rows in time order."""
     found = []
     for i, time in enumerate(times):
         rows = found[-1] if found else []
@@ -52,7 +52,7 @@ def test_sessions_of_certain_rows_are_those_of_a_loop(most):
 
 
 class Loop:
-    """Sessions of one scope, row by row; a session is [rows, late]."""
+    """Sessions of one scope, one row at a time; a session is [rows, late]."""
 
     def __init__(self, gap, most):
         self.gap, self.most = gap, most
@@ -142,7 +142,7 @@ def test_results_over_uncertain_tuples_are_those_over_possible_worlds():
         rows, {"s": "sum(x)", "most": "max(x)"}, window=sf.Session("10 us"), order="at",
         quantiles=[0.5],
     )  # fmt: skip
-    # worlds of the first session: {}, {1}, {2}, {1, 2}, each with probability 1/4
+    # Worlds of the first session: {}, {1}, {2}, {1, 2}, each with probability 1/4.
     first, second = found.to_dict("records")
     assert (first["s"]["mean"], first["s"]["existence"]) == (1.5, 1.0)
     assert (first["most"]["mean"], first["most"]["existence"]) == (5 / 3, 0.75)
@@ -151,7 +151,7 @@ def test_results_over_uncertain_tuples_are_those_over_possible_worlds():
 
 
 def test_a_late_row_between_two_open_sessions_merges_them():
-    #       10        22      30   gap 10: the row at 17, arriving last, is near to both
+    #       10        22      30   Gap 10: the row at 17, which arrives last, is near both.
     rows = pd.DataFrame({"at": [10, 22, 17, 90], "arrival": [10, 22, 24, 90]})
     ordered = sf.reorder(rows, event_time="at", arrival="arrival", slack=0)
     found, missed = sf.split_missed(
@@ -159,7 +159,7 @@ def test_a_late_row_between_two_open_sessions_merges_them():
             ordered, {"n": "count(*)"}, window=sf.Session("10 us"), order="at", missed=True
         )
     )
-    # the first session ends at 20, which the punctuation of the late row, 22, has passed
+    # The first session ends at 20, which the punctuation of the late row, 22, has passed.
     assert found["window"].tolist()[:2] == [{"start": 10, "end": 20}, {"start": 17, "end": 32}]
     assert (found["n"].tolist(), len(missed)) == ([1, 2, 1], 0)
     ordered = sf.reorder(rows, event_time="at", arrival="arrival", max_delay="4 us")

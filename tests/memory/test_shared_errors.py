@@ -1,4 +1,4 @@
-"""Errors that rows share, in windows of tables: ensembles, calibrations, and worlds drawn by id."""
+"""Errors that rows share, in windows over tables: ensembles, calibrations, and worlds by id."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_NUMPY = {
 
 
 def uncertain(rows):
-    """Rows with the values of x, whose probabilities are w, as alternatives."""
+    """Return rows with the values x and their probabilities w as alternatives."""
     alternatives = sf.alternatives(rows.x, rows.w, "x").to_pandas()
     return rows.drop(columns=["x", "w"]).assign(alternatives=alternatives.to_numpy())
 
@@ -55,7 +55,7 @@ def test_each_member_of_an_ensemble_is_one_world():
 
 
 def calibrated(rng, n=60):
-    """Readings with an offset of their device, and independent ones of no device."""
+    """Return readings with their device's offset, and independent readings without a device."""
     offset, weights = np.array([-0.5, 0.0, 1.0]), [0.25, 0.5, 0.25]
     device = rng.choice(["a", "b", None], n)
     reading = rng.integers(0, 40, n) / 4
@@ -106,7 +106,7 @@ def test_windows_of_calibrated_devices_have_the_results_of_possible_worlds(seed)
 
 
 def readings(**more):
-    """A device whose weights change within a window, and one whose weights change after it."""
+    """Return windows over a device whose weights change within one, and one that changes later."""
     rows = pd.DataFrame(
         {
             "device": ["a", "a", "a", "b", None, "b"],

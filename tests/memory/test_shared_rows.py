@@ -1,4 +1,4 @@
-"""Operators refuse rows that may share tuples, unless they are said to be independent."""
+"""Operators refuse rows that may share tuples, unless they are declared independent."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_independent_rows_are_taken(rows):
 
 
 def repeated_rows():
-    """Each reading is in two extents, with its existence."""
+    """Return each reading in two extents, with its existence."""
     window = sf.Range("4 s", slide="2 s")
     return sf.window_aggregate(
         READINGS, {"there": "count(*)"}, window=window, order="at", with_rows=True
@@ -202,7 +202,7 @@ def test_extent_join_refuses_pairs_and_early_answers():
             how="left",
         )
     overlapping = windows(sf.Range("4 s", slide="2 s")).select(["window", "alternatives"])
-    assert sf.extent_join(overlapping, overlapping, **on).num_rows  # of equal extents only
+    assert sf.extent_join(overlapping, overlapping, **on).num_rows  # only equal extents meet
     early = READINGS.drop_columns(["existence"]).append_column("came", READINGS.column("at"))
     shown = sf.reorder(early, event_time="at", arrival="came", max_delay="1 s", early=True)
     revised = sf.window_aggregate(

@@ -36,7 +36,7 @@ assert "pyspark" not in sys.modules and "sfumato.spark" not in sys.modules
 
 
 def tables(columns: dict) -> list:
-    """The columns as every kind of table."""
+    """Return the columns as every kind of table."""
     arrow = pa.table(columns)
 
     class Streamed:
@@ -63,7 +63,7 @@ def test_any_table_is_taken_and_one_of_its_kind_comes_out():
     assert kinds[:4] == [pa.Table, pd.DataFrame, pa.Table, pa.Table]
     assert kinds[4:] == [type(table) for table in tables(READINGS)[4:]]
     assert all(len(answer) == 2 for answer in answers)
-    for answer in answers:  # any other function takes it, with all that was said of it
+    for answer in answers:  # other functions accept it, with its metadata
         again = sf.window_aggregate(answer, {"n": "count(*)"}, window=sf.Rows(1), order="held")
         assert "sfumato_window_2" in sf.ops.counters(again)
     plain = [frame_of(answer).table for answer in answers]
@@ -107,10 +107,10 @@ def test_whole_numbers_with_nulls_keep_their_digits_in_pandas():
     given.loc[0, "k"] = 2**60 + 1
     found = sf.window_aggregate(given, {"s": "sum(x)"}, window=sf.Rows(1, 1.0), order="t")
     assert found["k"].tolist() == [2**60 + 1, pd.NA, 3]
-    found.to_parquet(io := BytesIO())  # what is kept in attrs can be written
+    found.to_parquet(io := BytesIO())  # the contents of attrs can be written
     assert pd.read_parquet(BytesIO(io.getvalue())).attrs == found.attrs
     pairs = sf.asof_join(given, given[1:], order="t")
-    assert pairs["left"][0]["k"] == 2**60 + 1  # also in a struct
+    assert pairs["left"][0]["k"] == 2**60 + 1  # even in a struct
     assert [pair and pair["t"] for pair in pairs["right"]] == [None, 2, 3]
     assert all(type(pair["t"]) is int for pair in pairs["right"][1:])
 
@@ -297,7 +297,7 @@ def test_a_stream_joined_with_itself_has_every_pair_once(window):
     ).to_pylist()  # fmt: skip
     got = {(row["left"]["i"], row["right"]["i"]): row["probability"] for row in found}
     assert len(found) == len(got)
-    if isinstance(window, sf.Range):  # simultaneous rows come in the order of their hash
+    if isinstance(window, sf.Range):  # simultaneous rows are ordered by their hash
         got = {(max(pair), min(pair)): p for pair, p in got.items()}
     assert got == pytest.approx(expected, abs=1e-12)
     assert len(got) > 5
@@ -424,7 +424,7 @@ def test_the_window_of_a_join_is_given_by_count_by_time_or_by_both():
         found = sf.self_join(table, window=window, **how)
         return [(p["left"]["t"], p["right"]["t"]) for p in found.to_pylist()]
 
-    by_time = [(40, 0), (60, 40), (70, 40), (70, 60)]  # those of the last 50 us
+    by_time = [(40, 0), (60, 40), (70, 40), (70, 60)]  # pairs within 50 us
     assert pairs("50 us") == pairs(sf.Range("50 us")) == by_time
     assert pairs(sf.Rows(9, within="50 us")) == by_time
     assert pairs(sf.Rows(1, within="50 us")) == [(40, 0), (60, 40), (70, 60)]

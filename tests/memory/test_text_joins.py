@@ -1,4 +1,4 @@
-"""Joins on text: texts match if they are equal, whatever stands for them."""
+"""Joins on strings, which match if they are equal, for any codes that represent them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLATES = ("AB1", "A81", "ab1", "", "ü", "\u0075\u0308")
 
 
 def sightings(seed, n, plates=PLATES):
-    """A frame of uncertain plates and places."""
+    """Return a frame of uncertain plates and places."""
     rng = np.random.default_rng(seed)
     rows = []
     for i in range(n):

@@ -1,4 +1,4 @@
-"""Extent joins of three streams, as a chain of two: against plain merges and possible worlds."""
+"""Extent joins of three streams as a chain of two, against plain merges and possible worlds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WINDOW = sf.Range("10 us")
 
 
 def rows(rng, n, name):
-    """Readings at few places, whose values have alternatives."""
+    """Return readings at few places, with alternatives for their values."""
     lists = []
     for _ in range(n):
         values = rng.choice(6, int(rng.integers(1, 4)), replace=False)
@@ -33,13 +33,13 @@ def rows(rng, n, name):
 
 
 def extents(table):
-    """The rows of extents: each with the extent that holds it."""
+    """Return rows, each with the extent that contains it."""
     count = {"n": "count(*)"}
     return sf.window_aggregate(table, count, window=WINDOW, order="at", key="place", with_rows=True)
 
 
 def selected(pairs):
-    """Of pairs, what the join with a third stream needs."""
+    """Return the columns of pairs that the join with a third stream needs."""
     left, right = (pairs.column(side).combine_chunks() for side in ("left", "right"))
     columns = {"place": pc.struct_field(left, "place")}
     columns |= {"one": pc.struct_field(left, "id"), "two": pc.struct_field(right, "id")}

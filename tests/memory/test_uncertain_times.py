@@ -1,4 +1,4 @@
-"""Extents of tuples whose event time is uncertain, against enumeration of the possible worlds."""
+"""Extents of tuples with uncertain event times, against enumeration of the possible worlds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
 
 
 def tuples(rng, n):
-    """(id, room, earliest, arrival, [(prob, seconds, x), ...]) with times seconds apart."""
+    """Return (id, room, earliest, arrival, [(prob, seconds, x), ...]) in seconds."""
     rows = []
     for i in range(n):
         base = 5 * i + int(rng.integers(0, 5))
@@ -51,7 +51,7 @@ def table_of(rows):
 
 
 def by_worlds(rows, length, slide):
-    """{(room, end): (mean of n, sd of n, mean of sum, sd of sum)} by enumeration of worlds."""
+    """Return {(room, end): (mean and sd of n, mean and sd of sum)} by enumeration of worlds."""
     found = {}
     base = int(START.timestamp())
     for room in "ab":

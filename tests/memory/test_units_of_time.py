@@ -1,4 +1,4 @@
-"""Whole numbers as times are microseconds: seconds and milliseconds are warned of."""
+"""Integer times are microseconds: seconds and milliseconds cause a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of values and probabilities at the ends of their ranges, by possible worlds."""
+"""Windows of values and probabilities at the ends of their ranges, against possible worlds."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KIND = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
 
 
 def aggregated(tuples, window, aggregates=ASKED):
-    """The answers over tuples, [(prob, value), ...] each, one a microsecond."""
+    """Return the answers over tuples, [(prob, value), ...] each, one per microsecond."""
     lists = [[{"prob": p, "x": x} for p, x in alternatives] for alternatives in tuples]
     table = pa.table({"t": pa.array(range(len(lists))), "alternatives": pa.array(lists, KIND)})
     return sf.window_aggregate(table, aggregates, window=window, order="t").to_pylist()
 
 
 def drawn(rng):
-    """A few tuples, few different values among them."""
+    """Return a few tuples with few distinct values."""
     values = rng.choice(np.array(VALUES, dtype=object), rng.integers(1, 5))
     tuples = []
     for _ in range(rng.integers(1, 6)):
@@ -42,7 +42,7 @@ def drawn(rng):
 
 
 def exactly(alternatives):
-    """Probabilities as the model takes them: several that miss 1 by roundings are certain."""
+    """Return probabilities as in the model: several that miss 1 by rounding are certain."""
     parts = [(Fraction(p), None if x is None else Fraction(x)) for p, x in alternatives]
     total = sum(p for p, _ in parts)
     certain = len(parts) > 1 and abs(1 - total) <= Fraction(2) ** -52 * len(parts)
@@ -75,7 +75,7 @@ def test_answers_are_those_of_the_worlds(seed):
 def check(got, expected, scale):
     mean, variance, existence = expected
     assert got["existence"] == pytest.approx(float(existence), abs=1e-12)
-    if existence < 1e-14:  # a rounding, as far as a law is concerned
+    if existence < 1e-14:  # rounding, not an outcome
         return
     assert got["mean"] == pytest.approx(float(mean), rel=0, abs=1e-9 * scale + 1e-320)
     assert got["stddev"] == pytest.approx(math.sqrt(variance), rel=0, abs=4e-8 * scale + 1e-150)

@@ -1,4 +1,4 @@
-"""Chains over drawn worlds against the enumeration of the whole chain, world by world."""
+"""Chains over drawn worlds against enumeration of the whole chain, world by world."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from worlds import law_over, worlds
 
 SECOND = 1_000_000
 N = 2_000
-NEVER_BEYOND = math.sqrt(math.log(2e9) / (2 * N))  # the error of one answer in 1e9
+NEVER_BEYOND = math.sqrt(math.log(2e9) / (2 * N))  # exceeded by the error of one answer in 1e9
 AT = {"order": "at", "key": "world"}
 HOUR = sf.Range("1 hour")
 
 
 @st.composite
 def tuples(draw, first=0, most=5):
-    """A few tuples: (id, second, [(probability, x)]), which exist with less than 1, or with 1."""
+    """Draw a few tuples (id, second, [(probability, x)]) with existences up to 1."""
     found = []
     for number in range(draw(st.integers(1, most))):
         values = draw(st.lists(st.integers(-2, 3), min_size=1, max_size=3, unique=True))
@@ -59,7 +59,7 @@ def lifted(rows, column, field, name):
 
 
 def groups_of(*streams):
-    """All tuples as groups of (probability, (stream, id, second, x))."""
+    """Return all tuples as groups of (probability, (stream, id, second, x))."""
     return [
         [(p, (stream, number, at, x)) for p, x in of]
         for stream, tuples_ in enumerate(streams)
@@ -67,11 +67,11 @@ def groups_of(*streams):
     ]
 
 
-# ---- chains: of the library over drawn rows, and in plain Python over one world
+# ---- chains: the library's over drawn rows, and plain Python over one world
 
 
 def pairs_per_window(left, right):
-    """Filter, join, count of the pairs in tumbling extents."""
+    """Filter, join, and count the pairs in tumbling extents."""
     sides = [sf.where(one, "x > -2") for one in (left, right)]
     pairs = sf.similarity_join(*sides, on="x", within=1, probability=1, window=HOUR, **AT)
     times = lifted(pairs, "left", "at", "at")
@@ -91,7 +91,7 @@ def pairs_per_window_in(there):
 
 
 def busiest(left, right):
-    """Join, count of the partners of each left tuple, ranking of the left tuples."""
+    """Join, count the partners of each left tuple, and rank the left tuples."""
     pairs = sf.similarity_join(left, right, on="x", within=1, probability=1, window=HOUR, **AT)
     of_left = lifted(lifted(pairs, "left", "at", "at"), "left", "id", "id")
     partners = sf.window_aggregate(
@@ -114,7 +114,7 @@ def busiest_in(there):
 
 
 def highest_mean(left, right):
-    """Means of overlapping extents, filter, maximum over them."""
+    """Return means of overlapping extents, filtered, and their maximum."""
     both = pa.concat_tables([left, right])
     means = sf.window_aggregate(
         both, {"m": "avg(x)"}, window=sf.Range("4 seconds", slide="2 seconds"), **AT
@@ -160,7 +160,7 @@ def test_a_chain_of_three_is_that_of_the_possible_worlds(name, left, right):
         for value in {*expected, *law}:
             limit = NEVER_BEYOND
             assert law.get(value, 0) == pytest.approx(float(expected.get(value, 0)), abs=limit)
-            assert value in expected  # nothing that cannot be
+            assert value in expected  # no impossible value
 
 
 def value_of(alternative):
@@ -168,7 +168,7 @@ def value_of(alternative):
     return values[0] if len(values) == 1 else tuple(values)
 
 
-# ---- the draws
+# ---- draws
 
 
 def certain(n):
@@ -311,7 +311,7 @@ def test_invalid_rows_are_left_out_and_counted():
 
 
 def test_the_merged_error_bounds_the_probabilities():
-    """At most the stated 1% of 400 tuples (and 4 sd) are beyond the error."""
+    """At most the stated 1% of 400 tuples (plus 4 sd) exceed the error."""
     found = sf.merge_worlds(sf.draw_worlds(certain(400), 300, source="s", id="id"), key="id")
     beyond = np.abs(found.column("existence").to_numpy() - 0.3) > found.column("error")[0].as_py()
     assert beyond.sum() <= 4 + 4 * 2

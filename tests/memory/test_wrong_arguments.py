@@ -1,7 +1,6 @@
-"""What functions refuse, argument by argument: checks that are the same for every kind of frame.
+"""Arguments that each function refuses: checks that are the same for every kind of frame.
 
-tests/spark/test_arguments.py holds, with one case for each function, that they come before a frame
-of Spark too.
+tests/spark/test_arguments.py has some of these cases over Spark frames.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ STAMP = pa.timestamp("us", tz="UTC")
 
 
 def empty(uncertain=(), **columns):
-    """An empty table; `uncertain` are the attributes of its alternatives."""
+    """Return an empty table; `uncertain` are the attributes of its alternatives."""
     if uncertain:
         fields = [("prob", pa.float64()), *((name, pa.float64()) for name in uncertain)]
         columns["alternatives"] = pa.list_(pa.struct(fields))
@@ -39,7 +38,7 @@ DONORS = pa.table({name: [1.0, 2.0] * 10 for name in "abc"} | {"word": ["w"] * 2
 IMPUTE = {"repository": DONORS, "dependencies": "a -> b : 0.1 -> 1", "attributes": "b"}
 PAIRS = {"on": "x", "within": 1.0, "probability": 0.5, "window": sf.Rows(5), "order": "seen"}
 
-# name: the call, its right arguments, and what is said of wrong ones
+# name: the call, its right arguments, and the messages for wrong arguments
 FUNCTIONS = {
     "reorder": (
         lambda **of: sf.reorder(READINGS, **of),
@@ -281,7 +280,7 @@ def test_the_right_arguments_are_accepted(name):
 
 
 def of_windows(*sides):
-    """An extent join by `k` of windows over two sides."""
+    """Return an extent join by `k` of windows over two sides."""
     windows = (
         sf.window_aggregate(each, {"n": "count(*)"}, window=sf.Range("1 s"), order="ts", key="k")
         for each in sides

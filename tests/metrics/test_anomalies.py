@@ -1,4 +1,4 @@
-"""Sentences about what is unusual."""
+"""Messages about unusual figures."""
 
 from sfumato.metrics.anomalies import anomalies
 from spark_reports import part

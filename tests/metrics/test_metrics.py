@@ -1,4 +1,4 @@
-"""Metrics: figures from reports, their names, and the forms in which others read them."""
+"""Metrics: figures from reports, their names, and the formats that other systems read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spark_reports import part, reorder, report
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-WAITS = ",".join(["0,0,0,98,0,0,0,0,0,0,0,2", *"0" * 20])  # from 4 to 8 ms, and 1 to 2 s
+WAITS = ",".join(["0,0,0,98,0,0,0,0,0,0,0,2", *"0" * 20])  # 98 of 4 to 8 ms, 2 of 1 to 2 s
 NONE = ",".join("0" * 32)
 WINDOW = {"window_size": 14, "window_rows": 10, "due": 60_000_000, "timetable": None}
 
@@ -59,14 +59,14 @@ def figures():
         sfumato_join_near={"rows": 0, "pairs": 0, "opposite": 10, "compared": 5},
     )
     found.take("out", [first])
-    found.take("out", [first, second])  # reports come again
+    found.take("out", [first, second])  # a repeated report
     found.take("other", [report(0, 1)])
     found.ended("other", "no disk")
     return found
 
 
 def sampled(figures):
-    """(name, labels) -> value, as Prometheus' own parser reads the text."""
+    """Return {(name, labels): value} as Prometheus' own parser reads the text."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(prometheus_text(figures).decode())
@@ -101,7 +101,7 @@ def test_prometheus_reads_what_the_reports_said(figures):
     near = (("operator", "join_near"), out, ("side", ""))
     assert found["sfumato_operator_opposite_total", near] == 50
     assert found["sfumato_operator_compared_total", near] == 15
-    assert found["sfumato_window_size", near] == 14  # of the newest micro-batch with answers
+    assert found["sfumato_window_size", near] == 14  # from the newest micro-batch with answers
     assert found["sfumato_window_rows", near] == 10
     assert found["sfumato_ranking_due_timestamp_seconds", near] == 60
     assert found["sfumato_late_share", intake] == pytest.approx(0.2)
@@ -128,7 +128,7 @@ def test_a_quantile_of_waits_is_within_a_factor_of_two():
     assert quantile([], 0.5) is None
     assert quantile([3, 0, 0], 0.99) == 0.0
     rng = np.random.default_rng(seed=5)
-    waits = (10 ** rng.uniform(3, 11, 5_000)).astype(np.int64)  # 1 ms to a day, microseconds
+    waits = (10 ** rng.uniform(3, 11, 5_000)).astype(np.int64)  # 1 ms to a day, in microseconds
     counts = np.bincount(bins(waits), minlength=WAIT_BINS).tolist()
     for share in QUANTILES:
         exact = np.quantile(waits, share, method="inverted_cdf") / 1e6
@@ -226,7 +226,7 @@ def test_what_takes_long_is_said_in_words():
 
 
 def every_counter():
-    """Of the library's operators; other tests have some of their own."""
+    """Return the counters of the library's own operators; other tests define more operators."""
     open_, found = [TableConfig], set()
     while open_:
         kind = open_.pop()
@@ -245,7 +245,7 @@ def test_every_counter_of_every_operator_has_a_meaning():
 
 
 def rows_of_table(page, head):
-    """The cells of a table of the docs, by row."""
+    """Return the cells, by row, of a table in the docs."""
     text = (DOCS / page).read_text()
     lines = text[text.index(head) :].splitlines()[2:]
     rows = itertools.takewhile(lambda line: line.startswith("|"), lines)

@@ -1,4 +1,4 @@
-"""OpenTelemetry's own reader sees the figures that Prometheus' text has."""
+"""OpenTelemetry's own reader collects the same figures as the Prometheus text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports give each operator's counts by name, and each report comes once."""
+"""Reports give each operator's counts by name, and each report is read once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_whose_counts_a_row_has_is_in_its_fields_and_not_in_its_name():
 
 
 class Asked:
-    """A query that reports once more after each question."""
+    """A query with one more report after each access."""
 
     def __init__(self):
         self.times = []

@@ -1,4 +1,4 @@
-"""Dictionaries give the room of their largest size back."""
+"""Dictionaries release memory after most of their keys are removed."""
 
 from __future__ import annotations
 

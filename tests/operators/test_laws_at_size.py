@@ -1,6 +1,6 @@
-"""Every operator keeps the laws of operators in windows of hundreds of tuples too.
+"""Every operator keeps the laws of operators even in windows of hundreds of tuples.
 
-The laws with few rows, `test_operator_laws`, never make a buffer grow twice.
+With the few rows of `test_operator_laws`, a buffer never grows twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every operator without an engine keeps the laws of operators."""
+"""Every engine-free operator keeps the laws of operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_operator_keeps_the_laws_of_operators(name, law, seed):
 
 
 class Totals:
-    """Running totals of each key; `broken` names the law that it does not keep."""
+    """Running totals per key; `broken` names the law that it does not keep."""
 
     def __init__(self, broken=None):
         self.broken, self.totals, self.ended = broken, {}, False
@@ -48,7 +48,7 @@ class Totals:
             totals = np.array([self.totals[key] for key in keys])
             state = Snapshot({"state": {}, "broken": self.broken}, {"keys": keys, "totals": totals})
             return pack("totals", 1, state)
-        return self.totals, self.broken  # a view: what runs on changes it
+        return self.totals, self.broken  # a view, which further calls change
 
     @classmethod
     def restore(cls, saved):
@@ -77,7 +77,7 @@ def test_a_law_that_is_broken_is_seen(broken):
 
     def feed(operator, rows, places):
         whole = places.size and (np.diff(places) == 1).all()
-        some = slice(places[0], places[-1] + 1) if whole else places  # a view, where it can be
+        some = slice(places[0], places[-1] + 1) if whole else places  # a view, if possible
         return list(operator.process(rows["key"][some], rows["value"][some]))
 
     subject = Subject(lambda: Totals(broken), rows, feed, lambda operator: operator.end())

@@ -1,7 +1,7 @@
-"""A program: warms up, runs operators otherwise than the warm-up did, prints what that compiled.
+"""A program that warms up, runs operators in other ways than the warm-up, and prints new compiles.
 
-Columns from one to nine, and arrays as users and Arrow give them: lists, other dtypes, read-only,
-in Fortran's order, every other element of a longer one.
+It uses one to nine columns, and arrays as users and Arrow pass them: lists, other dtypes,
+read-only arrays, Fortran order, every other element of a longer array.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def narrow(array: np.ndarray) -> np.ndarray:
 
 
 FORMS = (np.asarray, read_only, spaced, np.asfortranarray, narrow, np.ndarray.tolist)
-EXACT_FORMS = FORMS[:4]  # for what takes the right dtypes only
+EXACT_FORMS = FORMS[:4]  # for arguments that need the right dtypes
 
 
 def all_aggregates(attribute: int) -> list[Aggregate]:

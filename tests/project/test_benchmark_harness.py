@@ -1,4 +1,4 @@
-"""The harness of benchmarks: turns in alternation, the fastest counts, goals from either side."""
+"""The benchmark harness: alternating turns, fastest run, lower and upper goals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of benchmarks: made of what was measured, never typed."""
+"""The benchmark page is generated from the measured rows and never edited."""
 
 from __future__ import annotations
 

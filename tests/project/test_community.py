@@ -1,4 +1,4 @@
-"""The papers of the project itself: forms of issues that work, links that lead somewhere."""
+"""The project's community files: issue forms are valid, and links have targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md maps the tree as it is: its layers, concepts and modules."""
+"""CONTRIBUTING.md describes the actual tree: its layers, concepts and modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def folders(of: Path) -> set[str]:
 
 
 def table(heading: str) -> list[list[str]]:
-    """The rows of the table whose first cell is this, without its head."""
+    """Return the rows, without the header, of the table whose first cell is `heading`."""
     lines = MAP.split(f"| {heading}", 1)[1].partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 

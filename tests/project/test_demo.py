@@ -1,4 +1,4 @@
-"""The demo of `examples`: its data, and what it says it found."""
+"""The demo in `examples`: its data and its output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_without_its_data_the_demo_names_the_extra(tmp_path, monkeypatch):
 
 
 def test_the_data_are_read_without_importing_their_package(tmp_path):
-    """It imports `pkg_resources`, which Python 3.12 and later come without."""
+    """The package imports `pkg_resources`, which Python 3.12 and later do not include."""
     code = f"""{WITHOUT_PKG_RESOURCES}
 from pathlib import Path
 from examples.demo_data import write_data

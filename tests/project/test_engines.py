@@ -1,4 +1,4 @@
-"""The jobs for other engines: reference answers, and what a comparison of answers says."""
+"""The jobs for other engines: reference answers, and the comparison with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of top-k queries run, and say what they should."""
+"""The examples of top-k queries run and print the expected answers."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def test_the_stations_near_the_crater_shake_most_after_an_earthquake(spark):
     first = {row["time"]: row for row in rows if row["rank"] == 1}
     start = pd.Timestamp(seismic.START).tz_localize(None)
     since = {time: (pd.Timestamp(time) - start) / pd.Timedelta(seconds=1) for time in first}
-    quake = 150  # seconds: the largest one
+    quake = 150  # seconds; the largest earthquake
     after = {time for time, at in since.items() if 20 <= at - quake <= 55}
     assert len(after) >= 6
-    # The two nearest stations; before, it was those where the sea is loudest.
+    # The two nearest stations; before the earthquake, the stations where the sea is loudest.
     assert {row["stream"] for row in rows if row["time"] in after} == {"S01", "S02"}
-    # and against the definition, with all samples of a window ranked together
+    # Compare with the definition, which ranks all samples of a window together.
     time, row = sorted(first.items())[30]
     at = since[time]
     begin, end = max(0, int((at - seismic.WINDOW) * seismic.RATE)), int(at * seismic.RATE)

@@ -1,7 +1,7 @@
-"""What an import costs, and what is said where an extra is not installed.
+"""What an import loads, and the messages where an extra is not installed.
 
-In processes of their own, in which the packages named cannot be imported. `packaging/check.py` does
-the same in environments that really lack them.
+The tests run in separate processes in which the named packages cannot be imported.
+`packaging/check.py` does the same in environments without these packages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_a_cold_worker_imports_the_operators_and_nothing_beside_them():
-    """What a worker of Spark imports before its first answer, beyond PySpark's own imports."""
+    """A Spark worker imports few modules before its first answer, besides PySpark's own imports."""
     code = """
 import json, sys, pyspark.worker
 before = set(sys.modules)
@@ -196,7 +196,7 @@ def test_spark_is_an_extra_of_its_own():
 
 
 def test_every_package_that_the_source_imports_is_known():
-    """A new dependency is either always installed or has an extra with a sentence."""
+    """A new dependency is either always installed or belongs to an extra with an error message."""
     always = {"lark", "numba", "llvmlite", "numpy", "platformdirs", "pyarrow", "scipy"}
     found = set()
     for path in sorted(Path(sf.__file__).parent.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""One name, one meaning: classes, type aliases, and constants that differ have different names."""
+"""One name, one meaning: different classes, type aliases and constants have different names."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def assigned(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, those under `if` and `try` included."""
+    """Yield the statements of a module, including those under `if` and `try`."""
     for node in body:
         yield node
         for part in ("body", "orelse", "finalbody", "handlers"):
@@ -101,7 +101,7 @@ def elements(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, str]]:
 
 
 def values_of(value: ast.expr, count: int) -> list[ast.expr]:
-    """Return the parts of a value that is unpacked: of a tuple, of `range`, or `value[i]`."""
+    """Return the parts of an unpacked value: a tuple's, those of a `range`, or `value[i]`."""
     if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count:
         return value.elts
     if isinstance(value, ast.Call) and ast.unparse(value.func) == "range":

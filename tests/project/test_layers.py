@@ -1,4 +1,4 @@
-"""The tree is the architecture: layers, concepts inside them, and imports that point down only."""
+"""The tree is the architecture: layers, concepts inside them, and imports that only point down."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-# A layer may import itself and what is listed. `windows` (configurations), `queries` (those
-# registered), `duration` (lengths of time as text), `near_misses` (likely words), `calls`
-# (whether arguments fit a function or class), `reports` (of a session's queries) and `limits`
-# (bounds on the work of one row, and their settings) are open to those above. The package,
-# `engine_free`, `errors` and `ops` load their names lazily, by text (`lazy_names`); `extras` says
-# what brings a missing one.
+# A layer may import itself and the listed modules. Open to all layers above them are `windows`
+# (configurations), `queries` (registered queries), `duration` (time spans as strings),
+# `near_misses` (likely words), `calls` (whether arguments fit a function or class), `reports` (of a
+# session's queries) and `limits` (bounds on the work per row, and their settings). The package,
+# `engine_free`, `errors` and `ops` load their names lazily, from strings (`lazy_names`); `extras`
+# maps a missing package to the extra that installs it.
 MAY_IMPORT = {
     "kernels": set(),
     "duration": {"near_misses"},
@@ -105,7 +105,7 @@ MAY_IMPORT = {
     },
     "sfumato": {"lazy_names"},
 }
-# Inside these layers a concept may import itself, those before it, and files beside the folders.
+# Inside these layers a concept may import itself, earlier concepts, and files outside the folders.
 CONCEPTS = [
     "state",
     "reading",
@@ -117,7 +117,7 @@ CONCEPTS = [
     "ranking",
 ]
 CONCEPT_LAYERS = ["kernels", "operators", "tables"]
-# Inside these, a folder may import itself and what is listed; "" are the files beside the folders.
+# In these layers a folder may import itself and the listed folders; "" is files outside folders.
 ROOMS = {
     "spark": {
         "": {"model", "crossing", "state", "runtime"},
@@ -127,25 +127,25 @@ ROOMS = {
         "model": set(),
     },
 }
-OUTSIDE = {"benchmarks", "examples", "experiments"}  # of this repository, never in the wheel
-FOREIGN = {  # packages that a layer must do without
+OUTSIDE = {"benchmarks", "examples", "experiments"}  # in this repository, but never in the wheel
+FOREIGN = {  # packages that a layer must not import
     "kernels": {"pyspark", "pandas", "pyarrow", "time", "datetime", "pathlib", "os", "scipy"},
     "operators": {"pyspark", "pandas", "pyarrow", "time", "pathlib", "os", "scipy"},
     "tables": {"pyspark", "time", "pathlib", "os", "scipy"},
     "memory": {"pyspark"},
 }
-# Numba is behind the decorators, files behind the folders of compiled kernels.
+# Only the decorators import Numba; only the folders of compiled kernels use files.
 EXCEPT = {
     "sfumato.kernels.compile": {"numba"},
     "sfumato.kernels.signals": {"numba"},
     "sfumato.kernels.compile_store": {"numba", "os", "pathlib", "time"},
-    "sfumato.operators.distributions.poisson_binomial": {"scipy"},  # the papers' approximations
+    "sfumato.operators.distributions.poisson_binomial": {"scipy"},  # approximations from papers
 }
 LARGEST_FOLDER = 20
 
 
 def modules(source: Path) -> dict[str, Path]:
-    """Every module of the package by its dotted name."""
+    """Return every module of the package by its dotted name."""
     files = sorted((source / "sfumato").rglob("*.py"))
     return {
         ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): path
@@ -155,7 +155,7 @@ def modules(source: Path) -> dict[str, Path]:
 
 @cache
 def imports_of(path: Path, module: str) -> list[str]:
-    """Every module that a file imports, also within functions and under TYPE_CHECKING."""
+    """Return every module that a file imports, including in functions and under TYPE_CHECKING."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
@@ -176,14 +176,14 @@ def layer_of(module: str) -> str:
 
 
 def room_of(module: str, known: dict[str, Path]) -> str:
-    """The folder of its layer that a module is in; "" beside the folders."""
+    """Return the folder of its layer that contains a module; "" for a file outside the folders."""
     parts = module.split(".")
     is_folder = len(parts) > 2 and known.get(".".join(parts[:3]), Path()).name == "__init__.py"
     return parts[2] if is_folder else ""
 
 
 def points_up(layer: str, room: str, target: str) -> bool:
-    """Whether a room of a layer may not import another room of it."""
+    """Return whether a folder of a layer may not import the layer's folder `target`."""
     if layer in CONCEPT_LAYERS and target:
         return room not in CONCEPTS or CONCEPTS.index(target) > CONCEPTS.index(room)
     if layer in ROOMS:
@@ -192,7 +192,7 @@ def points_up(layer: str, room: str, target: str) -> bool:
 
 
 def violations(source: Path) -> list[str]:
-    """Sentences, one for each import that points up or leads out of bounds."""
+    """Return "A imports B" for every import that points up or is not allowed."""
     found = []
     known = modules(source)
     for module, path in known.items():
@@ -215,7 +215,7 @@ def violations(source: Path) -> list[str]:
 
 
 def circles(source: Path) -> list[list[str]]:
-    """Groups of modules that import one another, also at call time or for type checkers."""
+    """Return groups of modules that import one another, even in calls or for type checkers."""
     known = modules(source)
     after: dict[str, set[str]] = {}
     for module, path in known.items():
@@ -326,7 +326,7 @@ def test_nothing_of_spark_is_used_that_is_not_public():
 
 
 def test_python_calls_no_kernel_that_is_for_compiled_callers_only():
-    """A call of a compiled function without an entry for Python ends the process."""
+    """Calling a compiled function that has no Python entry point kills the process."""
     for room in ("src", "benchmarks", "experiments"):
         assert calls_without_entry(SOURCE.parent / room) == []
 
@@ -345,7 +345,7 @@ def test_the_check_sees_a_call_without_an_entry(tmp_path):
 
 
 def calls_without_entry(source: Path) -> list[str]:
-    """List uses by Python of compiled functions whose names start with an underscore."""
+    """Return where Python code uses compiled functions whose names start with an underscore."""
     found = []
     for path in sorted(source.rglob("*.py")):
         tree = ast.parse(path.read_text())

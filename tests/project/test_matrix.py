@@ -1,4 +1,4 @@
-"""The matrix of versions: how a step is summarised, and the page."""
+"""The version matrix: how a step is summarised, and the page."""
 
 from __future__ import annotations
 

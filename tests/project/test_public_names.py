@@ -1,4 +1,4 @@
-"""The package's names: written down once, loaded when used, the same for type checkers."""
+"""The package's names: listed once, loaded on use, the same for type checkers."""
 
 from __future__ import annotations
 

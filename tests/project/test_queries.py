@@ -1,4 +1,4 @@
-"""What counts as a top-k query, and which end of a score ranks first."""
+"""What is a valid top-k query, and which end of a score ranks first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make release` in a scratch repository: what it does, what it refuses, and that it takes back."""
+"""`make release` in a scratch repository: what it does, what it refuses, and how it rolls back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FILES = {
 
 @pytest.fixture
 def project(tmp_path):
-    """A repository with a released version 0.1.0 and something new."""
+    """Create a repository with a released version 0.1.0 and an unreleased change."""
     for name, text in FILES.items():
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
@@ -155,7 +155,7 @@ def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_project():
     assert command == f"sfumato = {project['scripts']['sfumato']}"
 
 
-# The layouts of saved state
+# Layouts of saved state
 
 
 def test_a_new_layout_is_written_down():

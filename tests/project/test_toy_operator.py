@@ -1,4 +1,4 @@
-"""What a new operator gets for nothing, shown by one of 80 lines: `tests/newest_rows.py`."""
+"""What a new operator inherits, shown by the 80 lines of `tests/newest_rows.py`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = toy.NewestConfig(step=3, keys=1)
 
 
 def by_definition(rows, step):
-    """The rows (key, order) that are news."""
+    """Return the (key, order) rows that exceed their key's newest by `step` or more."""
     newest, news = {}, []
     for key, order in rows:
         if order >= newest.get(key, -step) + step:

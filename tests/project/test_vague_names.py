@@ -1,4 +1,4 @@
-"""No class, function, field or constant has a name that says nothing about what it is."""
+"""No class, function, field or constant has a name that does not describe it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LAW = re.compile(r"(^|_)(law|LAW)(s|S|ful)?(_|$)|Laws?(?![a-z])")  # a distribut
 
 
 def names(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield the names of classes, functions, and values of modules and classes, with their kind."""
+    """Yield (kind, name) of classes, functions, and values of modules and classes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             yield "class", node.name

@@ -1,6 +1,6 @@
-"""After `sf.ops.warm_up()` no query compiles anything, whatever columns and arrays it has.
+"""After `sf.ops.warm_up()` no query compiles anything, for any columns and arrays.
 
-In a new process, because a process compiles once: whatever else this one ran would hide a gap.
+The tests use new processes: a process compiles once, so other tests could hide a missing kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROGRAM = Path(__file__).with_name("queries_after_warm_up.py")
 
 @pytest.mark.nightly
 def test_after_it_every_operator_finds_its_kernels_compiled():
-    """Nor does one read any more from disk: there is one form of each kernel, and it is there."""
+    """No kernel is loaded from disk either: each has one form, which is already loaded."""
     run = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     for step, compiled, loaded in json.loads(run.stdout):
@@ -66,12 +66,12 @@ def test_processes_share_the_work_and_may_write_the_same_kernel_at_the_same_time
         compile_store.VARIABLE: str(tmp_path),
     }
     command = [sys.executable, "-c", TWICE]
-    for expected_here in (2, 0):  # from nothing, then all from disk
+    for expected_here in (2, 0):  # first from nothing, then from disk only
         run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert run.returncode == 0, run.stderr
         compiled, here, loaded, told = json.loads(run.stdout)
         files = list(tmp_path.glob("*/*.nbc"))
-        if expected_here:  # this process the hashes, the others all laws
+        if expected_here:  # this process compiles the hashes, the others the step "laws"
             assert 2 <= here < compiled == len(files)
             assert told == ["laws"] * 4 + ["row hashes"]
         else:

@@ -1,4 +1,4 @@
-"""Configurations of windows: what they accept, what they say about the rest."""
+"""Window configurations: accepted arguments, and errors for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A column that only passes through may be added to the state of every operator."""
+"""A column that operators only pass through may be added to the state of every operator."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ OPERATORS = [name for name in TABLES if not name.startswith("chain")]
 
 
 def in_chain(config, layout, sides):
-    """A chain of one operator that gets rows under fixed names, with a layout of its inputs."""
+    """Return a chain of one operator whose rows have fixed names, with a layout of its inputs."""
     feeds = tuple(Feed(side, layout=layout) for side in range(sides))
     return ChainConfig((ChainStep(config, feeds),))
 
 
 def with_new(rows, since=None):
-    """Rows whose `row` has a key and an id and, unless `since` is None, a column that is NULL in
-    the rows before the number `since`."""
+    """Return rows whose `row` has a key, an id and, unless `since` is None, a column that is NULL
+    before row number `since`."""
     table = rows["table"]
     names = ["id", "key"]
     cells = dict(zip(names, table.column("row").combine_chunks().flatten(), strict=True))
@@ -81,7 +81,7 @@ def test_every_operator_goes_on_as_if_the_column_had_been_there_with_null(name):
 
 
 def test_rows_of_a_chain_go_on_through_all_its_steps():
-    """Snapshot and log of a bucket, with columns of chunks under other names than before."""
+    """A bucket's snapshot and log have chunks whose columns had different names before."""
     rng = np.random.default_rng(5)
     table = TABLES["reorder"].rows(rng, 90)["table"]
     columns = {"id": "__tie", "key": "key0", "at": "order0", "event": "event"}
@@ -114,7 +114,7 @@ def test_rows_of_a_chain_go_on_through_all_its_steps():
 
 
 def released_notes(noted):
-    """A controller and a window of rows that pass a note."""
+    """Return a controller and a window whose rows pass a note."""
     later = TABLES["chain of a controller and a window"].make().config.steps[1]
     names, note = ("id", "key", "at", "event", "alternatives"), ("note",) if noted else ()
     passed = ("key", *note, "event", "alternatives", "id")

@@ -1,4 +1,4 @@
-"""The order of arrival of rows, however little of it is lacking."""
+"""The arrival order of rows, from nearly sorted to unsorted input."""
 
 import numpy as np
 from hypothesis import given

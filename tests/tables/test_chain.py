@@ -1,4 +1,4 @@
-"""Operators that run as one: what passes between them, beyond the laws of every operator."""
+"""Operators that run as one: what they pass to each other, in addition to the laws of operators."""
 
 from __future__ import annotations
 

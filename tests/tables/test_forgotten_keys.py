@@ -1,4 +1,4 @@
-"""Operators over tables forget a key by its own rows, and then start it again, in any cut."""
+"""Operators over tables forget a key by its own rows and then start it again, for any cuts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTROLS = {
     "normal": DisorderControl(0.2, estimator="normal"),
 }
 APPENDED = {"output": "append"}
-# name of a subject -> other settings of it
+# name of a subject -> changed settings
 CHANGED = {
     "rows window": {},
     "rows window with a slide": {},
@@ -46,7 +46,7 @@ STRATEGIES = {"nested": 4, "index": 90, "sort": 4}
 
 
 def marked(rng, n):
-    """`rows` as a controller of each key releases them, none of them late."""
+    """Return `rows` as a controller per key releases them, none of them late."""
     found = rows(rng, n)
     table = found["table"].append_column("late", pa.array(np.zeros(n, bool)))
     before = table.column("order0").to_numpy() - 1
@@ -54,7 +54,7 @@ def marked(rng, n):
 
 
 def cases():
-    """Subjects by name, none of which forgets."""
+    """Return subjects by name, none of which forgets keys."""
     found = {}
     for name, changes in CHANGED.items():
         one = TABLES[name]
@@ -80,7 +80,7 @@ CASES = cases()
 
 
 def apart(table):
-    """The rows under a key of their own after each silence of their key."""
+    """Return the rows with a new key after each silence of their key."""
     parts, last, number = [], {}, {}
     columns = table.column("order0").to_pylist(), table.column("key0").to_pylist()
     for time, key in zip(*columns, strict=True):
@@ -91,7 +91,7 @@ def apart(table):
 
 
 def answered(one, given, cuts=(), restarts=()):
-    """How often each answer came, without the number in its key and what completed it."""
+    """Count each answer, without the number in its key and the punctuation that completed it."""
     found, _ = answers_to(one, given, np.arange(given["table"].num_rows), cuts, restarts)
     rows_of = [marshal.loads(answer) for _, answer in found]
     return Counter(

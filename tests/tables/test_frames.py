@@ -1,4 +1,4 @@
-"""Frames of Spark and Arrow tables say the same of the same columns."""
+"""Spark frames and Arrow tables describe the same columns in the same way."""
 
 from __future__ import annotations
 

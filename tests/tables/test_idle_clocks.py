@@ -1,5 +1,5 @@
-"""The idle timeout under a clock that steps back: it ends one timeout later, not when the clock
-has caught up."""
+"""The idle timeout when the clock steps back: rows are released one timeout later, not only when
+the clock has caught up."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ CASES = {
 
 
 def held(operator):
-    """Whatever shows that rows are still held: the state without its clocks."""
+    """Return the number of rows that wait in the operator's sides, or None without sides."""
     sides = getattr(operator, "sides", None)
     return None if sides is None else sides.waiting
 
@@ -178,7 +178,7 @@ def test_a_bucket_has_a_timer_one_timeout_after_its_newest_row_whatever_the_cloc
     now = START + step + 1_000
     rows_at(now)
     fired, at = 0, now
-    while fired < 9:  # timers as Spark fires them: those that are due by the clock
+    while fired < 9:  # timers fire as in Spark, when due by the clock
         due = [timer for timer in handle.timers if timer <= at]
         if due:
             fired += 1

@@ -1,4 +1,4 @@
-"""Key codes and the store of rows, against dictionaries and lists."""
+"""Key codes and the row store, against dictionaries and lists."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_keys_of_any_type_are_equal_as_spark_groups_them(kind, at_once):
 
 
 def incarnations(rows, forget_after):
-    """[(key, how often it has begun anew)] by definition, from the key's own rows alone."""
+    """Return [(key, number of its restarts)] by definition, from the key's own rows alone."""
     newest, times, found = {}, {}, []
     for key, order in rows:
         if key in newest and order > newest[key] + forget_after:

@@ -1,4 +1,4 @@
-"""Rows of users' tables as operators read them, ties and rejections as Spark has them included."""
+"""Rows of users' tables as operators read them, with ties and rejections as on Spark."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_reasons_of_any_alternatives_are_those_of_the_rejected_rows(spark):
         scale = rng.choice([0.5, 1.0, 1.0 + 1e-9, 1.0 + 3e-9])
         found = [alternative(p * scale, *rng.normal(size=2)) for p in shares.tolist()]
         place = int(rng.integers(2 * len(found)))
-        if place < len(found):  # in half of the rows something is odd
+        if place < len(found):  # half of the rows get an odd value
             field = ("prob", "x", "y", None)[rng.integers(4)]
             if field is None:
                 found[place] = None
@@ -186,7 +186,7 @@ def parsed(text):
 
 
 def window_reading(*texts):
-    """How a window of values reads a table with `at` and `k`."""
+    """Return the reading of a window of values, for a table with `at` and `k`."""
     values = tuple((f"value{i}", Values(parsed(text))) for i, text in enumerate(texts))
     bounded = tuple(name for name, _ in values)
     rule = Rule(probabilities=True, complete=("order0",), bounded=bounded)
@@ -246,10 +246,10 @@ def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
 @pytest.mark.parametrize(
     "text",
     [
-        "i * 0.5",  # a decimal number
+        "i * 0.5",  # 0.5 is a decimal number
         "0.5 + 0.25", "i > 0.5", "other", "other is null", "'a' = 'a'", "-b", "b + 1", "not i",
         "i and b", "b = b", "99999999999999999999 + i",
-        "i > 0 and d / i > 1",  # Spark does not look at the right side where the left one decides
+        "i > 0 and d / i > 1",  # Spark does not evaluate the right side if the left side decides
     ],
 )  # fmt: skip
 def test_expressions_that_spark_may_compute_otherwise(text):

@@ -33,7 +33,7 @@ def test_the_rows_of_a_call_may_be_in_any_order(name, seed):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_nothing_comes_out_at_the_end_where_no_row_came(name):
-    """So it is of a bucket whose keys another side of a join has."""
+    """This occurs in a bucket whose keys are only in the other side of a join."""
     subject = TABLES[name]
     operator = subject.make()
     assert subject.finish(operator) == []
@@ -42,7 +42,7 @@ def test_nothing_comes_out_at_the_end_where_no_row_came(name):
     assert subject.counts(again) == subject.counts(subject.make())
 
 
-# Where stores of rows are merged and gathered again and again; the rest is below the tables.
+# Operators whose row stores are often merged and gathered; other code is tested below the tables.
 STORES = [
     "rows window that forgets", "extents", "reorder", "top-k", "similarity join", "self join",
     "chain of a controller and a window",

@@ -1,4 +1,4 @@
-"""Finite laws: quantiles, and fewer values so that the least is moved."""
+"""Reducing finite distributions: quantiles, and fewer values at the least movement."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ laws = st.lists(
 
 
 def law_of(steps):
-    """Ascending whole values, with probabilities that are whole numbers or tiny ones."""
+    """Return (prob, ascending whole values); probabilities range from large to tiny."""
     value = np.cumsum(np.array([gap for gap, _, _ in steps], float))
     prob = np.array([weight / 10.0**shift for _, weight, shift in steps])
     return prob / prob.sum(), value
 
 
 def bounded_slowly(prob, value, most):
-    """One pair of neighbours after the other, in rationals: the first of those that move least."""
+    """Merge the neighbours that move least, one pair at a time, in rationals."""
     groups = [(Fraction(p), Fraction(v)) for p, v in zip(prob, value, strict=True)]
     while len(groups) > most:
         moves = [2 * p * q / (p + q) * (w - v) for (p, v), (q, w) in pairwise(groups)]

@@ -1,4 +1,4 @@
-"""Matches of tuples of many samples: sums by sorting or along one axis; pairs of samples."""
+"""Match probabilities of tuples with many samples: sums by sorting or along one axis, and pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sfumato.operators.arrays import offsets_of
 
 
 def tuples_of(*given):
-    """Slots 0, 1, ... of (prob, points)."""
+    """Return tuples in slots 0, 1, ... from (prob, points) pairs."""
     prob = np.concatenate([p for p, _ in given])
     points = np.concatenate([np.reshape(x, (len(p), -1)) for p, x in given])
     offsets = offsets_of(np.array([len(p) for p, _ in given]))
@@ -30,7 +30,7 @@ def tuples_of(*given):
 
 
 def drawn(rng, n, d=1, axis=None):
-    """Samples with ties and distances of just the limit among them; along one axis, or several."""
+    """Return samples with ties and distances of exactly the limit; they may vary along one axis."""
     prob = rng.dirichlet(np.ones(n)) * rng.choice([0.3, 1.0])
     points = np.round(rng.normal(size=(n, d)), int(rng.integers(0, 3)))
     if axis is not None:

@@ -1,4 +1,4 @@
-"""Pruning by regions never loses an answer, at any threshold; and it does prune."""
+"""Pruning by regions never loses an answer at any threshold, and it prunes some pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato.kernels.tolerances import SIFT_SLACK
 
 
 def tuples_of(lists, d):
-    """Tuples in slots 0, 1, ... from lists of (probabilities, points)."""
+    """Return tuples in slots 0, 1, ... from lists of (probabilities, points)."""
     offsets = np.concatenate([[0], np.cumsum([len(p) for p, _ in lists])]).astype(np.int64)
     prob = np.concatenate([p for p, _ in lists])
     points = np.concatenate([x for _, x in lists]).reshape(-1, d)
@@ -65,7 +65,7 @@ def test_a_pruned_pair_is_below_the_threshold(seed, d, most, probability, within
 
 
 def test_far_samples_of_little_mass_do_not_keep_a_pair():
-    # One sample in ten is 50 off, towards the other tuple: regions that hold all mass would meet.
+    # One sample in ten is 50 off, towards the other tuple: regions with all the mass would overlap.
     near = np.array([[0.0]] * 9 + [[50.0]])
     far = np.array([[60.0]] * 9 + [[10.0]])
     share = np.full(10, 0.1)

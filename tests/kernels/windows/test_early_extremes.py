@@ -1,4 +1,4 @@
-"""Extremes of open extents, tuple by tuple: against all possible worlds, and in bounded memory."""
+"""Extremes of open extents, one tuple at a time: against all possible worlds, in bounded memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def without_tuples(sets):
 @given(st.lists(st.lists(TUPLE, max_size=4), min_size=1, max_size=4))
 def test_moments_are_those_of_all_possible_worlds(sets):
     extremes = without_tuples(1)
-    for tuples in sets:  # in one place, so that steps are used again
+    for tuples in sets:  # in one slot, so that steps are reused
         clear_extremes(0, extremes)
         steps = steps_of(tuples)
         for i in range(len(tuples)):
@@ -70,7 +70,7 @@ def test_steps_that_no_extreme_reaches_are_dropped():
     extremes = with_extremes(without_tuples(3), 3, 5000)
     for i in range(n):
         add_to_extremes(steps, i, i % 3, extremes)
-    assert extremes.pool[0]["steps"] < 3 * 2 * 80  # 2**-67 is negligible
+    assert extremes.pool[0]["steps"] < 3 * 2 * 80  # probabilities of 2**-67 are negligible
     before = int(extremes.pool[0]["steps"])
     for s in range(3):
         clear_extremes(s, extremes)

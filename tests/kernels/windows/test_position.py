@@ -1,4 +1,4 @@
-"""T_j, the probability of being among the w newest existing tuples, against the recursion."""
+"""T_j, the probability of being among the w newest existing tuples, against a plain recursion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bound on the buffered rows of all keys: against one row at a time, cuts, restarts, and keys."""
+"""A bound on the buffered rows of all keys: against a reference, cuts, restarts and many keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ every_wait = pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS.keys())
 
 
 def one_row_at_a_time(keys, event, arrival, delay, total):
-    """What a fixed delay and a total let through: {key: [(number, late, punctuation), ...]}."""
+    """Return ({key: [(number, late, punctuation), ...]}, held rows) for a fixed delay and total."""
     reached, held, out = defaultdict(lambda: NEVER), [], defaultdict(list)
     newest = defaultdict(lambda: NEVER)
 

@@ -1,4 +1,4 @@
-"""How many rows controllers drop and how long they wait, on made and real streams."""
+"""How many rows controllers drop and how long rows wait, on generated and real streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.peers import hindsight
 from controllers import SECOND, START
 from sfumato.operators.disorder.punctuator import Punctuator
 
-# --------------------------------------------------------------------- what C measured, repeated
+# ----------------------------------------------------------------- the measurements of C, repeated
 
 
 def test_normal_delays_of_16_to_20_sensors_drop_under_one_percent_as_in_c():
@@ -27,7 +27,7 @@ def test_normal_delays_of_16_to_20_sensors_drop_under_one_percent_as_in_c():
             Punctuator(estimator="max", averaged=True).extend_with_late(*stream)[1].mean()
         )
     assert max(ratios) < 0.01
-    assert np.mean(ratios) > 0  # it is not simply holding everything
+    assert np.mean(ratios) > 0  # it does not hold everything
     assert max(largest) < 0.012
     assert np.mean(averaged) > 0.02
 
@@ -51,11 +51,11 @@ def test_an_early_burst_of_disorder_grows_the_wait_of_max_but_not_ours():
     assert waits["conformal", 20.0] < waits["conformal", 0.0] + 2
 
 
-# ------------------------------------------------- conformal: no assumption, the drop ratio holds
+# --------------------------------- conformal: the drop ratio holds without assumptions about delays
 
 
 def drop_and_wait(stream, drop_ratio=0.01):
-    """(drop ratio reached / wanted, mean wait / mean wait of the best fixed slack in hindsight)."""
+    """Return reached / target drop ratio, and mean wait / best fixed slack's mean wait."""
     punctuation = Punctuator(drop_ratio, estimator="conformal").extend(*stream)
     late, wait = hindsight.waits(*stream, punctuation)
     best = min(hindsight.best_fixed(*stream, drop_ratio).values())
@@ -66,20 +66,20 @@ TRACES = {
     family: dict(getattr(traces, family)())
     for family in ("heavy_tailed", "shifting", "mixed", "bursty")
 }
-# family, names (None: the others), least and most drop, most wait. A tail that is flat at the drop
-# ratio is not cut, which leaves some of the budget unspent; so does a falling drift.
+# family, names (None: all others), least and greatest drop, greatest wait. Some of the drop budget
+# remains unspent if the tail is flat at the drop ratio, because it is not cut, or if drift falls.
 BOUNDS = [
-    ("heavy_tailed", ["pareto 1.5, dense"], 0.0, 2.0, 99.0),  # rows under way when it ends
+    ("heavy_tailed", ["pareto 1.5, dense"], 0.0, 2.0, 99.0),  # rows in transit at the end
     ("heavy_tailed", ["pareto 1.1", "pareto 1.5, sparse"], 0.85, 1.05, 1.3),
     ("heavy_tailed", ["normal"], 0.5, 1.05, 1.15),
     ("heavy_tailed", None, 0.7, 1.05, 1.15),
-    # A fixed slack behind the newest event time does not feel clocks that shift.
+    # Clock shifts do not affect a fixed slack behind the newest event time.
     ("shifting", ["clock offset", "clock drift"], 0.9, 1.05, 1.15),
-    ("shifting", ["clock offset back"], 0.0, 9.0, 99.0),  # 3,000 rows are overtaken at once
-    ("shifting", None, 0.6, 1.05, 1.05),  # than any fixed slack
+    ("shifting", ["clock offset back"], 0.0, 9.0, 99.0),  # 3,000 rows overtaken at once
+    ("shifting", None, 0.6, 1.05, 1.05),  # less than with any fixed slack
     ("mixed", ["correlated", "two modes, 0.9% far"], 0.8, 1.05, 1.5),  # a constant is best
     ("mixed", None, 0.35, 1.05, 1.15),
-    # Piles of some links exceed a short stream's budget: this holds the damage.
+    # Backlogs of some links exceed a short stream's budget; these bounds limit the excess.
     ("bursty", ["1 of 10 sources stalls"], 0.0, 1.05, 9.0),
     ("bursty", ["3 of 10 sources stall"], 0.0, 1.5, 9.0),
     ("bursty", ["1 of 4 stalls often"], 0.0, 1.2, 9.0),
@@ -140,7 +140,7 @@ def test_a_stream_that_ends_before_its_delays_are_known_drops_no_more_than_wante
 
 
 def test_real_motes_wait_less_than_with_any_fixed_slack(data_folder):
-    # their links stall together: a flurry of late rows is waited for, not answered by drops
+    # Their links stall together: the controller waits for a burst of late rows and drops few.
     drop, wait = drop_and_wait(dict(traces.real(data_folder))["epochs of motes"])
     assert drop <= 1.0
     assert wait <= 0.8
@@ -169,7 +169,7 @@ def test_sets_of_30_seconds_drop_less_than_one_percent_on_average_however_long_t
 
 
 def test_an_unforeseen_pile_is_paid_back():
-    # 300 rows come 60 s late at row 5,000: three times the budget so far, and of 40,000 rows 3/4
+    # 300 rows come 60 s late at row 5,000: 3 times the budget so far, 3/4 of that for 40,000 rows.
     rng = np.random.default_rng(10)
     delay = rng.exponential(0.1, 40_000)
     delay[5000:5300] += 60

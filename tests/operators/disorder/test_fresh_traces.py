@@ -1,4 +1,4 @@
-"""The conformal estimator on streams that none of its constants was chosen on."""
+"""The conformal estimator on streams that were not used to choose its constants."""
 
 import pytest
 

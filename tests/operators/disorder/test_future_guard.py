@@ -1,4 +1,4 @@
-"""The guard against rows from the future, and rows of the far past, under every controller."""
+"""The guards against rows from the future and from the far past, under every controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controllers import SECOND, every_control
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder
 
-# ----------------------------------------------------------------- the guard against the future
+# -------------------------------------------------------------------------------- the future guard
 
 
 def steady(n, seed=3, delay=0.05):
@@ -29,7 +29,7 @@ def test_one_row_from_the_future_is_set_aside_and_event_time_goes_on(control, pl
     punctuation, late = punctuator.extend_with_late(bad, arrival)
     assert punctuator.counters["future"] == 1
     tight = dict(control)
-    if "max_buffer" in control:  # the row set aside takes one place of the buffer
+    if "max_buffer" in control:  # the row that is set aside takes one place in it
         tight["max_buffer"] -= 1
     assert late.sum() <= Punctuator(**tight).extend_with_late(event, arrival)[1].sum() + 15
     assert punctuation[-1] <= event.max()
@@ -46,7 +46,7 @@ def test_a_few_rows_from_the_future_in_a_row_are_set_aside_too(control):
     punctuation, late = punctuator.extend_with_late(bad, arrival)
     assert punctuator.counters["future"] == 28
     tight = dict(control)
-    if "max_buffer" in control:  # those set aside take up to half of the buffer
+    if "max_buffer" in control:  # rows set aside take up to half of the buffer
         tight["max_buffer"] = max(tight["max_buffer"] // 2, 1)
     assert late.sum() <= Punctuator(**tight).extend_with_late(event, arrival)[1].sum() + 30
     assert punctuation[-1] <= event.max()
@@ -105,7 +105,7 @@ def test_hundreds_of_rows_a_year_ahead_do_not_move_event_time(control, rows):
 @every_control
 @pytest.mark.parametrize("rows", [4, 5, 8])
 def test_up_to_half_of_the_first_rows_a_year_ahead_do_not_move_event_time(control, rows):
-    if "max_buffer" in control:  # room for the rows that come before anything is judged
+    if "max_buffer" in control:  # room for the rows that come before any is judged
         control = control | {"max_buffer": 40}
     event, arrival = steady(3000)
     bad = event.copy()
@@ -135,14 +135,14 @@ def test_rows_of_1970_and_of_a_device_a_year_behind_are_stale_and_good_rows_are_
 def test_a_lasting_change_into_the_past_is_learned_too():
     event, arrival = steady(4000)
     event = event.copy()
-    event[1000:] -= YEAR  # all of them are late, but the controller is not lost for the next change
+    event[1000:] -= YEAR  # all are late, but the controller can follow the next change
     event[3000:] += 2 * YEAR
     for control in ({"drop_ratio": 0.01}, {"slack": 50}, {"estimator": "max"}):
         punctuator = Punctuator(**control)
         punctuation = punctuator.extend(event, arrival)
         assert punctuator.counters["stale"] == 1024
         assert punctuation[2999] <= event[999]
-        assert punctuation[-1] == punctuation[2999]  # 1,000 rows are not enough to be believed
+        assert punctuation[-1] == punctuation[2999]  # 1,000 rows are too few for a lasting change
 
 
 def test_without_the_guard_one_row_from_the_future_ends_event_time():
@@ -150,7 +150,7 @@ def test_without_the_guard_one_row_from_the_future_ends_event_time():
     bad = event.copy()
     bad[0] += 10**15
     late = Punctuator(estimator="max", guard=False).extend_with_late(bad, arrival)[1]
-    assert late.sum() == 1999  # why there is a guard
+    assert late.sum() == 1999  # the reason for the guard
 
 
 def test_a_row_from_the_far_past_holds_nothing_up_for_longer_than_vseq():

@@ -1,4 +1,4 @@
-"""The disorder controllers against slow and obvious references, and what each of them promises."""
+"""The disorder controllers against simple references, and the guarantees of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sfumato.operators.disorder.reorder import Reorder
 
 @st.composite
 def streams(draw, max_size=200):
-    """Arrivals with gaps (zeros too), and delays of several scales, negative ones included."""
+    """Draw (event_time, arrival) with gaps or ties, and delays of several scales, some negative."""
     n = draw(st.integers(0, max_size))
     seed = draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
@@ -33,11 +33,11 @@ def streams(draw, max_size=200):
     return arrival - delay.astype(np.int64), arrival
 
 
-# ---------------------------------------------------------------- references, slow and obvious
+# ----------------------------------------------------------------------------------- references
 
 
 def slack_reference(event_time, n):
-    """Aurora's sort buffer: when it holds more than n rows, the smallest leaves."""
+    """Return punctuations of Aurora's sort buffer: of more than n rows, the smallest leaves."""
     buffer, out, punctuation = [], [], NEVER
     for tau in event_time.tolist():
         if tau > punctuation:
@@ -49,7 +49,7 @@ def slack_reference(event_time, n):
 
 
 def normal_reference(event_time, arrival, drop_ratio, rounding):
-    """DRATIO, recomputed from the whole of VSeq in exact rationals at every arrival."""
+    """Return punctuations of DRATIO, recomputed from all of VSeq in rationals at every arrival."""
     c = NormalDist().inv_cdf(drop_ratio) ** 2
     vseq, limit, punctuation, out = [], 30, NEVER, []
     for tau, t in zip(event_time.tolist(), arrival.tolist(), strict=True):
@@ -73,14 +73,14 @@ def normal_reference(event_time, arrival, drop_ratio, rounding):
 
 
 def largest_reference(event_time, arrival):
-    """MAX: the clock less the largest delay so far."""
+    """Return punctuations of MAX: arrival time minus the largest delay so far."""
     delay = (arrival - event_time).tolist()
     wanted = [t - max(delay[: i + 1]) for i, t in enumerate(arrival.tolist())]
     return np.maximum.accumulate(np.array(wanted, np.int64)).tolist()
 
 
 def averaged_reference(event_time, arrival):
-    """The clock less the average of the largest delays of blocks of 20 rows."""
+    """Return punctuations at the clock minus the mean of the largest delays of 20-row blocks."""
     delay = (arrival - event_time).tolist()
     out, punctuation = [], NEVER
     for i, t in enumerate(arrival.tolist()):
@@ -99,7 +99,7 @@ def test_slack_is_the_sort_buffer(stream, n):
 
 
 def test_slack_by_hand():
-    # buffer of 2:   5      5 9    5 9 7 -> 5 leaves    9 7 8 -> 7 leaves   6 <= 7 is late
+    # Buffer of 2:   5      5 9    5 9 7 -> 5 leaves    9 7 8 -> 7 leaves   6 <= 7 is late
     got = Punctuator(slack=2).extend(np.array([5, 9, 7, 8, 6]), np.array([10, 11, 12, 13, 14]))
     assert got.tolist() == [NEVER, NEVER, 5, 7, 7]
 
@@ -111,7 +111,7 @@ def test_normal_is_the_measure_of_c_recomputed_at_every_arrival(stream, drop_rat
     rule = math.ceil if rounding == "ceiling" else math.floor
     expected = normal_reference(*stream, drop_ratio, rule)
     for a, b in zip(got.tolist(), expected, strict=True):
-        # the reference divides exactly, the kernel in float64: at most the last microsecond differs
+        # The reference divides exactly, the kernel in float64: they may differ by a microsecond.
         assert abs(a - b) <= 1 + abs(b - START) * 1e-14
 
 
@@ -126,7 +126,7 @@ def test_a_burst_with_one_stamp_has_theta_zero_and_still_a_punctuation():
 def test_equal_delays_have_sigma_zero_and_the_punctuation_trails_by_c_gaps():
     arrival = START + np.arange(100) * 1000
     got = Punctuator(0.01, estimator="normal").extend(arrival - 500, arrival)
-    c = NormalDist().inv_cdf(0.01) ** 2  # 5.41: n_p is its ceiling, 6
+    c = NormalDist().inv_cdf(0.01) ** 2  # 5.41; its ceiling n_p is 6
     assert got[-1] == arrival[-1] - 500 - math.ceil(c) * 1000
 
 
@@ -158,7 +158,7 @@ def test_averaged_max_is_the_clock_less_the_mean_of_block_maxima(stream):
         assert abs(a - b) <= 1  # the mean is a float64
 
 
-# ------------------------------------------------------------------------- laws of all of them
+# ------------------------------------------------------------- properties of every controller
 
 
 @every_control
@@ -198,11 +198,11 @@ def test_estimates_do_not_depend_on_where_time_starts(estimator):
     assert np.abs((got - START)[known] - moved[known]).max() <= 1
 
 
-# ------------------------------------------------------------------------------ the buffer's bound
+# ------------------------------------------------------------------------- a bounded buffer
 
 
 def bounded_slack_reference(event_time, n, m):
-    """SLACK n with BSIZE m: (punctuations, the most rows held)."""
+    """Return (punctuations, largest number of held rows) of SLACK n with BSIZE m."""
     buffer, held, punctuation, out, most = [], [], NEVER, [], 0
     for tau in event_time.tolist():
         if tau > punctuation:
@@ -248,7 +248,7 @@ def test_at_most_max_buffer_rows_are_held(control):
         assert punctuator.counters["forced"] > 0
 
 
-# ------------------------------------------------------------------------------------ bad inputs
+# --------------------------------------------------------------------------------- invalid input
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Reordering of many keys against one row at a time, and what was emitted against what went in."""
+"""Reordering of many keys: against one row at a time, with every row emitted once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ every_control = pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTRO
 
 @st.composite
 def many_keys(draw, max_rows=250):
-    """(keys, event_time, arrival): a few keys, ties in both times, sometimes a wild event time."""
+    """Draw (keys, event_time, arrival) with few keys, ties in both times, and outliers at times."""
     n = draw(st.integers(0, max_rows))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     keys = rng.integers(0, draw(st.integers(1, 5)), n)
@@ -43,10 +43,10 @@ def many_keys(draw, max_rows=250):
 
 
 def one_row_at_a_time(control, event, arrival):
-    """What one key emits: (number, late, punctuation) for each arrival in turn; the rows held."""
+    """Return one key's output [(number, late, punctuation), ...] by arrival, and its held rows."""
     controllers, held, out = Controllers(DisorderControl(**control)), [], []
     controllers.grow(1)
-    waits = "max_buffer" not in control  # a row that ties, until the punctuation is above its time
+    waits = "max_buffer" not in control  # a tied row waits until the punctuation exceeds its time
     one = grouped(np.zeros(1, np.int64))
     for i in range(len(event)):
         (before,), (punctuation,), (late,), _, _, ranges, _ = controllers.extend(
@@ -56,7 +56,7 @@ def one_row_at_a_time(control, event, arrival):
             out.append((i, True, before))
         else:
             held.append((event[i], i, event[i] + (event[i] == before and waits)))
-        # rows from the future that a later row contradicts, or that a full buffer expels
+        # Rows from the future that a later row contradicts, or that a full buffer expels.
         expelled = {n for _, _, first, end, _ in ranges.tolist() for n in range(first, end)}
         leaving = sorted(h for h in held if h[2] <= punctuation or h[1] in expelled)
         out += [(number, number in expelled, punctuation) for _, number, _ in leaving]
@@ -71,7 +71,7 @@ def run(reorder, stream, cuts, restore=False):
         part = [x[low:high] for x in stream]
         if restore:
             dying, reorder = reorder, Reorder.restore(reorder.snapshot())
-            dying.process(*part)  # the snapshot must not notice
+            dying.process(*part)  # this must not change the snapshot
         parts.append(reorder.process(*part))
     return reorder, parts
 
@@ -110,7 +110,7 @@ def test_each_key_comes_out_as_if_its_rows_came_alone_and_one_at_a_time(
 
 
 def test_a_stream_by_hand():
-    # slack 1:  arrivals 5 | 9 -> 5 out | 7 -> 7 out | 6 late | 12 -> 9 out
+    # Slack 1:  arrivals 5 | 9 -> 5 out | 7 -> 7 out | 6 late | 12 -> 9 out
     reorder = Reorder(slack=1)
     out = reorder.process(np.zeros(5, int), np.array([5, 9, 7, 6, 12]), np.arange(5))
     assert out.event_time.tolist() == [5, 7, 6, 9]
@@ -127,7 +127,7 @@ def test_idle_keys_release_what_they_hold_but_for_rows_from_the_future():
     event[200] += 10**8
     reorder = Reorder(slack=20)
     reorder.process(np.arange(400) % 2, event, arrival)
-    assert reorder.held.tolist() == [21, 20]  # key 0 holds the row set aside as well
+    assert reorder.held.tolist() == [21, 20]  # key 0 also holds the row set aside
     out = reorder.idle(np.array([0]))
     assert set(out.key) == {0}
     assert len(out.number) == 20
@@ -146,7 +146,7 @@ def test_a_sort_buffer_starts_afresh_after_idle():
     reorder.process(np.zeros(2, int), np.array([10, 20]), np.array([1, 2]))
     assert reorder.idle().event_time.tolist() == [10, 20]
     out = reorder.process(np.zeros(2, int), np.array([30, 40]), np.array([3, 4]))
-    assert not len(out.number)  # two rows fill the buffer again, none is pushed out
+    assert not len(out.number)  # two rows fill the buffer again, but do not exceed it
 
 
 @every_control
@@ -188,7 +188,7 @@ def test_rows_held_are_found_by_their_keys(keys, seed):
     held, plain, number = KeyedRuns(WaitingRows), {}, 0
     for _ in range(30):
         n = int(rng.integers(0, 400))
-        key = rng.integers(int(rng.integers(0, keys)), keys, n)  # runs begin at other keys
+        key = rng.integers(int(rng.integers(0, keys)), keys, n)  # runs start at different keys
         numbers = number + np.cumsum(rng.integers(1, 4, n))
         number += 4 * n
         held.add(WaitingRows(numbers, key, *[numbers] * 4, np.zeros(n, bool)))
@@ -197,7 +197,7 @@ def test_rows_held_are_found_by_their_keys(keys, seed):
         wanted = np.unique(np.append(some, rng.integers(0, keys, 9)))
         found, places = held.of(wanted)
         expected = sorted((plain[one], one) for one in plain if plain[one] in set(wanted.tolist()))
-        by_key = np.argsort(found.key, kind="stable")  # those of a key ascend by number
+        by_key = np.argsort(found.key, kind="stable")  # rows of a key ascend by number
         assert list(zip(found.key[by_key], found.number[by_key], strict=True)) == expected
         leaving = rng.random(len(places)) < 0.7
         held.remove(places[leaving])

@@ -1,4 +1,4 @@
-"""Rows of several sources against what each source's own sequence says, read at any pace."""
+"""Rows of several sources, read at any pace, against a definition by source."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ every_control = pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTRO
 
 @st.composite
 def sources(draw, most=4):
-    """[(event_time, arrival)] of some sources, each in order of its own arrival."""
+    """Draw [(event_time, arrival)] of some sources, each in arrival order."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     out = []
     for _ in range(draw(st.integers(1, most))):
         n = draw(st.integers(1, 90))
         arrival = 10**6 + np.cumsum(rng.integers(0, 50, n))
         event = arrival - rng.integers(0, draw(st.sampled_from([1, 60, 900])), n)
-        out.append((event // 7 * 7, arrival))  # some times tie, within a source and across
+        out.append((event // 7 * 7, arrival))  # some times tie, within and across sources
     return out
 
 
 @st.composite
 def paces(draw, streams):
-    """One order of all rows that keeps every source's own: rows as (source, number there)."""
+    """Draw an order of all rows, as (source, number there), that keeps each source's own order."""
     left = [s for s, (event, _) in enumerate(streams) for _ in event]
     weights = {s: draw(st.sampled_from([1.0, 4.0, 50.0])) for s in range(len(streams))}
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -55,7 +55,7 @@ def paces(draw, streams):
 
 
 def definition(control, streams, key_of):
-    """(late rows, sequence of the others by key), from each source's own sequence alone."""
+    """Return (late rows, released rows by key), computed from each source's own sequence."""
     late, ready, steps = {}, [], {}
     for s, (event, arrival) in enumerate(streams):
         punctuator, values = Punctuator(**control), []
@@ -65,7 +65,7 @@ def definition(control, streams, key_of):
             values.append(int(after))
             if is_late:
                 late[s, i] = before
-            else:  # a row that ties with the punctuation follows the others of its time
+            else:  # a row tied with the punctuation follows others of its time
                 ready.append((int(event[i]), bool(event[i] == before), s, i))
         steps[s] = values
     out = {key: [] for key in set(key_of)}
@@ -79,7 +79,7 @@ def definition(control, streams, key_of):
 
 
 def run(reorder, streams, order, cuts, key_of, restore=False):
-    """(late rows, sequence of the others by key) of rows that come in some order."""
+    """Return (late rows, released rows by key) of rows in the given order, processed in parts."""
     late, out, numbered = {}, {key: [] for key in set(key_of)}, []
     places = sorted({0, len(order), *(cut for cut in cuts if cut < len(order))})
     for low, high in pairwise(places):
@@ -91,7 +91,7 @@ def run(reorder, streams, order, cuts, key_of, restore=False):
         keys = np.array([key_of[s] for s, _ in part])
         if restore:
             dying, reorder = reorder, Reorder.restore(reorder.snapshot())
-            dying.process(keys, event, arrival, source)  # the snapshot must not notice
+            dying.process(keys, event, arrival, source)  # this must not change the snapshot
         released = reorder.process(keys, event, arrival, source)
         collect(released, numbered, late, out)
     return late, out
@@ -125,7 +125,7 @@ def test_any_pace_cut_and_restart_gives_what_each_sources_own_sequence_says(
     order = data.draw(paces(streams))
     cuts = data.draw(st.lists(st.integers(0, 300), max_size=5))
     key_of = [0] * len(streams)
-    if not expected:  # each source's first row is in the first call, before rows are released
+    if not expected:  # the first call has each source's first row, before rows are released
         key_of = data.draw(st.sampled_from([[0, 0, 0, 0], [0, 1, 0, 1], [0, 0, 1, 1]]))
         key_of = key_of[: len(streams)]
         order = sorted(order, key=lambda row: row[1] > 0)
@@ -166,7 +166,7 @@ def test_with_silence_anywhere_every_row_comes_out_once_and_what_is_not_late_in_
 
 
 def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
-    # source 0 is slack 1 behind, source 1 fell silent at 20; after the timeout 0 goes on alone
+    # Source 0 is slack 1 behind; source 1 is silent after 20. After the timeout, 0 continues alone.
     reorder = Reorder(by_source=True, slack=1)
 
     def rows(*pairs):
@@ -184,7 +184,7 @@ def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
     silent = reorder.idle(np.array([1]))
     assert silent.event_time.tolist() == [20, 30]
     assert rows((0, 50)) == [(40, False, 40)]
-    # source 1 speaks again: 35 is above its own punctuation (15), but 40 has come out
+    # Source 1 resumes: 35 is above its own punctuation (15), but 40 has been released.
     assert rows((1, 35), (1, 45), (0, 60), (1, 70)) == [(35, True, 40), (45, False, 45)]
     assert reorder.counters["after_idle"] == 1
     assert reorder.counters["late"] == 1

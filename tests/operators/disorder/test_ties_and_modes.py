@@ -1,4 +1,4 @@
-"""Rows of one event time, delays with lasting modes, and clocks that are wrong for a while."""
+"""Rows with equal event times, delays with lasting modes, and clocks that are wrong for a while."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOUR = 3600 * SECOND
 
 
 def late_rows(event, arrival, source=None, cuts=(), **control):
-    """(late bool[n], numbers of the others as released, counters) of one key."""
+    """Return (late bool[n], numbers of the other rows as released, counters) for one key."""
     reorder = Reorder(by_source=source is not None, **control)
     late, in_order = np.zeros(len(event), bool), []
     places = sorted({0, len(event), *(cut for cut in cuts if cut < len(event))})
@@ -40,7 +40,7 @@ def late_rows(event, arrival, source=None, cuts=(), **control):
 
 @st.composite
 def ordered_streams(draw):
-    """A stream in order of event time with many ties, and delays that do not decrease time."""
+    """Draw a stream in event-time order with many ties, and delays that keep this order."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n = draw(st.integers(1, 600))
     unit = draw(st.sampled_from([1, SECOND, 60 * SECOND, 24 * HOUR]))
@@ -90,12 +90,12 @@ def test_a_row_that_ties_with_the_punctuation_follows_the_rows_released_before()
         )
 
     assert out(10) == [(0, False, 10)]
-    assert out(10, 9) == [(2, True, 10)]  # the row of time 10 waits, that of time 9 is late
+    assert out(10, 9) == [(2, True, 10)]  # the row at 10 waits, the row at 9 is late
     assert out(11) == [(1, False, 11), (3, False, 11)]
 
 
 def fleets(share, lag, rate, rows, jitter=0.1, seed=1):
-    """A stream of which a share of the rows arrives a fixed time later."""
+    """Return a stream of which a share of the rows arrives a fixed time later."""
     rng = np.random.default_rng(seed)
     made = np.arange(rows) / rate
     came = made + rng.exponential(jitter, rows) + np.where(rng.random(rows) < share, lag, 0)

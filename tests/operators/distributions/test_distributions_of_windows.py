@@ -1,4 +1,4 @@
-"""The same tuples through every kind of window have the same laws, those of the possible worlds."""
+"""The same tuples have the same distributions in every kind of window: those of possible worlds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARES = (0.0, 0.1, 0.5, 0.77, 1.0)
 
 
 def through(window, offsets, prob, values, asked=None, **options):
-    """The results of a window that holds all these tuples, in the order of `asked`."""
+    """Return the results of a window that holds all tuples, ordered as `asked`, and their row."""
     n, asked = len(offsets) - 1, ASKED if asked is None else asked
     codes = np.zeros(n, int)
     if window == "rows":
@@ -37,7 +37,7 @@ def through(window, offsets, prob, values, asked=None, **options):
 
 
 def row_of(measured, row):
-    """Quantiles, distribution and its loss, mean, standard deviation and existence of a result."""
+    """Return a row's fields: distribution and its loss, quantiles, moments and existence."""
     part = slice(measured.offsets[row], measured.offsets[row + 1])
     return {
         "value": measured.value[part],
@@ -52,7 +52,7 @@ def row_of(measured, row):
 
 
 def assert_same_everywhere(offsets, prob, values, asked=None, **options):
-    """The results through Rows, after all the windows agree."""
+    """Check that all windows agree, and return the results of the row window."""
     asked = ASKED if asked is None else asked
     rows, last = through("rows", offsets, prob, values, asked, **options)
     expected = [row_of(measured, last) for measured in rows]
@@ -69,7 +69,7 @@ def assert_same_everywhere(offsets, prob, values, asked=None, **options):
 
 
 def random_law(rng, kinds=3):
-    """Tuples whose probabilities are any numbers, some of them thirds, tenths and the like."""
+    """Return tuples with arbitrary probabilities, including thirds and the like."""
     n = int(rng.integers(1, 9))
     sizes = rng.integers(1, 5, n)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -128,7 +128,7 @@ def test_alternatives_that_sum_to_one_but_for_roundings_are_certain(prob, level)
     for each in found[:-1]:
         assert each["existence"] == 1.0
         assert each["prob"].min() > 1e-6
-    rest = offsets[1:] - 1, prob[1:], values[1:]  # without the one that may not exist
+    rest = offsets[1:] - 1, prob[1:], values[1:]  # without the uncertain tuple
     for window in ("rows", "range", "delta"):
         results, row = through(window, *rest, asked, distribution=10_000, quantiles=(0.0, 1.0))
         count = row_of(results[0], row)

@@ -1,4 +1,4 @@
-"""The count's law against the possible worlds, against scipy, and its approximations' formulas."""
+"""The distribution of a count against possible worlds, scipy and the approximations' formulas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APPROXIMATE = [method for method in COUNT_METHODS if method != "exact"]
 
 
 def exact_law(probabilities):
-    """Pr(N = k) in exact rationals, by adding one tuple after the other."""
+    """Return Pr(N = k) for all k in exact rationals, adding one tuple at a time."""
     law = [Fraction(1)]
     for p in map(Fraction, probabilities):
         law = [
@@ -30,7 +30,7 @@ def exact_law(probabilities):
 
 
 def close(got, exact, relative):
-    # Below 1e-290 the promise of relative error ends.
+    # Below 1e-290, relative error is not guaranteed.
     return abs(Fraction(float(got)) - exact) <= relative * exact + Fraction(1, 10**290)
 
 
@@ -122,7 +122,7 @@ def test_the_input_is_neither_changed_nor_kept():
 
 def poisson_cdf(k, p):
     mu = sum(map(Fraction, p))
-    series = sum(mu**i / math.factorial(i) for i in range(k + 1))  # from i = 0, not 1
+    series = sum(mu**i / math.factorial(i) for i in range(k + 1))  # starts at i = 0, not 1
     return math.exp(-float(mu)) * float(series)
 
 
@@ -147,7 +147,7 @@ def test_approximations_follow_the_papers_formulas(n):
     }
     for method in APPROXIMATE:
         law = PoissonBinomial(p, method)
-        for k in range(n):  # from n on the cdf is 1
+        for k in range(n):  # the cdf is 1 for k >= n
             assert law.cdf(k) == pytest.approx(expected[method](k), rel=1e-9, abs=1e-13)
             assert law.sf(k) == pytest.approx(1 - expected[method](k), rel=1e-9, abs=1e-13)
         np.testing.assert_array_equal(law.pmf(), np.diff(law.cdf(np.arange(n + 1)), prepend=0.0))

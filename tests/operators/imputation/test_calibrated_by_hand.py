@@ -1,4 +1,4 @@
-"""Calibrated imputation, and what it learns, against every step done by hand, row by row."""
+"""Calibrated imputation and its learned state, against a plain computation of every step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEPENDENCIES = [
 
 
 def rows(seed, n=700):
-    """Four attributes that hang together; d has few different values."""
+    """Return rows of four dependent attributes; d has few distinct values."""
     rng = np.random.default_rng(seed)
     a, noise, more = rng.random(n), rng.standard_normal(n), rng.standard_normal(n)
     b = 0.6 * a + 0.1 * (0.3 + a) * noise
@@ -54,7 +54,7 @@ def imputer_of(seed, **options):
 
 
 def interval(imputer, one, t, chosen):
-    """Between what an attribute's values stay, from the index nodes of its choice."""
+    """Return the bounds of an attribute's values, from the index nodes of its chosen rule."""
     scratch = new_scratch(imputer.prepared)
     scale(imputer.prepared, one, scratch.scaled)
     nodes = donors_in_box(imputer.prepared, t, chosen, scratch)[2] if chosen > 0 else 0
@@ -62,7 +62,7 @@ def interval(imputer, one, t, chosen):
 
 
 def by_hand(imputer, objects):
-    """Of each object the laws of its missing attributes, {t: (values, probabilities)}."""
+    """Yield {t: (values, probabilities)} of each object's missing attributes."""
     known, chosen = imputer._rows, imputer.impute(objects).rules_used
     shift, span = np.array([imputer.scaling[name] for name in NAMES]).T
     for i, one in enumerate(objects):
@@ -79,7 +79,7 @@ def by_hand(imputer, objects):
 def test_a_missing_value_has_the_distribution_that_is_found_by_hand(seed):
     imputer, rng = imputer_of(seed), np.random.default_rng(seed)
     objects = with_gaps(rows(seed + 100, 60), 1, rng)
-    lacking = rng.random(objects.shape) < 0.2  # and determinants with it, but they are not compared
+    lacking = rng.random(objects.shape) < 0.2  # may also remove determinants; such rows are skipped
     objects[lacking] = np.nan
     objects = objects[np.isnan(objects).sum(axis=1) < 4]
     done, compared = imputer.impute(objects), 0
@@ -119,7 +119,7 @@ def test_several_missing_values_are_independent_at_even_levels_of_their_distribu
 
 @pytest.mark.parametrize("most", [60, 7, 1])
 def test_with_too_few_alternatives_for_ten_values_each_they_come_from_the_same_rows(most):
-    """Two values of each of three attributes held half of the cases in a range of 90%."""
+    """Two values for each of three attributes cover half of the cases in a 90% range."""
     imputer, rng = imputer_of(5, max_alternatives=most), np.random.default_rng(5)
     together = imputer_of(5, max_alternatives=most, joint=True)
     objects = np.vstack([with_gaps(rows(105 + m, 40), m, rng) for m in (1, 2, 3)])
@@ -127,7 +127,7 @@ def test_with_too_few_alternatives_for_ten_values_each_they_come_from_the_same_r
     several = np.isnan(objects).sum(axis=1) > 1
     lent = several & (done.rules_used != MARGINAL).all(axis=1)
     assert lent.sum() > 60
-    assert done.joint[lent].mean() > 0.9  # few are near enough to no row on all determinants
+    assert done.joint[lent].mean() > 0.9  # few have no row that is near on all determinants
     assert not done.joint[~lent].any()
     for i in np.flatnonzero(lent):
         own, same = (slice(of.offsets[i], of.offsets[i + 1]) for of in (done, wanted))
@@ -138,7 +138,7 @@ def test_with_too_few_alternatives_for_ten_values_each_they_come_from_the_same_r
 
 
 def shared(most, sizes):
-    """How many values each may keep: small ones all, the others equal shares of what is left."""
+    """Return how many values each attribute keeps: small ones all, others equal shares."""
     if np.prod(list(sizes.values())) <= most:
         return sizes
     limits, left = {}, most
@@ -214,7 +214,7 @@ def test_the_far_ends_of_tails_are_the_farther_the_fewer_rows_were_left_out(rows
 
 
 def range_of(values, prob, probability):
-    """The central range of this probability."""
+    """Return the central range of this probability."""
     values, which = np.unique(values, return_inverse=True)
     below = np.cumsum(np.bincount(which, prob))
     low, high = np.searchsorted(below, [(1 - probability) / 2, (1 + probability) / 2])

@@ -1,4 +1,4 @@
-"""Imputed distributions mean what they say: a range of probability p holds a share p of values."""
+"""Imputed distributions are calibrated: a range of probability p contains a share p of values."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ DEPENDENCIES = [
     *(f"a -> c : {near} -> 0.1" for near in (0.02, 0.1)),
     *(f"b -> c : {near} -> 0.2" for near in (0.02, 0.1)),
     "a, b -> c : 0.05, 0.05 -> 0.05",
-    "noise -> c : 0.05 -> 0.01",  # promises the most, and means nothing
+    "noise -> c : 0.05 -> 0.01",  # promises the smallest error, but has no meaning
 ]
 
 
 def rows(n, seed):
-    """c follows from a and b but for a noise that grows with a."""
+    """Return rows in which c follows from a and b, with noise that grows with a."""
     rng = np.random.default_rng(seed)
     a, b, noise = rng.random((3, n))
     c = 2.0 * a - b**2 + (0.02 + 0.1 * a) * rng.standard_normal(n)
@@ -30,7 +30,7 @@ def calibrated(repository, dependencies=tuple(DEPENDENCIES), **options):
 
 
 def hidden(objects, share, seed):
-    """The objects without c, and some without a."""
+    """Return the objects without c, a share of them also without a."""
     gaps = objects.copy()
     gaps[:, 3] = np.nan
     gaps[np.random.default_rng(seed).random(len(gaps)) < share, 0] = np.nan
@@ -45,7 +45,7 @@ def laws(imputer, objects):
 
 
 def within(law, value, probability):
-    """Whether a value lies in the central range of this probability."""
+    """Return whether a value lies in the central range of this probability."""
     values, prob = law
     order = np.argsort(values)
     below = np.cumsum(prob[order])
@@ -54,7 +54,7 @@ def within(law, value, probability):
 
 
 def score(law, value):
-    """Continuous ranked probability score, by its definition as expectations."""
+    """Return the continuous ranked probability score, by its definition with expectations."""
     values, prob = law
     between = np.abs(values[:, None] - values[None, :])
     return prob @ np.abs(values - value) - prob @ between @ prob / 2
@@ -76,7 +76,7 @@ def test_ranges_hold_as_many_values_as_they_say_whatever_dependencies_promise(sh
         assert held == pytest.approx(probability, abs=slack)
     plain = list(laws(imputer_of(method="plain"), hidden(objects, share, 3)))
     held = np.mean([within(law, c, 0.9) for law, c in zip(plain, objects[:, 3], strict=True)])
-    assert held < 0.8  # the more certain, the more wrong
+    assert held < 0.8  # overconfident
 
 
 def test_it_is_nearer_to_the_truth_than_the_plain_way_and_the_mean_of_the_nearest_rows():
@@ -95,7 +95,7 @@ def test_it_is_nearer_to_the_truth_than_the_plain_way_and_the_mean_of_the_neares
 def test_at_least_so_many_donors_lend_and_a_box_with_fewer_is_widened():
     imputer = imputer_of(least_donors=12)
     objects = hidden(rows(200, 4), 0.3, 5)
-    objects[0, :3] = 1.4, np.nan, np.nan  # outside of all that is known, but near its edge
+    objects[0, :3] = 1.4, np.nan, np.nan  # outside all known values, but near their edge
     objects[1, :3] = 0.99999, 0.99999, np.nan
     done = imputer.impute(objects)
     inside = done.rules_used[:, 0] != MARGINAL
@@ -132,7 +132,7 @@ NOISES = {
 
 
 def held_of_few(noise, size, levels, repetitions, lacking=False):
-    """The shares of values in central ranges of these levels, with few rows in the repository."""
+    """Return the shares of values in central ranges of these levels, with a small repository."""
     held = []
     for seed in range(repetitions):
         rng = np.random.default_rng([seed, size])

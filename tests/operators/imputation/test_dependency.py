@@ -1,4 +1,4 @@
-"""The text of a dependency: read, written, and what is said about a wrong one."""
+"""The text form of a dependency: parsing, printing, and errors for wrong text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dependencies that the search finds hold as it says, and those that hold are found."""
+"""Found dependencies hold as stated, and dependencies that hold are found."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sfumato.operators.imputation.imputer import Imputer
 
 
 def related(n=150, seed=0):
-    """c follows from a and b together, d from a alone, e from nothing."""
+    """Return columns in which c follows from a and b together, d from a alone, e from nothing."""
     rng = np.random.default_rng(seed)
     a, b, e = rng.random((3, n))
     return {"a": a, "b": b, "c": (a + b) / 2, "d": a**2, "e": e}
 
 
 def pairs_by_definition(repository, dependency):
-    """(pairs, pairs near on the determinants, their differences on the dependent)."""
+    """Return (number of pairs, differences of the dependent for pairs near on all determinants)."""
     scaled = {
         name: (column - column.min()) / (column.max() - column.min())
         for name, column in repository.items()
@@ -145,7 +145,7 @@ def test_wrong_arguments_are_named(change, message):
 
 def test_a_bound_is_rounded_up_from_what_it_is_on_paper():
     a = np.round(np.tile(np.arange(0.0, 1.01, 0.1), 12), 1)
-    rows = {"a": a, "b": np.round(0.7 * a, 2)}  # neighbours differ by just .07
+    rows = {"a": a, "b": np.round(0.7 * a, 2)}  # neighbours differ by only .07
     scaling = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
     found = discover_dependencies(
         rows, epsilons=(0.1,), dependents=["b"], scaling=scaling, confidence=1.0

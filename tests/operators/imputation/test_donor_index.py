@@ -1,4 +1,4 @@
-"""Box queries of the donor index are the definition's, to the last bit and at every edge."""
+"""Box queries of the donor index equal the definition, bit for bit and at every edge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_query_finds_exactly_the_rows_of_the_definition(data):
     seed = data.draw(st.integers(0, 2**32 - 1))
     n = data.draw(st.integers(1, 700))
     d = data.draw(st.integers(1, 10))
-    levels = data.draw(st.sampled_from([0, 3, 10]))  # few distinct values: ties everywhere
+    levels = data.draw(st.sampled_from([0, 3, 10]))  # few distinct values have many ties
     rng = np.random.default_rng(seed)
     points = rng.random((n, d))
     if levels:
@@ -47,7 +47,7 @@ def test_a_query_finds_exactly_the_rows_of_the_definition(data):
 
 
 def test_edges_are_judged_by_the_float_difference():
-    """0.3 - 0.1 is above 0.2 in float64, 0.7 - 0.5 below: a box [o - e, o + e] would err."""
+    """In float64, 0.3 - 0.1 > 0.2 and 0.7 - 0.5 < 0.2: a box [o - e, o + e] would be wrong."""
     points = np.array([[0.1], [0.5], [0.7], [0.3]])
     agree(points, points, 0.2)
     agree(np.repeat(points, 40, axis=0), points, 0.2)

@@ -1,4 +1,4 @@
-"""What a stream knew before each row: the newest known value of every attribute, and its age."""
+"""The newest earlier value of every attribute before each row, and its age."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_each_row_gets_the_newest_known_values_of_its_key_in_any_split_and_acros
     for begin, end in pairwise(ends):
         saved = operator.snapshot()
         parts.append(operator.process(key[begin:end], time[begin:end], values[begin:end]))
-        operator = EarlierValues.restore(saved)  # a crash: the part is taken again
+        operator = EarlierValues.restore(saved)  # a crash: this part is processed again
         operator.process(key[begin:end], time[begin:end], values[begin:end])
     expected = by_definition(key, time, values)
     for got, want in zip(zip(*parts, strict=True), expected, strict=True):

@@ -1,4 +1,4 @@
-"""Imputed distributions are those of the definition, whatever is missing, tied or at an edge."""
+"""Imputed distributions equal the definition for any gaps, ties and edges."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from sfumato.operators.state.snapshot import SnapshotError
 from worlds import worlds
 
 NAMES = "abcdefghij"
-WHOLE = (0.0, 1.0)  # a scaling that leaves values as they are
+WHOLE = (0.0, 1.0)  # a scaling that changes no value
 
 
 def plain(*arguments, **options):
-    """An imputer of E's way, which the definition below is of."""
+    """Return an imputer with the method of E, which the definition below describes."""
     return Imputer(*arguments, **{"method": "plain", **options})
 
 
-# The definition, slow and obvious.
+# The definition, written plainly.
 
 
 def on_paper(value):
-    """The decimal that a float stands for."""
+    """Return the decimal number that a float stands for."""
     return Fraction(str(round(float(value), 9)))
 
 
 def donors_of(repository, dependency, scaling, one):
-    """Rows near the object on every determinant, on paper; None if one is missing."""
+    """Return rows near the object on every determinant, as decimals; None if one is missing."""
     rows = range(len(repository["a"]))
     for name, epsilon in dependency.determinants:
         if np.isnan(one[name]):
             return None
-        span = Fraction(scaling[name][1]).limit_denominator(10**6)  # of one-digit decimals
+        span = Fraction(scaling[name][1]).limit_denominator(10**6)  # the span of one-digit decimals
         near = Fraction(str(epsilon)) * span
         mine, column = on_paper(one[name]), repository[name]
         rows = [s for s in rows if abs(on_paper(column[s]) - mine) <= near]
@@ -57,7 +57,7 @@ def donors_of(repository, dependency, scaling, one):
 
 
 def impute_by_definition(imputer, repository, one):
-    """{values: probability} of one object, and how; {} and the reason where it cannot be."""
+    """Return {values: probability} for one object; {} if it cannot be imputed."""
     chosen, why = {}, set()
     for name in imputer.attributes:
         if not np.isnan(one[name]):
@@ -167,7 +167,7 @@ def test_an_object_is_imputed_the_same_in_any_batch_and_after_saving(data):
             np.testing.assert_array_equal(getattr(one, field)[0], getattr(whole, field)[i])
 
 
-# Which rule, and what is said of it.
+# The chosen rule, and what is reported about it.
 
 REPOSITORY = {
     "a": [0.0, 0.1, 0.2, 1.0],
@@ -190,7 +190,7 @@ def test_nothing_becomes_zero_or_vanishes_silently():
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.3, 0.7])
 def test_rows_at_just_epsilon_are_donors_on_both_sides_and_those_beyond_are_not(epsilon):
-    steps = np.round(np.arange(0.0, 3.0, 0.1), 1)  # 0.4 - 0.3 > 0.1 and 0.3 - 0.2 < 0.1 in float64
+    steps = np.round(np.arange(0.0, 3.0, 0.1), 1)  # in float64, 0.4 - 0.3 > 0.1 and 0.3 - 0.2 < 0.1
     for shift, span in ((0.0, 1.0), (-7.3, 1.0), (1.7, 10.0)):
         a = np.round(steps * span + shift, 12)
         imputer = plain(
@@ -218,7 +218,7 @@ def test_an_infinite_determinant_is_a_missing_one():
 
 
 def test_donors_too_far_apart_for_the_epsilon_are_reported():
-    imputer = plain(REPOSITORY, ["a -> c : 0.2 -> 0.1"])  # 1 ... 2 of an extent of 4
+    imputer = plain(REPOSITORY, ["a -> c : 0.2 -> 0.1"])  # 1 ... 2 in an extent of 4
     done = imputer.impute([[0.0, 0.0, np.nan], [0.2, 0.0, np.nan], [1.0, 0.0, np.nan]])
     assert done.beyond[:, 2].tolist() == [True, True, False]
     assert not done.beyond[:, :2].any()
@@ -228,7 +228,7 @@ def test_donors_too_far_apart_for_the_epsilon_are_reported():
 
 
 def merged_by_definition(points, weight, most, span):
-    """Groups of a list of points: the widest is cut at its middle, until there are `most`."""
+    """Return groups of points: the widest group is halved until there are `most` groups."""
     groups = [list(range(len(points)))]
 
     def extent(group):

@@ -1,4 +1,4 @@
-"""Determinants of changes that a search with an order finds, and what it says of them."""
+"""Determinants of changes that an ordered search finds, and what it reports about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GIVEN = {"attributes": ["x", "y", "z"], "order": "at", "key": "device"}
 
 
 def readings(n=600, seed=0) -> pd.DataFrame:
-    """x and y wander, and z is their product: each of them alone says little of it."""
+    """Return readings of x, y and their product z, which neither x nor y predicts alone."""
     random = np.random.default_rng(seed)
     x, y = (random.normal(0, 1, n) for _ in range(2))
     rows = pd.DataFrame({"x": x, "y": y, "z": x * y}).mask(random.random((n, 3)) < 0.05)
@@ -31,7 +31,7 @@ def readings(n=600, seed=0) -> pd.DataFrame:
 
 
 def of_imputed(found, true, hidden):
-    """The mean distance of the expected z from the hidden ones."""
+    """Return the mean distance between expected and hidden values of z."""
     expected = [sum(one["prob"] * one["z"] for one in row) for row in found["alternatives"][hidden]]
     return np.abs(expected - true["z"][hidden]).mean()
 

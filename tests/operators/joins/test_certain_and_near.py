@@ -1,4 +1,4 @@
-"""A threshold of 1 keeps what is certain, and `within` holds for numbers written in decimals."""
+"""A threshold of 1 keeps certain matches, and `within` compares numbers as decimals."""
 
 import math
 from fractions import Fraction
@@ -14,7 +14,7 @@ STRATEGIES = ("nested", "index", "sort")
 
 
 def spread(count, centre, dimensions, rng, width=1.0):
-    """A certain tuple of so many samples about a centre, of equal or of uneven probabilities."""
+    """Return a certain tuple of `count` samples around a centre, equally or unequally probable."""
     weight = np.full(count, 1 / count) if rng.random() < 0.5 else rng.dirichlet(np.ones(count))
     points = centre + rng.uniform(-width, width, (count, dimensions))
     return list(zip(weight, points, strict=True))
@@ -65,7 +65,7 @@ def test_extents_keep_what_is_certain():
 
 
 def pairs_within(values, within, strategy="index", rows=400):
-    """How many pairs of certain tuples a join of two equal streams finds."""
+    """Return how many pairs of certain tuples a join of two equal streams finds."""
     points = np.asarray(values, float).reshape(len(values), -1)
     tuples = [[(1.0, x)] for x in points]
     n, d = points.shape

@@ -1,4 +1,4 @@
-"""An incomplete join gives what imputing everything, then joining by nested loops, gives."""
+"""An incomplete join gives the same answers as imputing everything and joining by nested loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = "abcdefghij"
 
 
 def incomplete_join(imputer, within, probability, rows, streams=2, **options):
-    """The join with one count window for all streams."""
+    """Return the join with one row window for all streams."""
     return IncompleteJoin(imputer, within, probability, [JoinWindow(rows)] * streams, **options)
 
 
@@ -38,7 +38,7 @@ def imputer_for(rng, d, **options):
 
 
 def arrivals_for(rng, rows, n, keys=1, missing=None):
-    """Objects near rows of the repository; `missing` attributes lack in each, or any number."""
+    """Return objects near repository rows, with `missing` gaps each or, if None, random gaps."""
     values = rows[rng.integers(0, len(rows), n)] + rng.integers(-1, 2, (n, rows.shape[1])) / 100
     if missing is None:
         values[rng.random(values.shape) < 0.25] = np.nan
@@ -54,7 +54,7 @@ def arrivals_for(rng, rows, n, keys=1, missing=None):
 
 
 def imputed_then_joined(imputer, arrivals, within, probability, rows, output, scaled):
-    """Every object imputed, then the join by nested loops."""
+    """Impute every object and join by nested loops; return the answers and the imputation."""
     done = imputer.impute(arrivals.values)
     points = done.values
     if scaled:
@@ -68,7 +68,7 @@ def imputed_then_joined(imputer, arrivals, within, probability, rows, output, sc
 
 
 def answers_by_definition(imputer, arrivals, within, probability, rows, units=1.0):
-    """The same again in plain Python: {(left, right): Pr}, each pair when its later one comes."""
+    """Return {(left, right): Pr} of the same join in plain Python, with append output."""
     done = imputer.impute(arrivals.values)
     values = done.values / units
     windows, numbers, found = {}, [0, 0], {}
@@ -141,7 +141,7 @@ def test_fused_equals_imputed_then_joined(data):
 @given(st.data())
 @examples(15)
 def test_of_several_streams_each_pair_is_joined(data):
-    """Against joins of two streams, for each pair of them; in two calls, a snapshot between."""
+    """The reference joins each pair of streams; the join is restored between two calls."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     imputer, rows = imputer_for(rng, 3, max_alternatives=8)
     streams, window = data.draw(st.integers(3, 4)), data.draw(st.integers(1, 6))
@@ -190,7 +190,7 @@ def columns_of(answers):
 @given(st.data())
 @examples(12)
 def test_objects_of_hundreds_of_alternatives_are_joined_as_by_nested_loops(data):
-    """More samples than are compared one by one, or fit side by side, in any mixture of gaps."""
+    """There are more samples than are compared singly or fit side by side, with any mix of gaps."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     d = data.draw(st.integers(2, 4))
     rows = rng.random((400, 1)) * 0.5 + rng.random((400, d)) * 0.5

@@ -1,4 +1,4 @@
-"""Several tasks that share a join give the answers of one, and its order; each does its part."""
+"""Several tasks that share a join give one task's answers in its order, and each does its part."""
 
 from __future__ import annotations
 

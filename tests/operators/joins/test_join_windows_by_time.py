@@ -1,4 +1,4 @@
-"""The similarity join over windows by time, against brute force."""
+"""The similarity join over time windows, against brute force."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_windows_by_time_equal_brute_force_under_every_strategy(
 
 
 def crowded_out(stream, window, span, probability):
-    """How many tuples leave windows of one key only because of `max_tuples`."""
+    """Return how many tuples leave one key's windows only because of `max_tuples`."""
     windows, out = ([], []), 0
     for i, (side, now) in enumerate(zip(stream.side.tolist(), stream.time.tolist(), strict=True)):
         for each in windows:

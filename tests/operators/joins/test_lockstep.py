@@ -23,7 +23,7 @@ STEPS = st.tuples(
 
 
 def arrivals_of(steps):
-    """Tuples of two sides and keys, several of one time."""
+    """Return tuples of two sides and two keys, several at the same time."""
     side, key, later, probs, x, y = zip(*steps, strict=True)
     points = [[x, y][: len(p)] for p, x, y in zip(probs, x, y, strict=True)]
     return ArrivalBatch(
@@ -34,7 +34,7 @@ def arrivals_of(steps):
 
 
 def by_definition(tuples, within, probability, rows, confidence):
-    """{(left, right): (place of the later one, probability)} of all pairs."""
+    """Return {(left, right): (place of the later tuple, probability)} of all pairs."""
     numbers, windows, found = [0, 0], {}, {}
     evict_at = min(Fraction(confidence), 1 - Fraction(probability))
 

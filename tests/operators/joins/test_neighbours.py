@@ -1,4 +1,4 @@
-"""Numbers of neighbours against the possible worlds."""
+"""Numbers of neighbours against possible worlds."""
 
 from itertools import product
 
@@ -19,7 +19,7 @@ WINDOWS = {
 
 
 def by_worlds(tuples, u, window, within):
-    """Pr(count) of tuple u's neighbours among earlier tuples; tuples: (time, [(prob, point)])."""
+    """Return {count: Pr} of u's neighbours among earlier tuples (time, [(prob, point)])."""
     now, own = tuples[u]
     span, rows = window.span_us or 10**9, window.rows or 10**9
     earlier = [t for time, t in tuples[:u] if time > now - span]

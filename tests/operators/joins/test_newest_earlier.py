@@ -1,4 +1,4 @@
-"""The newest earlier row against the possible worlds, and against pandas for certain rows."""
+"""The newest earlier row: against possible worlds, and against pandas for certain rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def saved_and_restored(operator):
 
 @st.composite
 def rows_of_two_sides(draw):
-    """Rows (asks, key, time, existence) in order, and where they are cut."""
+    """Draw rows (asks, key, time, existence) in order, and the places of cuts."""
     n, time, rows = draw(st.integers(1, 12)), 0, []
     for _ in range(n):
         time += draw(st.integers(0, 3))
@@ -36,7 +36,7 @@ def rows_of_two_sides(draw):
 
 
 def by_worlds(rows, place, within):
-    """{number of a right row, or NO_ROW: Pr(it is the newest that exists)}."""
+    """Return {number of a right row, or NO_ROW: Pr(it is the newest existing row)}."""
     _, key, now, _ = rows[place]
     number, candidates = 0, []
     for asks, of, time, existence in rows[:place]:
@@ -94,7 +94,7 @@ def test_certain_rows_are_those_of_pandas(within):
                 "k": rng.integers(0, 5, 200),
                 name: np.arange(200),
             }
-        ).drop_duplicates(["ts", "k"])  # pandas orders simultaneous rows of a key otherwise
+        ).drop_duplicates(["ts", "k"])  # pandas orders simultaneous rows of a key differently
         for name in ("a", "b")
     )
     found = sf.asof_join(left, right, order="ts", key="k", within=within)

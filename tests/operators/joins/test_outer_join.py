@@ -1,4 +1,4 @@
-"""Tuples without a partner against the possible worlds."""
+"""Tuples without a partner against possible worlds."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow, Range, Rows
 from worlds import worlds
 
-SPANS = (4, 7)  # of the left and the right window, in microseconds
+SPANS = (4, 7)  # lengths of the left and right windows in microseconds
 WINDOWS = [JoinWindow(span=f"{span} us") for span in SPANS]
 
 
 def met(u, v):
-    """Whether tuples (side, key, time), u before v, meet in a window of u's side."""
+    """Return whether tuples (side, key, time), u before v, meet in a window of u's side."""
     return u[0] != v[0] and u[1] == v[1] and v[2] - u[2] < SPANS[u[0]]
 
 
 def alone_by_worlds(about, tuples, u, within):
-    """Pr(tuple u exists, and no tuple that exists and met it is near)."""
+    """Return Pr(tuple u exists, and no existing tuple that met it is near)."""
     others = [
         tuples[v]
         for v in range(len(tuples))
@@ -44,7 +44,7 @@ def alone_by_worlds(about, tuples, u, within):
 
 @st.composite
 def streams(draw):
-    """Few tuples of both sides and two keys, in order of time, and where they are cut."""
+    """Draw few tuples of both sides and two keys in time order, and the places of cuts."""
     n, dimensions = draw(st.integers(1, 8)), draw(st.integers(1, 2))
     time, about, tuples = 0, [], []
     point = st.tuples(*[st.integers(0, 4).map(lambda x: x / 2)] * dimensions)
@@ -57,7 +57,7 @@ def streams(draw):
 
 
 def run(operator, about, tuples, dimensions, cuts):
-    """(pairs, {(side, number): probability of a tuple without partner})."""
+    """Return (pairs, {(side, number): probability of a tuple without a partner})."""
     side, key, time = map(list, zip(*about, strict=True))
     arrivals = arrivals_of(side, key, tuples, dimensions)
     arrivals = replace(arrivals, time=np.array(time, np.int64))

@@ -29,7 +29,7 @@ def with_radii(stream, radii):
 
 
 def drawn_radii(seed, n, kind):
-    """Radii as they come: all 0, whole numbers, decimals, or a few that are far larger."""
+    """Return radii of a kind: all 0, whole numbers, decimals, or decimals with a few far larger."""
     rng = np.random.default_rng(seed)
     radii = np.round(rng.uniform(0.0, 1.5, n), 1)
     if kind == "zero":
@@ -102,14 +102,14 @@ def test_a_few_large_radii_do_not_make_every_search_a_scan():
 
 
 def test_arcs_of_a_sphere_add_up_before_they_become_chords():
-    # Along a meridian; each degree is 111,195 m.
+    # Points along a meridian; one degree is 111,195 m.
     degrees = np.array([0.0, 60.0, 120.0, 180.0])
     angle = np.radians(degrees)
     points = EARTH * np.stack([np.cos(angle), np.sin(angle), np.zeros(4)], axis=1)
     tuples = [[(1.0, point)] for point in points]
     for radii, expected in [
         ([30.0, 30.1, 30.1, 30.1], {(0, 1), (1, 2), (2, 3)}),
-        ([29.0, 30.9, 0.0, 0.0], set()),  # the sum of their chords would do
+        ([29.0, 30.9, 0.0, 0.0], set()),  # the sum of their chords would suffice
         ([120.1, 0.0, 0.0, 0.0], {(0, 1), (0, 2)}),
         ([90.1, 0.0, 0.0, 90.1], {(0, 1), (0, 3), (2, 3)}),
         ([400.0, 0.0, 0.0, 0.0], {(0, 1), (0, 2), (0, 3)}),
@@ -126,7 +126,7 @@ def test_arcs_of_a_sphere_add_up_before_they_become_chords():
 
 def test_sums_of_decimals_are_compared_as_written():
     tuples = [[(1.0, (0.0,))], [(1.0, (3.0,))]]
-    for one in range(1, 30):  # of 1.1 + 1.9 and the like, some are below 3 as floats
+    for one in range(1, 30):  # some sums such as 1.1 + 1.9 are below 3 as floats
         radii = [one / 10, (30 - one) / 10]
         for strategy in ("nested", "index", "sort"):
             join = join_by_radii(1, 0.5, 3, strategy=strategy)
@@ -153,7 +153,7 @@ def test_tuples_without_partner_and_neighbours_are_those_over_possible_worlds(se
         return math.dist(x, y) <= radii[u] + radii[v] + 1e-9
 
     def chances(u, others):
-        """(probability, sample of u, number of near tuples among others) of each world."""
+        """Yield (probability, number of tuples among others that are near u) of each world."""
         groups = [[(p, (v, tuple(x))) for p, x in tuples[v]] for v in others]
         for p, x in tuples[u]:
             for chance, there in worlds(groups):

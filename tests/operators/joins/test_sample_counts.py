@@ -1,4 +1,4 @@
-"""Joins over samples approach exact probabilities, as docs/how-to/how-many-samples.md says."""
+"""Joins over samples approach exact probabilities as docs/how-to/how-many-samples.md states."""
 
 from __future__ import annotations
 

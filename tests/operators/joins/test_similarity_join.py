@@ -1,9 +1,9 @@
-"""The similarity join against its definition, in three ways that can fail independently.
+"""The similarity join against its definition, in three independent ways.
 
-- brute force: every held tuple, every pair of samples, windows by the plain recursion: any
-  dimension, ragged samples, existence below 1, keys, both outputs, every strategy;
-- possible worlds: what Pr(match) means, enumerated, which brute force takes for granted;
-- laws: any split into calls, snapshots anywhere, strategies equal to the bit.
+- brute force: every held tuple, every pair of samples, windows by the plain recursion, in any
+  dimension, with ragged samples, existence below 1, keys, both outputs and every strategy;
+- possible worlds: Pr(match) by enumeration, which brute force takes for granted;
+- laws: any split into calls, snapshots anywhere, and strategies that agree bit for bit.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_attribute_delta_windows_equal_brute_force_in_any_split_and_across_snaps
 ):
     d, on = case["dimensions"], case["seed"] % case["dimensions"]
     stream = random_stream(case["seed"], case["n"], d, case["keys"])
-    criteria = case["within"], min(case["probability"], 0.95)  # 1 is near its rounding
+    criteria = case["within"], min(case["probability"], 0.95)  # 1 is too near its rounding
     expected = brute_force(stream, *criteria, None, 1.0, most, delta=(delta, on, threshold))
     if output == "append":
         expected = [change for change in expected if change[1] > 0]
@@ -108,7 +108,7 @@ def test_many_dimensions_are_searched_along_three_of_them():
     assert as_changes(join_of(6, 3.0, 0.2, 120, 0.9).process(stream)) == expected
 
 
-# Possible worlds: an arrival u = (1/2: 0, 1/4: 4) against v_0, v_1, v_2 of these samples, w = 1.
+# Possible worlds: an arrival u = (1/2: 0, 1/4: 4) against v_0, v_1, v_2 with these samples, w = 1.
 WORLDS = [
     [(0.5, [0.0]), (0.5, [9.0])],
     [(0.25, [1.0]), (0.25, [5.0])],
@@ -127,7 +127,7 @@ def test_pr_match_is_the_share_of_possible_worlds_in_which_both_exist_inside_and
                 if abs(arrived[0] - x) <= 1.0:
                     share[j] += float(weight * chance)
     stream = arrivals_of([1, 1, 1, 0], [0] * 4, [*WORLDS, ARRIVAL], 1)
-    # A confidence of 1 holds all of them, as none is certain to exist but the first.
+    # A confidence of 0.99 holds all of them, because only the oldest is certain to exist.
     answers = join_of(1, 1.0, 1e-9, rows, 0.99).process(stream)
     got = dict(zip(answers.right.tolist(), answers.probability.tolist(), strict=True))
     assert got == pytest.approx({j: p for j, p in share.items() if p > 0}, abs=SAME)
@@ -139,8 +139,8 @@ def test_distance_and_probability_are_inclusive_and_ties_are_decided_by_the_plai
     for strategy in strategies_for(1):
         join = join_of(1, 2.0, 0.5, 5, 0.9, strategy=strategy)
         answers = join.process(arrivals_of([0, 1], [0, 0], [ten, one], 1))
-        assert answers.probability.tolist() == [0.5]  # 2, 3, 4, 5 and 6
-    # The definition, k outer and l inner, decides at the threshold itself.
+        assert answers.probability.tolist() == [0.5]  # samples 2, 3, 4, 5 and 6
+    # The sum by the definition, with u in the inner loop, decides at the threshold itself.
     rng = np.random.default_rng(0)
     for count in (3, 5, 7, 10):
         for _ in range(40):
@@ -179,7 +179,7 @@ def test_the_current_answers_are_the_changes_added_up_and_live_names_all_that_is
                 assert (left, right) not in current
                 current[left, right] = contents
             else:
-                assert current.pop((left, right)) == contents  # the same contents leave
+                assert current.pop((left, right)) == contents  # the same contents are removed
         now = as_changes(join.answers())
         assert {(left, right): [*rest] for _, _, left, right, *rest in now} == current
         assert {left for left, _ in current} <= set(join.live(0).tolist())
@@ -194,7 +194,7 @@ def test_the_oldest_tuples_go_when_more_than_max_tuples_are_held_and_are_counted
     assert_same(as_changes(join.process(stream)), brute_force(stream, *criteria, max_tuples=11))
     assert join.counters["overflow"] > 0
     assert join.counters["held"] <= 4 * 11
-    # A bound below `rows` makes plain windows of that many tuples, all of them short.
+    # A bound below `rows` makes plain windows of that many tuples, which are all too short.
     short = join_of(1, *criteria, output="changes", max_tuples=3)
     assert_same(as_changes(short.process(stream)), brute_force(stream, *criteria, max_tuples=3))
 
@@ -221,7 +221,7 @@ def test_a_tuple_without_samples_has_a_number_but_never_enters():
 
 
 def test_rounded_probabilities_of_a_certain_tuple_make_a_certain_tuple():
-    third = [(1 / 49, [float(i)]) for i in range(49)]  # the floats' sum is below 1
+    third = [(1 / 49, [float(i)]) for i in range(49)]  # the sum in floats is below 1
     stream = arrivals_of([0] * 6, [0] * 6, [third] * 6, 1)
     join = join_of(1, 1.0, 0.5, 2, 1.0)
     join.process(stream)
@@ -230,7 +230,7 @@ def test_rounded_probabilities_of_a_certain_tuple_make_a_certain_tuple():
 
 def test_certainty_is_asked_for_by_a_probability_of_one():
     sure, unsure = [(1.0, [0.0])], [(0.9, [0.0])]
-    # The tuple before the unsure one is among the newest two for certain, the one before is not.
+    # The tuple before the uncertain one is certainly among the newest two; the first one is not.
     stream = arrivals_of([0, 0, 0, 1], [0] * 4, [sure, sure, unsure, sure], 1)
     answers = join_of(1, 1.0, 1.0, 2, 0.95).process(stream)
     assert answers.left.tolist() == [1]

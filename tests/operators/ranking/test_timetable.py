@@ -1,4 +1,4 @@
-"""Timetables of shared runs: every bound holds, the optimum is one, and queries come and go."""
+"""Timetables of shared runs: every bound holds, the optimum is reached, and queries can change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ few = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 6)), min_size=1, max_
 
 
 def check_bounds(table, cycles=3):
-    """Replays `table` run by run; no query may ever wait longer than its bound."""
+    """Replay `table` run by run, and check that no query waits longer than its bound."""
     horizon = min(cycles * table.cycle, 2_000)
     answered = dict.fromkeys(range(len(table.queries)), 0)
     for time, group in table.until(0, horizon):
@@ -38,7 +38,7 @@ def check_bounds(table, cycles=3):
 
 
 def cost_by_replay(table):
-    """Cost per unit, counted run by run over one cycle."""
+    """Return the cost per unit, counted run by run over one cycle."""
     cost = Fraction(0)
     for _, group in table.runs:
         answered = table.answers(group)
@@ -47,9 +47,9 @@ def cost_by_replay(table):
 
 
 def optimum_by_search(given_queries, of_run=0):
-    """Least cost per unit of any cycle in which some run answers everyone and ends it.
+    """Return the least cost per unit of any cycle in which a run answers everyone and ends it.
 
-    of_run : cost of any run besides its k
+    of_run : cost of any run in addition to its k
     The state between two runs is how long each query waits; runs of every cost are tried.
     """
     ks = sorted({k for k, _ in given_queries})
@@ -63,7 +63,7 @@ def optimum_by_search(given_queries, of_run=0):
         best = None
         for most in (0, *ks):
             if left == 1 and most != ks[-1]:
-                continue  # the cycle ends with a run for all
+                continue  # the cycle ends with a run for all queries
             cost = most + of_run if most else 0
             after = tuple(
                 1 if k <= most else wait + 1
@@ -87,11 +87,11 @@ def optimum_by_search(given_queries, of_run=0):
     [
         (EXAMPLE_1, ("dp", "greedy", "GA"), Fraction(9, 4), ((2, 2), (4, 3))),
         (SIX, ("dp", "DP"), Fraction(9, 4), ((2, 2), (4, 3))),
-        # D says that greedy gives {(30, 1), (51, 3)}; its Algorithm 2 does not.
+        # According to D, greedy gives {(30, 1), (51, 3)}; its Algorithm 2 does not.
         (EXAMPLE_2, ("dp", "greedy"), Fraction(7, 60), ((30, 2), (60, 3))),
         ([(2, 1), (3, 2), (9, 3)], ("dp",), Fraction(14, 3), None),
         ([(2, 1), (3, 2), (9, 3)], ("greedy",), Fraction(11, 2), None),
-        # Tables 5 and 6: DPcost(2, 3) = 4 and DPcost(2, 4) = 7, seen through cycles of 4 and 5.
+        # Tables 5 and 6: DPcost(2, 3) = 4 and DPcost(2, 4) = 7, as part of cycles of 4 and 5.
         ([(3, 2), (4, 3), (100, 4)], ("dp",), Fraction(4 + 100, 4), None),
         ([(3, 2), (4, 3), (100, 5)], ("dp",), Fraction(7 + 100, 5), None),
         (SIX, ("none", "NS"), sum(Fraction(k, f) for k, f in SIX), None),
@@ -154,7 +154,7 @@ def test_the_plan_of_least_time_is_the_best_where_runs_cost_time(given_queries):
 
 
 def algorithm_1(f, k):
-    """D's dynamic program as printed, over groups of rising bounds and costs."""
+    """Return the cost by D's dynamic program as printed, over groups of rising bounds and costs."""
     cost = np.arange(f[-1]) // f[0] * k[0]
     for bound, own in zip(f[1:], k[1:], strict=True):
         for t in range(bound, f[-1]):
@@ -259,7 +259,7 @@ def test_an_unknown_plan_is_refused():
 
 
 class Watch:
-    """Judges a schedule from outside: who was answered when, and who waits since when."""
+    """Checks a schedule from outside: when each query was answered, and how long it waits."""
 
     def __init__(self, schedule, start):
         self.schedule = schedule
@@ -401,5 +401,5 @@ def test_a_renamed_query_is_due_when_it_was_before():
     schedule.rename({"a": "c"})
     assert schedule.take(130) == expected.take(130)
     assert schedule.course == expected.course
-    schedule.rename({"c": "b"})  # a name that is taken is not given twice
+    schedule.rename({"c": "b"})  # a name in use is not given twice
     assert schedule.queries == {"c": (3, 2), "b": (4, 3)}

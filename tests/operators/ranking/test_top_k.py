@@ -1,4 +1,4 @@
-"""Top-k answers against the definition: all possible worlds, and the plain recursion per tuple."""
+"""Top-k answers against the definition: all possible worlds, and a plain recursion per tuple."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from worlds import worlds
 
 ERROR = 1e-12
 
-# Tables 1-3 of D; R2 and R3 exclude each other, and so do R5 and R6.
+# Tables 1-3 of D; R2 and R3 exclude each other, as do R5 and R6.
 SPEED = [80, 65, 45, 30, 50, 25]
 CHANCE = [0.3, 0.4, 0.5, 1.0, 0.8, 0.2]
 RULES = [-1, 2, 2, -1, 5, 5]
 TOP_2 = [0.3, 0.4, 0.38, 0.202, 0.704, 0.014]
-TOP_3 = [0.3, 0.4, 0.5, 0.784, 0.8, 0.146]  # D prints .173 for R6; its own worlds sum to .146
+TOP_3 = [0.3, 0.4, 0.5, 0.784, 0.8, 0.146]  # D prints .173 for R6, but its own worlds sum to .146
 
 
 class Case:
-    """Items in rules in exact fractions, and every possible world of them."""
+    """Items in rules, in exact fractions, and all their possible worlds."""
 
     def __init__(self, groups, owners, scores, descending=True):
         """groups : lists of items that exclude each other; owners : every item's tuple."""
@@ -42,7 +42,7 @@ class Case:
                 self.rule[item] = number
 
     def worlds(self):
-        """(existing items in rank order, probability) of every world."""
+        """Yield (existing items in rank order, probability) for every world."""
         for chance, there in worlds([[(p, i) for i, p in group] for group in self.groups]):
             yield sorted(there, key=self.key), chance
 
@@ -59,7 +59,7 @@ class Case:
 
 @st.composite
 def cases(draw, alternatives=True):
-    """Up to 7 items: rules of any mass up to 1, tuples of several alternatives, ties."""
+    """Draw up to 7 items, with rules of any mass up to 1, tuples with alternatives, and ties."""
     sizes = draw(st.lists(st.integers(1, 4), max_size=4).filter(lambda sizes: sum(sizes) <= 7))
     items = iter(draw(st.permutations(range(sum(sizes)))))
     owners, groups, tuples = [0] * sum(sizes), [], 0
@@ -80,7 +80,7 @@ def close(got, exact):
 
 
 def ranks_by_worlds(case):
-    """Pr(rank of tuple t = j + 1) at [t][j], and expected ranks, by definition."""
+    """Return Pr(rank of tuple t = j + 1) at [t][j], and expected ranks, by definition."""
     law = [[Fraction(0)] * (case.size + 1) for _ in range(case.tuples)]
     mean = [Fraction(0)] * case.tuples
     for world, chance in case.worlds():
@@ -145,10 +145,10 @@ def test_the_likeliest_tuples_are_sorted_by_their_probability(case, k):
     best = pk_topk(**got, k=k)
     assert best.indices.size == min(k, case.tuples)
     close(best.probability, np.sort(values)[::-1][:k])
-    close(best.probability, values[best.indices])  # what misses 1 by roundings is 1
+    close(best.probability, values[best.indices])  # a sum that misses 1 by rounding is 1
     enough = engine_free.pt_k(**got, k=k, threshold=0.25)
     assert set(enough.indices) == set(np.flatnonzero(values >= 0.25))
-    assert (np.diff(enough.probability) <= 1e-12).all()  # equal but for rounding: a tie
+    assert (np.diff(enough.probability) <= 1e-12).all()  # equal up to rounding is a tie
 
 
 @examples(500)
@@ -171,7 +171,7 @@ def test_u_topk_is_the_most_probable_vector_of_the_possible_worlds(case, k, full
 
 
 def plain(prob, rule, k, positions):
-    """Pr_k at some rank positions, from scratch for each: D, (1) and (2), in 80-bit floats."""
+    """Return Pr_k at some rank positions, each from scratch by D, (1) and (2), in 80-bit floats."""
     out = []
     for x in positions:
         above = defaultdict(np.longdouble)
@@ -188,13 +188,13 @@ def plain(prob, rule, k, positions):
 
 
 def many(n, seed, kind):
-    """Probabilities and rules of n items in rank order."""
+    """Return probabilities and rules of n items in rank order."""
     rng = np.random.default_rng(seed)
     prob, rule = 1.0 - rng.random(n), np.arange(n)
-    if kind == "pairs":  # consecutive ones, as D makes them of the icebergs
+    if kind == "pairs":  # consecutive items, as D pairs icebergs
         first = np.flatnonzero(prob[:-1] + prob[1:] <= 1.0)[::2]
         rule[first + 1] = rule[first]
-    if kind == "long rules":  # 30 members each, all over the ranks, some of total mass 1
+    if kind == "long rules":  # 30 members each, spread over the ranks, some of total mass 1
         rule = rng.permutation(n) % (n // 30)
         mass = np.bincount(rule, weights=prob)
         prob = prob / (mass * rng.choice([1.0, 1.25], mass.size))[rule]
@@ -202,7 +202,7 @@ def many(n, seed, kind):
         prob *= 0.02
     if kind == "certain":
         prob[rng.random(n) < 0.5] = 1.0
-    if kind == "nearly certain pairs":  # one's own factor is nearly 1, or 0: what division loses
+    if kind == "nearly certain pairs":  # factors near 1 or 0, which division would lose
         rule = np.arange(n) // 2
         prob = np.where(np.arange(n) % 2, 1e-9, 1 - 1e-9)
     return prob, rule
@@ -235,7 +235,7 @@ def test_the_order_of_input_does_not_matter_without_ties():
 
 
 def test_items_that_cannot_matter_are_not_needed_but_tie_with_others_in_order():
-    scores = np.repeat([3.0, 2.0, 1.0], 2000)  # 2,000 ties: only the first ones can be in the top
+    scores = np.repeat([3.0, 2.0, 1.0], 2000)  # only the first of 2,000 ties can be in the top
     got = engine_free.top_k_probabilities(scores, np.full(6000, 0.5), k=10)
     expected = plain(np.full(6000, 0.5), np.arange(6000), 10, range(60))
     close(got[:60], expected)
@@ -243,7 +243,7 @@ def test_items_that_cannot_matter_are_not_needed_but_tie_with_others_in_order():
 
 
 def test_probable_items_at_the_end_of_improbable_ones_are_found():
-    prob = np.r_[np.full(9000, 1e-6), np.full(1000, 1.0)]  # the mean misleads about the front
+    prob = np.r_[np.full(9000, 1e-6), np.full(1000, 1.0)]  # the mean misleads about the first items
     got = engine_free.top_k_probabilities(-np.arange(10_000.0), prob, k=3)
     close(got[9000:9003], plain(prob, np.arange(10_000), 3, [9000, 9001, 9002]))
     assert got[9003] == 0.0
@@ -290,7 +290,7 @@ def test_nothing_to_rank():
     assert engine_free.u_topk([], [], k=2).indices.size == 0
     assert (
         engine_free.u_topk([], [], k=2).probability == 1.0
-    )  # the only world is empty, and so is its top
+    )  # the only world is empty, and its top as well
     assert engine_free.u_kranks([], [], k=2).indices.tolist() == [-1, -1]
     assert pk_topk([], [], k=2).indices.size == 0
     assert engine_free.pt_k([], [], k=2, threshold=0.5).indices.size == 0

@@ -1,4 +1,4 @@
-"""Multi-top-k over a stream: every answer is that of its window, taken from scratch."""
+"""Multi-top-k over a stream: every answer equals its window's, computed from scratch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NONE = np.iinfo(np.int64).min
 
 
 def stream(seed, n=60, alternatives=False, rules=False, late=0.0, pace=4):
-    """Arrivals as a dict of lists: one entry per tuple, alternatives as lists."""
+    """Return random arrivals: (time, scores, probabilities, rule or -1, group) per tuple."""
     rng = np.random.default_rng(seed)
     time = np.cumsum(rng.integers(0, pace, n)) + 1_000
     time = np.where(rng.random(n) < late, time - rng.integers(1, 30, n), time)
@@ -50,14 +50,14 @@ def extend(window, tuples, keys=None):
 
 
 def table(answers, which=slice(None)):
-    """Rows of answers as tuples, queries by name."""
+    """Return rows of answers as tuples, with the names of queries."""
     columns = [column[which].tolist() for column in answers[2:-2]]
     names = [answers.names[query] for query in columns[0]]
     return list(zip(names, *columns[1:], strict=True))
 
 
 def from_scratch(tuples, queries, *, length=None, rows=None, plan="dp", advance=None, k_of=None):
-    """Answers by Pk-topk, instant by instant, straight from the definition of the windows."""
+    """Return answers by Pk-topk, one instant at a time, from the definition of the windows."""
     unit = int(np.gcd.reduce([every for _, every in queries.values()]))
     schedule = Schedule(queries, tuples[0][0] // unit * unit, plan)
     answers, newest = [], NONE
@@ -129,8 +129,8 @@ def test_answers_over_the_newest_rows_are_those_of_these(seed, alternatives, lat
 
 
 def test_a_window_is_half_open():
-    #        0    10   20   30      instants 10, 20, 30; windows [t - 10, t)
-    # tuples 0,9 | 10,19 | 20
+    #        0    10   20   30      Instants 10, 20, 30; windows [t - 10, t)
+    # Tuples 0,9 | 10,19 | 20
     window = TopKWindows({"q": (9, 10)}, length=10)
     answers = window.extend([0, 9, 10, 19, 20], scores=[1, 2, 3, 4, 5], prob=[1, 1, 1, 1, 1])
     assert list(zip(answers.time, answers.id, strict=True)) == [(10, 1), (10, 0), (20, 3), (20, 2)]
@@ -183,7 +183,7 @@ def test_a_tuple_that_overfills_its_rule_is_left_out_and_named():
     )
     assert answers.rejected.size == 0
     answers = window.advance(20)
-    assert answers.rejected.tolist() == [1, 2]  # once, though two instants passed
+    assert answers.rejected.tolist() == [1, 2]  # once, although two instants passed
     assert answers.id.tolist() == [0, 3, 0, 3]
     assert window.rejected == 2
 
@@ -203,7 +203,7 @@ def test_tuples_left_out_count_among_the_newest_rows_in_any_calls():
         assert rejected == [3, 4]
         return rows
 
-    assert rows_of([list(range(6))]) == [2, 2, 2]  # 3 and 4 are left out, 0 and 1 stay out
+    assert rows_of([list(range(6))]) == [2, 2, 2]  # 3 and 4 are left out, and 0 and 1 do not return
     assert rows_of([[i] for i in range(6)]) == [2, 2, 2]
 
 
@@ -233,7 +233,7 @@ def test_streams_are_ranked_by_the_sum_over_their_tuples():
 @pytest.mark.parametrize("semantics", SEMANTICS[1:], ids=lambda each: each.name)
 def test_every_semantics_answers_all_k_as_each_k_alone(semantics):
     tuples = [(time, s, p, -1, n) for time, s, p, _, n in stream(5, 80, alternatives=True)]
-    # Orders of all tuples of a window are too many for the search of U-Topk.
+    # U-Topk cannot search the orders of all tuples of a window.
     many = 6 if semantics.name == "u_topk" else 500
     queries = {"one": (1, 10), "four": (4, 10), "many": (many, 10)}
     window = TopKWindows(queries, length=30, semantics=semantics)

@@ -1,4 +1,4 @@
-"""U-Topk of tuples with alternatives, and the order of tuples that are equally probable."""
+"""U-Topk for tuples with alternatives, and the order of equally probable tuples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from worlds import worlds
 
 
 def random_tuples(rng, rules):
-    """Groups that exclude each other, of (probability, (tuple, score)); arguments of rankings."""
+    """Return groups of (probability, (tuple, score)) that exclude each other, and arguments."""
     groups, items, tuples = [], [], 0
     for _ in range(int(rng.integers(1, 5))):
         members = int(rng.integers(1, 3)) if rules else 1
@@ -38,7 +38,7 @@ def random_tuples(rng, rules):
 
 
 def vectors_of(groups, k, full, sign=-1):
-    """{sequence of tuples: probability} of the top k of all worlds; equal scores: earlier first."""
+    """Return {sequence of tuples: probability} of all worlds' top k; ties by place."""
     order, number = {}, 0
     for group in groups:
         for _, item in group:
@@ -75,7 +75,7 @@ def test_u_topk_of_tuples_is_the_most_probable_sequence_of_tuples_of_the_worlds(
 
 @pytest.mark.parametrize("n", [3, 4, 10, 50])
 def test_u_topk_does_not_depend_on_how_many_alternatives_stand_for_a_value(n):
-    """A tuple whose alternatives are split into n equal ones has the same vectors."""
+    """A tuple whose alternatives are split into n equal parts has the same vectors."""
     base = [[(0.6, 9.0), (0.4, 2.0)], [(0.9, 5.0)], [(0.5, 7.0), (0.3, 1.0)]]
     split = [[(p / n, s) for p, s in alternatives for _ in range(n)] for alternatives in base]
     for k in (1, 2, 3):
@@ -93,7 +93,7 @@ def test_a_window_answers_u_topk_with_vectors_of_tuples():
     window = TopKWindows({"two": (2, 10)}, length=100, semantics="u_topk", start=0)
     window.extend([0, 1, 2], scores=scores, prob=[0.5, 0.5, 0.5, 0.5, 0.9], offsets=[0, 2, 4, 5])
     answers = window.advance(10)
-    # 0 above 1 (5 > 4 or 3.9): 0.5; then 1 above 2 and 0 at 1: 0.45 ...
+    # 0 with score 5 ranks above 1: 0.5; 1 ranks above 2, and 0 with score 1 is last: 0.45; ...
     assert answers.id.tolist() == [0, 1]
     assert answers.probability.tolist() == [0.5, 0.5]
     assert answers.rank.tolist() == [1, 2]
@@ -115,7 +115,7 @@ ALL = [
 
 
 def spread(mean, width, n, rng):
-    """n equally probable scores about a mean, in any order."""
+    """Return n equally probable scores around a mean, in random order."""
     return rng.permutation(mean + width * (np.arange(n) - (n - 1) / 2))
 
 
@@ -132,7 +132,7 @@ def test_of_at_most_k_certain_tuples_the_better_expected_scores_come_first(seman
                 ascending=ascending,
             )  # fmt: skip
             if semantics.name == "u_topk" and n > 1:
-                continue  # a vector says the order itself
+                continue  # a vector defines the order
             found = semantics.rank(items, np.array([3, 4]))
             by_mean = sorted(range(3), key=lambda place: means[order[place]], reverse=not ascending)
             assert found.tuples.tolist() == [*by_mean, *by_mean]
@@ -141,7 +141,7 @@ def test_of_at_most_k_certain_tuples_the_better_expected_scores_come_first(seman
 
 
 def test_equal_probabilities_are_equal_whatever_they_are_the_sum_of():
-    """0.1 + 0.2 and 0.3, and thirds in any order: by expected score, then by arrival."""
+    """0.1 + 0.2 ties with 0.3, as do thirds in any order: expected score, then arrival, decides."""
     scores = [1.0, 1.0, 9.0, 3.0, 3.0, 3.0]
     prob = [0.1, 0.2, 0.3, 0.1, 0.1, 0.1]
     owner = [0, 0, 1, 2, 2, 2]

@@ -1,4 +1,4 @@
-"""Snapshots whose header is damaged, with a correct checksum, are refused with a SnapshotError."""
+"""Snapshots with a damaged header and a correct checksum are refused with a SnapshotError."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES = (
 
 
 def nodes(tree, path=()):
-    """The paths of all values of a JSON tree, its root included."""
+    """Yield the paths of all values of a JSON tree, including its root."""
     yield path
     if isinstance(tree, dict | list):
         names = tree if isinstance(tree, dict) else range(len(tree))
@@ -70,7 +70,7 @@ def saved(name):
 
 
 def opened(name, data):
-    """Restore a forged snapshot: refused with a SnapshotError, or an operator that runs."""
+    """Return whether a forged snapshot opens; then its operator runs, or refuses the rows."""
     operator, rows, _ = saved(name)
     try:
         one = EVERY[name].restore(operator, data)
@@ -96,7 +96,7 @@ def test_a_header_of_another_structure_is_refused(key):
     header, parts = taken_apart(pack("window", 8, Snapshot({"n": 1}, {"p": np.arange(3.0)})))
     for value in VALUES:
         if key == "values" and isinstance(value, dict):
-            continue  # what a snapshot's values are is for its operator to check
+            continue  # only the snapshot's operator checks its values
         with pytest.raises(SnapshotError):
             unpack(forged(value if key is None else header | {key: value}, parts), "window", 8)
 

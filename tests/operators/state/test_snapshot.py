@@ -1,4 +1,4 @@
-"""The saved form of state: what goes in comes out, and nothing else is accepted."""
+"""The saved form of state: packed values are restored, and anything else is refused."""
 
 from __future__ import annotations
 

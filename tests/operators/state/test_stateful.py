@@ -1,4 +1,4 @@
-"""Declared state: what goes in comes out, what does not fit the declaration is refused."""
+"""Declared state is restored as saved; values that do not fit the declaration are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of aggregates over independent tuples against possible worlds, and their summaries."""
+"""Distributions of aggregates over independent tuples against possible worlds; their summaries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.operators.state.tuple_batch import TupleBatch
 
 
 def answer(aggregate, members, options):
-    """The law's own moments, quantiles and distribution."""
+    """Return the distribution's own moments, quantiles and values."""
     return options.measured(None, [distribution_of(aggregate, members, options)])
 
 

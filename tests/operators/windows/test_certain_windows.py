@@ -1,4 +1,4 @@
-"""Windows of certain tuples: the answers of the general path and of pandas, the same in any cut."""
+"""Windows of certain tuples have the answers of the general path and of pandas, for any cuts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASKED = [*PLAIN, Aggregate("max", 1)]
 
 
 def same(found, general):
-    """Check the results of a certain window against the general path's."""
+    """Check the results of a certain window against the general path's results."""
     for one, other in zip(found, general, strict=True):
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(one.stddev, other.stddev, atol=1e-12)

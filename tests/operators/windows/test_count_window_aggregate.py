@@ -37,11 +37,11 @@ ALL = [
     Aggregate("last", 0),
     Aggregate("count_distinct", 0),
 ]
-SHARES = (0.013, 0.2501, 0.4999, 0.7503, 0.987)  # no law here reaches one of them exactly
+SHARES = (0.013, 0.2501, 0.4999, 0.7503, 0.987)  # no distribution here reaches one exactly
 
 
 def law(aggregate, tuples, rows):
-    """{result: probability} over the rows newest existing tuples, without the undefined."""
+    """Return {result: probability} over the `rows` newest existing tuples, if defined."""
     missing = [[(p, None if math.isnan(v) else Fraction(v)) for p, v in t] for t in tuples]
     if aggregate == Aggregate("count"):
         missing = [[(p, Fraction(1)) for p, _ in t] for t in tuples]
@@ -52,7 +52,7 @@ def law(aggregate, tuples, rows):
 
 
 def arrays(tuples, columns=1):
-    """offsets, prob, values of tuples."""
+    """Return (offsets, prob, values) of tuples."""
     offsets = np.cumsum([0, *(len(t) for t in tuples)])
     prob = np.array([p for t in tuples for p, _ in t])
     values = np.array([v for t in tuples for _, v in t]).reshape(prob.size, columns)
@@ -60,7 +60,7 @@ def arrays(tuples, columns=1):
 
 
 def check(measured, i, expected):
-    """Result i of an exact law: everything to 1e-9."""
+    """Check everything about result i, with an exact distribution, to 1e-9."""
     mean, variance, exists = moments_of(expected)
     assert measured.existence[i] == pytest.approx(float(exists), abs=1e-12)
     assert math.isnan(measured.error[i])
@@ -70,7 +70,7 @@ def check(measured, i, expected):
         assert np.isnan(measured.quantiles[i]).all()
         return
     assert measured.mean[i] == pytest.approx(float(mean), rel=1e-9, abs=1e-9)
-    # A variance is exact to 1e-17 of the squares of the values; its root is to the root of that.
+    # A variance is exact to 1e-17 of the squared values, and its root to the root of this error.
     assert measured.stddev[i] == pytest.approx(math.sqrt(variance), rel=1e-9, abs=1e-8)
     assert measured.quantiles[i] == pytest.approx(
         [float(quantile_of(expected, share)) for share in SHARES], rel=1e-9, abs=1e-9
@@ -87,7 +87,7 @@ def check(measured, i, expected):
 
 
 def random_tuple(rng, values):
-    """Up to three alternatives whose probabilities are multiples of 1/64, or tiny."""
+    """Return up to three alternatives with probabilities in multiples of 1/64, or tiny ones."""
     kind = rng.random()
     if kind < 0.25:
         return [(1.0, rng.choice(values))]
@@ -133,7 +133,7 @@ def test_every_aggregate_equals_the_possible_worlds_of_the_held_tuples(kind, qua
 
 
 def test_a_window_of_13_with_two_uncertain_tuples_has_four_sums():
-    # A, Figure 2: u(n-3) and u(n-6) may not exist. Each that does not lets an older one in.
+    # A, Figure 2: u(n-3) and u(n-6) may not exist. If one does not, an older tuple is inside.
     #   position from the newest:  0  1  2  [3]  4  5  [6]  7 ... 12 | 13  14
     #   value:                     1  2  4   8  16 32  64            8192 16384
     existence = [1.0] * 15
@@ -159,7 +159,7 @@ def test_a_window_of_13_with_two_uncertain_tuples_has_four_sums():
 
 
 def moments_by_recursion(tuples, rows, number):
-    """Mean and variance of sum and count by (count; Pr, first, second moment), in `number`s."""
+    """Return mean and variance of sum and count by (count; Pr, two moments), in type `number`."""
     state = [[number(1), number(0), number(0)]] + [[number(0)] * 3 for _ in range(rows)]
     for alternatives in reversed(tuples):
         p = sum(number(q) for q, _ in alternatives)
@@ -232,7 +232,7 @@ def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
         assert math.isnan(few.error[0])  # one tuple has two outcomes
         assert few.error[-1] == pytest.approx(math.sqrt(math.log(200.0) / 1_000.0))
         below = distribution_at(many, few.quantiles[-1])
-        slack = few.error[-1] + many.error[-1] + 0.05  # and what merging to 8 entries moves
+        slack = few.error[-1] + many.error[-1] + 0.05  # plus the effect of merging to 8 entries
         assert (below >= np.array(shares) - slack).all()
         assert np.diff(few.offsets).max() <= 8
         assert few.moved[-1] > 0.0
@@ -240,7 +240,7 @@ def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
         assert few.prob[span].sum() == pytest.approx(few.existence[-1])
     total = answers(3, 1_500)[0]
     span = slice(total.offsets[-2], total.offsets[-1])
-    sampled = total.prob[span] @ total.value[span]  # merging keeps the mean
+    sampled = total.prob[span] @ total.value[span]  # merging preserves the mean
     assert abs(sampled - total.mean[-1]) < 5.0 * total.stddev[-1] / math.sqrt(1_500)
 
 

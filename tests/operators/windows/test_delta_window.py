@@ -21,7 +21,7 @@ from worlds import aggregate_laws
 
 
 def windows_by_definition(tuples, groups, delta, on, threshold, most=None):
-    """After each arrival, which tuples its group holds."""
+    """Return the tuples that each arrival's group holds after it."""
     held, result = {}, []
     for i, (group, entry) in enumerate(zip(groups, tuples, strict=True)):
         window = held.setdefault(group, [])
@@ -38,7 +38,7 @@ def windows_by_definition(tuples, groups, delta, on, threshold, most=None):
 
 
 def in_parts(operator, rng, groups, offsets, prob, values, crash=True):
-    """All answers, the arrivals cut at random, saved and restored in between: lists of parts."""
+    """Return the operator and its answers to arrivals cut at random, with restarts in between."""
     parts, done = [], 0
     while done < len(groups):
         end = min(done + int(rng.choice([0, 1, 2, 5, 40])), len(groups))
@@ -105,8 +105,8 @@ def test_of_certain_values_those_after_the_last_too_far_ones_are_held(values, de
 
 
 def test_events_that_share_the_oldest_value_are_not_independent():
-    # Oldest: 0 or 10, each 1/2. Two others at 10, certain. Given 0 both are too far, given 10
-    # none is: Pr(broken) = 1/2, not 1 - 1/2 * 1/2.
+    # Oldest: 0 or 10, each 1/2. Two other certain tuples at 10. If it is 0, both are too far; if
+    # it is 10, neither is: Pr(broken) = 1/2, not 1 - 1/2 * 1/2.
     tuples = [[(Fraction(1, 2), [0]), (Fraction(1, 2), [10])], *[[(Fraction(1), [10])]] * 2]
     for threshold, held in ((0.5, [1, 1, 2]), (0.51, [1, 2, 3])):
         operator = DeltaWindowAggregate(5.0, 0, [Aggregate("count")], threshold=threshold)
@@ -143,7 +143,7 @@ def test_a_long_window_agrees_with_sums_over_its_slices():
 
 
 def average_by_recursion(p, v):
-    """Mean and standard deviation of S / N by the recursion over (N; Pr, first, second moment)."""
+    """Return mean and stddev of S / N by the recursion over (N; Pr, first, second moment)."""
     n, centre = len(p), v.mean()
     law, first, second = np.zeros((3, n + 1))
     law[0] = 1.0

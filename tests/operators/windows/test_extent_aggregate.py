@@ -1,4 +1,4 @@
-"""Time extents: which rows, when and with which counts by a plain simulation; results by worlds."""
+"""Time extents: members, completion and counters by a simple simulation; results by worlds."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def test_state_is_bounded_by_one_range_and_one_pane():
         window.process(np.zeros(part.size, int), part, None, None, np.arange(part.size + 1), e, x)
         largest = max(largest, len(window.snapshot()))
         most = max(most, window.counters["held"])
-    assert most <= 1.15 * (length + slide)  # one tuple a microsecond, on average
-    assert largest <= 56 * most + 4000  # 4 marks, an offset, a probability and a value each
+    assert most <= 1.15 * (length + slide)  # one tuple per microsecond on average
+    assert largest <= 56 * most + 4000  # 4 fields, an offset, a probability and a value each
     assert window.nbytes < 1_200_000
 
 

@@ -1,4 +1,4 @@
-"""When extents over time come out, of which rows: punctuations, late rows, gaps, idle sources."""
+"""When extents are emitted and with which rows: punctuations, late rows, gaps, idle sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 
 
 def test_an_extent_waits_for_all_rows_its_punctuation_let_out():
-    #  punctuation 20 lets out 3, 8 and 12: [0, 10) is complete at 12, [10, 20) only at the next
+    # Punctuation 20 releases 3, 8 and 12: [0, 10) is complete at 12, [10, 20) only at the next row.
     window = ExtentAggregate(10, 10, COUNT)
     assert len(feed(window, [3, 8], np.array([20, 20]))) == 0
     found = feed(window, [12], np.array([20]))
@@ -41,7 +41,7 @@ def test_after_idle_a_row_joins_the_extents_that_have_not_come_out():
     assert found.held.tolist() == [2, 1]
     assert found.punctuation.tolist() == [29, 29]
     assert feed(window, [19, 29, 30], np.array([30, 30, 31])).end.size == 0
-    assert window.counters["late"] == 1  # 19: [20, 40) is the first that is still open
+    assert window.counters["late"] == 1  # 19: [20, 40) is the first open extent
     found = window.flush()
     assert (found.end.tolist(), found.held.tolist()) == ([40, 50], [2, 1])
 
@@ -54,12 +54,12 @@ def test_only_idle_scopes_complete_their_extents():
 
 
 def test_rows_of_two_controllers_are_counted_as_out_of_order():
-    # a union of two frames, each reordered: punctuations go back
+    # A union of two frames, each reordered: punctuations decrease.
     window = ExtentAggregate(10, 10, COUNT)
     feed(window, [5, 12, 2, 14], np.array([6, 13, 3, 14]))
     assert window.counters["out_of_order"] == 1
     restored = ExtentAggregate.restore(window.snapshot())
-    feed(restored, [13], np.array([20]))  # above its own last punctuation, not above the frame's
+    feed(restored, [13], np.array([20]))  # above its last punctuation, but not above the frame's
     assert restored.counters["out_of_order"] == 2
 
 
@@ -97,7 +97,7 @@ def test_a_gap_counts_as_skipped_from_one_extent_too_many_on():
 def test_a_bounded_number_of_empty_extents_comes_out_around_those_with_tuples(
     most, seed, is_certain
 ):
-    # The first `most` after each extent with tuples, and before the first, until the last complete.
+    # The first `most` after each extent with tuples and before the first, up to the last complete.
     rng = np.random.default_rng(seed)
     time = np.sort(rng.integers(0, 200, 24)) - rng.integers(0, 4, 24)
     group, scope = rng.integers(0, 3, 24), np.zeros(24, int)
@@ -141,7 +141,7 @@ def test_a_bounded_number_of_empty_extents_comes_out_around_those_with_tuples(
 
 
 def test_rows_between_extents_are_outside_and_not_stored():
-    window = ExtentAggregate(2, 10, COUNT)  # extents hold 8 and 9, -2 and -1, ...
+    window = ExtentAggregate(2, 10, COUNT)  # extents contain 8 and 9, -2 and -1, ...
     feed(window, np.arange(-3, 8))
     assert window.counters == {
         "rows": 11, "late": 0, "outside": 9, "absent": 0, "out_of_order": 0, "skipped": 0,
@@ -152,7 +152,7 @@ def test_rows_between_extents_are_outside_and_not_stored():
 
 @pytest.mark.parametrize("seed", seeds(6))
 def test_extents_over_two_sources_are_the_same_at_any_pace(seed):
-    """Rows 1:1, 1:4, 4:1, one source paused: the same sums of the same rows."""
+    """Rows come 1:1, 1:4, 4:1, or with one source paused: the sums and rows are the same."""
     rng = np.random.default_rng(40 + seed)
     n = 300
     arrival = np.sort(rng.integers(0, 3_000, (2, n)), axis=1)

@@ -1,4 +1,4 @@
-"""Groups are moved together, or go on from what is kept of them: no answer or snapshot tells."""
+"""Groups move together or continue from kept state: answers and snapshots do not depend on it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXISTENCES = {
 
 
 def arrivals(rng, n, groups, values, existences):
-    """codes, offsets, prob, values of n tuples."""
+    """Return (codes, offsets, prob, values) of n tuples."""
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 4, n))])
     shares = rng.integers(1, 5, offsets[-1]).astype(float)
     shares /= np.repeat(np.add.reduceat(shares, offsets[:-1]), np.diff(offsets))
@@ -50,7 +50,7 @@ def arrivals(rng, n, groups, values, existences):
 
 
 def answers(window, batches, forgotten, restart):
-    """Bytes of all answers, what overflowed, and all snapshots."""
+    """Return the bytes of all answers, with the overflow and the snapshot after each batch."""
     found = []
     for number, batch in enumerate(batches):
         if number == restart:
@@ -87,7 +87,7 @@ def test_answers_and_snapshots_do_not_tell_which_groups_are_kept(
     kept, most,
 ):  # fmt: skip
     if existences == "low" and (rows > 7 or laws):
-        rows, laws = min(rows, 7), {}  # windows of hundreds of tuples take long
+        rows, laws = min(rows, 7), {}  # windows of hundreds of tuples are slow
     rng = np.random.default_rng(seed)
     batches = [
         arrivals(rng, size, groups, VALUES[values], EXISTENCES[existences]) for size in sizes

@@ -1,4 +1,4 @@
-"""Windows of tuples of hundreds of alternatives, which kernels sort: against definitions."""
+"""Windows of tuples with hundreds of alternatives, which kernels sort, against definitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregat
 
 
 def drawn(rng, tuples, most=200):
-    """Tuples (prob, values), values with ties and some missing."""
+    """Return tuples (prob, values) with ties and some missing values."""
     found = []
     for _ in range(tuples):
         n = int(rng.choice([1, 2, 33, most]))
@@ -93,7 +93,7 @@ def test_a_delta_window_of_many_alternatives_evicts_by_definition(seed):
 
 
 def broken(oldest, others, delta):
-    """Pr(some other tuple is too far from the oldest | it exists), by definition."""
+    """Return Pr(some other tuple is too far from the oldest | the oldest exists), by definition."""
     lost = 0.0
     for p, x in zip(*oldest, strict=True):
         near = 1.0

@@ -1,7 +1,7 @@
 """Moments, min and max updated over long streams, against the recursion over each held window.
 
-Small windows against the possible worlds are in test_count_window_aggregate; here windows are
-large enough that both parts, their bands, and the choice of candidates matter.
+Small windows are compared with possible worlds in test_count_window_aggregate. The windows here are
+large enough that the front and back stacks, their bands, and the choice of candidates matter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONG = 1_200
 
 
 def existences(kind, rng, n):
-    """Existence of n tuples; "changing" goes from mixed to near 1, near 0, and halves and ones."""
+    """Return n existences; "changing" moves from mixed to near 1, near 0, then halves and ones."""
     stretch = np.arange(n) // 150 % 4
     changing = np.select(
         [stretch == 0, stretch == 1, stretch == 2],
@@ -37,13 +37,13 @@ def existences(kind, rng, n):
 
 
 def values(kind, rng, n):
-    """Two values a tuple."""
+    """Return two values per tuple."""
     noise = rng.normal(0.0, 3.0, (n, 2))
     ramp = np.arange(n)[:, None]
     kinds = {
         "noise": noise,
         "rising": noise + ramp,
-        "falling": noise - 0.3 * ramp,  # the largest are always about to leave
+        "falling": noise - 0.3 * ramp,  # the largest are always the next to leave
         "a step": noise + 1e4 * (ramp > n // 2),
         "few whole numbers": np.round(noise / 3.0),
         "large": noise + 1e7,
@@ -53,7 +53,7 @@ def values(kind, rng, n):
 
 
 def stream(seed, existence, value, n=LONG):
-    """offsets, prob, values; the first of two alternatives has a random share."""
+    """Return (offsets, prob, values); the first of two alternatives has a random share."""
     rng = np.random.default_rng(seed)
     exists, value = existences(existence, rng, n), values(value, rng, n)
     share = np.round(rng.random(n), 3) * 0.98 + 0.01
@@ -68,9 +68,9 @@ def take(window, offsets, prob, value, begin, end):
 
 
 def moments_by_recursion(prob, value, rows):
-    """Mean and variance of average, sum and count, by (count; Pr, E[S], E[S^2]) in long double.
+    """Return mean and variance of average, sum and count, by (count; Pr, E[S], E[S^2]).
 
-    prob, value : [held, 2], oldest first, no value missing
+    prob, value : [held, 2], oldest first, no value missing; computed in long double
     """
     centre = (prob * value).sum() / prob.sum()
     state = np.zeros((3, rows + 1), np.longdouble)
@@ -98,10 +98,10 @@ def moments_by_recursion(prob, value, rows):
 
 
 def extreme_by_recursion(sign, prob, value, rows):
-    """{value: probability} of the extreme: for each x, that no inside tuple is beyond x."""
+    """Return {value: probability} of the extreme, from Pr(no inside tuple reaches x) for each x."""
     law, before = {}, np.longdouble(1.0)
     exists = np.minimum(prob.astype(np.longdouble).sum(axis=1), 1.0)
-    exists, prob, value = exists[-400:], prob[-400:], value[-400:]  # older ones are outside
+    exists, prob, value = exists[-400:], prob[-400:], value[-400:]  # older tuples are outside
     outcomes = -sign * np.unique(-sign * value[~np.isnan(value)])
     for some in np.split(outcomes, range(32, outcomes.size, 32)):
         reaching = sign * value >= sign * some[:, None, None]
@@ -133,7 +133,7 @@ def test_moments_follow_a_stream(rows, options, kind):
             held = slice(2 * (i + 1 - answers.held[i]), 2 * (i + 1))
             of = prob[held].reshape(-1, 2), value[held].reshape(-1, 2)
             expected = moments_by_recursion(*of, rows)
-            # The recursion's own roundings: long double has 64 bits.
+            # Roundings of the recursion itself: long double has 64 bits.
             slack = 1e-17 * np.ptp(of[1]) ** 2, 1e-16 * expected[1][0] ** 2, 1e-13
             for found, (mean, variance), own in zip(answers.results, expected, slack, strict=True):
                 assert found.mean[i] == pytest.approx(mean, rel=1e-11, abs=1e-10)

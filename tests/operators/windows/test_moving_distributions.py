@@ -1,7 +1,7 @@
-"""Laws of count, sum, average and quantile updated over long streams.
+"""Distributions of count, sum, average and quantile updated over long streams.
 
-Small windows against the possible worlds are in test_count_window_aggregate. Here the sampled
-worlds are drawn again for every window, and the count's law is that of the recursion.
+Small windows are compared with possible worlds in test_count_window_aggregate. Here sampled worlds
+are drawn again for every window, and the count's distribution is compared with the recursion.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MASK = (1 << 64) - 1
 
 @pytest.fixture
 def only_worlds(monkeypatch):
-    """Exact laws are given up at once, unless they are of one outcome."""
+    """Abandon exact distributions at once, unless they have one outcome."""
     monkeypatch.setattr(discrete_distributions, "MOST_STATES", 1)
     monkeypatch.setattr(discrete_distributions, "MOST_WORK", 0.0)
 
 
 def stream(seed, n, shape="noise", most=3):
-    """offsets, prob, values: up to `most` alternatives, existences that change in character."""
+    """Return (offsets, prob, values) with up to `most` alternatives and changing existences."""
     rng = np.random.default_rng(seed)
     stretch = np.arange(n) // 60 % 4
     existence = np.select(
@@ -63,14 +63,14 @@ def take(window, offsets, prob, value, begin, end):
 
 
 def mixed(z):
-    """SplitMix64's mixing of a Python number."""
+    """Return SplitMix64's mix of a Python number."""
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
     return z ^ (z >> 31)
 
 
 def draw(seed, index, world):
-    """The number in [0, 1) of this tuple in this world."""
+    """Return the number in [0, 1) of a tuple in a world."""
     golden = 0x9E3779B97F4A7C15
     step = world * golden
     z = mixed(seed * golden + int(index) & MASK)
@@ -80,7 +80,7 @@ def draw(seed, index, world):
 
 
 class Drawn:
-    """What every tuple is in every world: its value, None where it does not exist."""
+    """The value of every tuple in every world; None where the tuple does not exist."""
 
     def __init__(self, seed, samples, offsets, prob, value):
         self.worlds = [
@@ -97,7 +97,7 @@ class Drawn:
         return None
 
     def results(self, aggregate, head, end, rows):
-        """The aggregate of the `rows` newest existing of tuples head ... end - 1, by world."""
+        """Return the aggregate in each world, sorted, for a window of tuples head ... end - 1."""
         found = []
         for world in self.worlds:
             inside = [x for x in reversed(world[head:end]) if x is not None][:rows]
@@ -115,7 +115,7 @@ class Drawn:
 
 
 def samples_of(measured, i):
-    """The samples whose law answer i is, ascending."""
+    """Return the samples behind the distribution of answer i, in ascending order."""
     span = slice(measured.offsets[i], measured.offsets[i + 1])
     number = round(math.log(200.0) / (2.0 * measured.error[i] ** 2))
     times = measured.prob[span] / measured.existence[i] * number
@@ -150,7 +150,7 @@ def test_worlds_kept_up_are_those_drawn_for_each_window(rows, options, shape, on
 
 
 def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
-    # Certain tuples, then 13 that may not exist, with 2^13 sums, then certain ones again.
+    # Certain tuples, then 13 uncertain tuples with 2^13 sums, then certain tuples again.
     n, rows = 120, 20
     prob = np.where((np.arange(n) >= 60) & (np.arange(n) < 73), 0.5, 1.0)
     value = np.random.default_rng(1).normal(0.0, 1.0, (n, 1))
@@ -188,7 +188,7 @@ def test_nothing_drifts_however_large_a_value_passed(only_worlds):
 
 
 def count_law_by_recursion(existence, rows):
-    """Pr(min(N, rows) = k), k = 0 ... rows, in long double."""
+    """Return Pr(min(N, rows) = k) for k = 0 ... rows, in long double."""
     law = np.zeros(rows + 1, np.longdouble)
     law[0] = 1.0
     for p in existence[::-1].astype(np.longdouble):

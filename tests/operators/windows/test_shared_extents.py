@@ -1,4 +1,4 @@
-"""Extents of tuples with shared outcomes: by a plain simulation, and results by possible worlds."""
+"""Extents of tuples with shared outcomes: a simple simulation, and results by possible worlds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WEIGHTS = [
 
 
 def shared_rows(rng, group, ids, wrong=0.0):
-    """(tuples, ids, weights' numbers): few ids per group, -1 for none, with weights per id."""
+    """Return (tuples, ids, numbers of weights), with few ids per group, and -1 for no id."""
     n = len(group)
     tuples = random_tuples(rng, n, 2, most=2)
     of = group * ids + rng.integers(0, ids, n)

@@ -21,7 +21,7 @@ SECOND = 10**6
 
 
 def integral_of(readings, start, end):
-    """(integral, time covered) of a step function; readings : [(time, value)] in order."""
+    """Return (integral, covered time) of a step function; readings : [(time, value)] in order."""
     total, covered = Fraction(0), 0
     for i, (time, value) in enumerate(readings):
         until = readings[i + 1][0] if i + 1 < len(readings) else end
@@ -31,7 +31,7 @@ def integral_of(readings, start, end):
 
 
 def expected(tuples, times, attribute, start, end, averaged):
-    """(mean, stddev, existence) over all worlds; tuples : in the order of time."""
+    """Return (mean, stddev, existence) over all worlds; tuples : in time order."""
     groups = [
         [(p, (t, v[attribute])) for p, v in tuple_] for t, tuple_ in zip(times, tuples, strict=True)
     ]
@@ -50,7 +50,7 @@ def expected(tuples, times, attribute, start, end, averaged):
 
 
 def check_all(parts, tuples, times, groups, first, length, slide):
-    """Hold every extent to the definition; first : the first extent of each row, None: of none."""
+    """Compare every extent with the definition; first : each row's first extent, or None."""
     seen = 0
     for part in parts:
         for m in range(len(part)):
@@ -60,7 +60,7 @@ def check_all(parts, tuples, times, groups, first, length, slide):
                 if groups[i] == group and first[i] is not None and first[i] * slide <= end
                 and times[i] < end
             ]  # fmt: skip
-            used.sort(key=lambda i: times[i])  # stable: rows of one time are in order of arrival
+            used.sort(key=lambda i: times[i])  # stable: ties stay in order of arrival
             for of, attribute in ((0, 0), (2, 1)):
                 measured = part.results[of]
                 want = expected(
@@ -75,7 +75,7 @@ def check_all(parts, tuples, times, groups, first, length, slide):
 
 
 def first_extents(data, length, slide):
-    """The first extent that each row may be in, as the simulation finds it; None: too late."""
+    """Return each row's first extent as the simulation finds it; None if the row is too late."""
     group, scope, time, punctuation, late = data
     scopes = {int(c): Simulation(length, slide) for c in np.unique(scope)}
     newest, found = dict.fromkeys(scopes, -(10**9)), []
@@ -115,7 +115,7 @@ def test_results_are_those_of_the_possible_worlds_in_any_cut(seed, empty):
                 )
                 for some in (parts, once)
             )  # fmt: skip
-            assert cut == uncut  # to the bit
+            assert cut == uncut  # bit for bit
         first = first_extents(data, length, slide)
         seen += check_all(once, tuples, data[2].tolist(), data[0], first, length, slide)
     assert seen > 50

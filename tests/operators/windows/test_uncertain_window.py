@@ -1,8 +1,8 @@
 """Uncertain count windows against Algorithms 1 and 2 by the plain recursion.
 
-Three oracles, none shares code with what it judges: the window's *definition* over all possible
-worlds in rationals (tiny streams, exact ties); the *algorithms* by the float64 recursion in
-arrival order (thousands of streams, several turns of the queue); single tests of windows of 5,000.
+Three oracles share no code with the window: its *definition* over all possible worlds in rationals
+(tiny streams, exact ties); the *algorithms* by the float64 recursion in arrival order (thousands of
+streams, several turns of the queue); single tests of windows of 5,000.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BETAS = [None, None, 0.05, 0.5, 0.9, 1.0]
 
 
 def starts_by_definition(existence, rows, target):
-    """The fewest newest tuples with Pr(N >= rows) >= target (> 0 if target is 0), else all."""
+    """Return the latest starts with Pr(N >= rows) >= target (and > 0), or the first tuple."""
     starts = []
     for i in range(len(existence)):
         entered = [j for j in range(i + 1) if existence[j] > 0]
@@ -39,10 +39,10 @@ def starts_by_definition(existence, rows, target):
 
 
 def starts_by_recursion(existence, rows, target, max_tuples=None):
-    """Algorithm 1, every suffix's law recomputed by RF1 in arrival order: float64, no shortcuts.
+    """Run Algorithm 1 with every suffix's distribution by RF1 in arrival order, in float64.
 
-    laws[s, k] = Pr(exactly k < rows of the tuples after the s-th held one exist); tails[s] is what
-    left these counts upwards.
+    Return (starts, overflow). laws[s, k] = Pr(exactly k < rows tuples after the s-th held one
+    exist), tails[s] = Pr(rows or more exist).
     """
     held, at = np.zeros(0), []
     laws, tails = np.zeros((0, rows)), np.zeros(0)
@@ -93,7 +93,7 @@ def random_existence(rng, n):
 
 
 def extended_in_parts(window, existence, rng, crashes=True):
-    """All starts, the stream cut at random and the window saved and restored in between."""
+    """Return the window and all starts, with the stream cut at random and the window restored."""
     starts, done = [], 0
     while done < len(existence):
         size = int(rng.choice([0, 1, 2, 7, 40]))
@@ -149,7 +149,7 @@ def test_the_queue_turns_many_times_at_a_few_hundred_rows(beta):
     window = UncertainWindow(200, 0.95, beta)
     expected, _ = starts_by_recursion(existence, 200, target_of(0.95, beta))
     assert window.extend(existence).tolist() == expected
-    assert window.recursions == 0  # the fast path alone decided
+    assert window.recursions == 0  # only the fast path decided
 
 
 @pytest.mark.parametrize(("rows", "kind"), [(5000, "near 1"), (5000, "uniform"), (20_000, "half")])
@@ -172,7 +172,7 @@ def test_large_windows_are_minimal_wherever_one_looks(rows, kind):
 
 
 def test_structural_ties_go_to_the_plain_recursion():
-    # Pr(N >= 3 of 5 fair coins) is exactly 1/2: the sixth tuple lets the first one go.
+    # Pr(N >= 3 of 5 fair coins) is exactly 1/2: the sixth tuple evicts the first.
     window = UncertainWindow(3, 0.5)
     assert window.extend(np.full(8, 0.5)).tolist() == [0, 0, 0, 0, 0, 1, 2, 3]
     assert window.recursions > 0
@@ -182,14 +182,14 @@ def test_confidence_1_asks_for_tuples_that_surely_exist():
     almost = np.nextafter(1.0, 0.0)
     window = UncertainWindow(2, 1.0)
     assert window.extend(np.full(500, almost)).tolist() == [0] * 500
-    # Two certain tuples newer than the oldest: everything before them goes.
+    # Two certain tuples are newer than the oldest: everything before them is evicted.
     assert window.extend([1.0, 1.0, almost]).tolist() == [0, 500, 500]
     assert window.held == 3
 
 
 def test_probability_1_keeps_those_still_inside_with_certainty():
-    # Only results of probability 1 are reported: a tuple counts while T_j = 1, that is while
-    # fewer than `rows` possible tuples are newer, whatever their existence.
+    # Only results of probability 1 are reported: a tuple counts while T_j = 1, which means while
+    # fewer than `rows` possible tuples are newer, for any existence.
     window = UncertainWindow(2, 0.95, probability=1.0)
     assert window.extend([1.0, 0.5, 0.0, 1e-12, 0.5]).tolist() == [0, 0, 0, 1, 3]
     assert window.in_window([3, 4]).tolist() == [1.0, 1.0]
@@ -212,7 +212,7 @@ def test_more_than_max_tuples_are_never_held_and_the_rest_is_counted(max_tuples)
     assert window.held <= max_tuples
     expected, overflow = starts_by_recursion(existence, 20, 0.95, max_tuples)
     assert (starts, window.overflow) == (expected, overflow)
-    # 20 existing tuples need some 45 held: 60 are enough, fewer are not.
+    # 20 existing tuples need about 45 held tuples: 60 are enough, fewer bounds are not.
     assert window.guaranteed == (max_tuples == 60)
     assert (window.overflow == 0) == (max_tuples == 60)
 
@@ -271,7 +271,7 @@ def test_a_snapshot_costs_16_bytes_a_held_tuple_and_nothing_else_grows():
         sizes.add(window.nbytes)
         assert len(window.snapshot()) <= 16 * window.held + 1024
     assert max(sizes) < 700_000
-    assert UncertainWindow(1_000_000, 0.95).nbytes < 1024  # what is not needed is not made
+    assert UncertainWindow(1_000_000, 0.95).nbytes < 1024  # memory is allocated only when needed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Extents of rows that newer versions correct: by a plain simulation, and results by worlds."""
+"""Extents of rows that newer versions correct: a simple simulation, and results by worlds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LENGTHS = [(10, 10), (12, 4), (7, 3), (3, 10), (30, 2)]
 
 
 def versions_of(rng, group, ids):
-    """(id, version) of rows: few ids per group, -1 for none; versions mostly rise."""
+    """Return (id, version) of rows: few ids per group, -1 for no id; most versions rise."""
     n = len(group)
     of = group * ids + rng.integers(0, ids, n)
     of[rng.random(n) < 0.1] = -1
@@ -54,7 +54,7 @@ def test_an_extent_has_the_newest_version_that_came_before_it_was_complete(seed,
         assert counters["corrections"] == sum(s.corrected for s in scopes.values())
         assert counters["rows"] == n
         assert counters["held"] == 0
-        assert window.needed_ids().size <= counters["absent"]  # they do not complete extents
+        assert window.needed_ids().size <= counters["absent"]  # absent rows do not complete extents
 
 
 @pytest.mark.parametrize("seed", seeds(6, 2))

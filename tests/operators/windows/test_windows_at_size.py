@@ -1,4 +1,4 @@
-"""Windows of hundreds of tuples against plain NumPy, and with all that can be asked beside."""
+"""Windows of hundreds of tuples against plain NumPy, with all combinations of aggregates."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ASKED = [*NOT_AVERAGED, AVG]
 
 def stream(seed, n, **options):
     rng = np.random.default_rng(seed)
-    cuts = np.cumsum(rng.pareto(0.7, n).astype(int) + 1)  # a few rows a call, or very many
+    cuts = np.cumsum(rng.pareto(0.7, n).astype(int) + 1)  # a few rows per call, or very many
     return long_tuples(rng, n, **options), [0, *cuts[cuts < n].tolist(), n]
 
 
 def fed(window, rows, cuts):
-    """(tuples held, per aggregate the parts of its results) of a window fed in these parts."""
+    """Return (held tuples, parts of results per aggregate) of a window fed in these parts."""
     parts = []
     for begin, end in pairwise(cuts):
         some = np.arange(begin, end)
@@ -49,9 +49,9 @@ def tuples_of(rows, places):
 
 
 def check(window, got, place):
-    """Mean, deviation, existence at one place of each aggregate's results, against the recursion.
+    """Compare each aggregate's results at one place with the recursion.
 
-    got : name of the column to an array, by aggregate
+    got : {aggregate: {column: array}}
     """
     for aggregate, expected in ((COUNT, window.count()), (VALUES, window.values()),
                                 (SUM, window.sum())):  # fmt: skip
@@ -139,5 +139,5 @@ def test_what_is_asked_beside_changes_no_mean(make):
         np.testing.assert_array_equal(
             column(alone[0], "mean"), column(with_distributions[0], "mean")
         )
-        close = 1e-12 if aggregate == COUNT else 0.0  # counted beside another sum
+        close = 1e-12 if aggregate == COUNT else 0.0  # counted together with another sum
         np.testing.assert_allclose(column(alone[0], "mean"), expected, rtol=close)

@@ -1,4 +1,4 @@
-"""Duplicates in a reorder: as if they had not come, whatever the cuts, restarts and sources."""
+"""Duplicates in a reorder change no other row, for any cuts, restarts and sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAITS = {"slack": 9}, {"drop_ratio": 0.05}, {"max_delay": "1 millisecond"}, {"ma
 
 
 def stream(seed: int, n: int = 600) -> pd.DataFrame:
-    """Rows, each third of which is sent again up to twice, after up to 400 microseconds."""
+    """Return n rows and n // 3 copies of random rows, up to 400 milliseconds later."""
     random = np.random.default_rng(seed)
     made = np.cumsum(random.integers(1, 9, n))
     first = made + random.integers(0, 60, n)
@@ -42,7 +42,7 @@ def once(frame: pd.DataFrame, first: list[str]) -> pd.DataFrame:
 def test_the_other_rows_are_those_of_the_stream_without_duplicates(wait, scope):
     given = stream(1)
     settings = {**TIMES, **wait, scope: "device"}
-    # Ids are remembered for longer than copies take, so each copy is recognised.
+    # Ids are remembered for longer than copies are delayed, so each copy is recognised.
     long = {"forget_after": "1 hour"} if scope == "key" else {}
     out = sf.reorder(given, **settings, **long, unique="id")
     again = out["duplicate"]
@@ -54,7 +54,7 @@ def test_the_other_rows_are_those_of_the_stream_without_duplicates(wait, scope):
         pd.testing.assert_frame_equal(
             out[~again].drop(columns="duplicate").reset_index(drop=True), want, check_dtype=False
         )
-    else:  # copies that come when their id is forgotten are late
+    else:  # copies that come after their id is forgotten are late
         assert not out[~out["late"]].duplicated("id").any()
 
 
@@ -67,7 +67,7 @@ def test_no_copy_of_a_row_is_on_time_and_copies_in_time_are_flagged(seed):
         first = out.groupby("id")["came"].transform("min")
         copy = out["came"] > first
         assert (out.loc[out["duplicate"], "came"] > first[out["duplicate"]]).all()
-        unflagged = out[copy & ~out["duplicate"]]  # the punctuation had passed them: forgotten
+        unflagged = out[copy & ~out["duplicate"]]  # the punctuation has passed them: forgotten
         assert (unflagged["made"] < unflagged["punctuation"]).all()
         assert (out.loc[out["duplicate"], "punctuation"] <= out.loc[out["duplicate"], "made"]).all()
 
@@ -116,7 +116,7 @@ def test_counters_add_up_and_the_memory_is_bounded_by_the_punctuation(sources):
     assert counts["late"] == found["late"].sum()
     assert counts["duplicates"] == found["duplicate"].sum() > 0
     assert counts["stale"] > 0
-    assert max(kept) < 1200  # the row of 500 arrivals and what is dropped lazily
+    assert max(kept) < 1200  # 500 new rows, and old rows that are dropped lazily
 
 
 def test_rows_far_from_their_arrival_are_late_and_move_no_punctuation():

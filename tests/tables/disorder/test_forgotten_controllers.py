@@ -1,4 +1,4 @@
-"""A reorder that forgets keys leaves little behind; sources are not forgotten."""
+"""A reorder that forgets keys keeps little state; sources are not forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reorder says it holds: the oldest row, the punctuation, how far behind, and for whom."""
+"""A reorder's figures on held rows: the oldest row, punctuation, distance, and slowest source."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def config(**more):
 
 
 def held(operator):
-    """What an operator shows of what it holds: of a restored one it is the same."""
+    """Return an operator's figures on held rows, which a restored operator must repeat."""
     return {name: operator.gauges()[name] for name in ("oldest", "punctuation", "lag", "slowest")}
 
 
@@ -93,9 +93,9 @@ def test_rows_wait_from_their_arrival_to_that_of_the_row_that_lets_them_out():
     assert operator.gauges()["waits"] is None
     assert operator.gauges()["waited"] == 2
     operator.begin()
-    operator.process([(0, rows([118], ["a"], arrival=5_000))], now=0)  # 100, 103 and 107 come out
+    operator.process([(0, rows([118], ["a"], arrival=5_000))], now=0)  # releases 100, 103, 107
     shown = operator.gauges()
-    assert shown["waits"][3] == sum(shown["waits"]) == 3  # from 4 to below 8 ms
+    assert shown["waits"][3] == sum(shown["waits"]) == 3  # 4 to below 8 ms
     assert shown["waited"] == 0
     operator.begin()
     operator.process([(0, rows([50, 119], ["a"] * 2, arrival=9_000))], now=0)  # 50 is late

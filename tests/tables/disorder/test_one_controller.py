@@ -1,4 +1,4 @@
-"""What one disorder controller lets out never comes behind; what several let out does."""
+"""On-time rows of one disorder controller are in order; rows of several controllers may not be."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTINGS = [
 
 
 def arrivals(seed, n=120):
-    """(key, event time, arrival, source) of rows whose delays are now and then long."""
+    """Return (key, event time, arrival, source) of rows, a tenth of them with long delays."""
     random = np.random.default_rng(seed)
     event = np.cumsum(random.integers(0, 3, n))
     arrival = event + random.integers(0, 6, n) + 30 * (random.random(n) < 0.1)
@@ -58,7 +58,7 @@ def test_rows_of_one_controller_never_come_behind_in_any_cut_or_pause(settings, 
 def test_a_row_behind_is_one_at_an_earlier_punctuation_or_with_a_lower_one():
     time, punctuation = np.array([5, 7, 9, 8]), np.array([10, 12, 12, 6])
     scope = np.zeros(4, np.int64)
-    # 5 at 10, then 7 and 9 at 12: these two were to come out at 10. 8 is above its own, 6.
+    # 5 at 10, then 7 and 9 at 12, which were due at 10. 8 is above its own punctuation, 6.
     assert count_behind(time, punctuation, scope, np.array([NEVER])) == 3
     assert count_behind(time[:1], punctuation[:1], scope[:1], np.array([10])) == 0
     assert count_behind(time[:1], punctuation[:1], scope[:1], np.array([5])) == 0  # it ties
@@ -69,7 +69,7 @@ def test_a_row_behind_is_one_at_an_earlier_punctuation_or_with_a_lower_one():
 
 
 def two_controllers(**more):
-    """Two reordered tables, one far ahead of the other, one behind the other."""
+    """Return two concatenated reordered tables, the second of which starts 7 later."""
 
     def one(start):
         made = np.arange(start, start + 40, 2)
@@ -92,7 +92,7 @@ def test_tables_of_two_controllers_are_refused_and_of_one_that_forgets_counted(o
 
     with pytest.raises(ValueError, match=r"sf\.reorder\(a\.union\(b\), \.\.\., source="):
         ask(two_controllers())
-    # A key that begins anew may bring older rows: that is no error of the query.
+    # A key that starts again may bring older rows, which is not an error of the query.
     counted = sf.ops.counters(ask(two_controllers(key="device", forget_after=10**6)))
     assert sum(counts.get("out_of_order", 0) for counts in counted.values()) > 0
 

@@ -1,4 +1,4 @@
-"""The disorder controller over Arrow tables: idle keys and sources, times out of range."""
+"""The disorder controller over Arrow tables: idle keys and sources, and times out of range."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_source_that_never_speaks_is_waited_for_until_the_timeout_only():
     for rows, now in ((only, 0), (only.slice(0, 1), 1500)):
         for out in operator.process([(0, rows)], now):
             assert all(out.column("late").to_pylist())
-    (out,) = operator.idle(now=2000)  # of one key a row has come since: its source still counts
+    (out,) = operator.idle(now=2000)  # a row of one key has come since, so its source is not idle
     assert not any(out.column("late").to_pylist())
     assert 0 < out.num_rows < only.num_rows
     assert operator.operator.counters["held"] > 0

@@ -1,4 +1,4 @@
-"""Punctuations that rows carry: what is late, and when rows leave, by the plain definition."""
+"""Punctuations in rows: which rows are late, and when rows leave, by a plain definition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = {"event_time": "made", "arrival": "came", "punctuation": "promise"}
 
 @st.composite
 def streams(draw):
-    """Rows of two devices, each with an event time and often a punctuation, in order of arrival."""
+    """Draw rows of two devices in arrival order, with event times and often a punctuation."""
     n = draw(st.integers(0, 25))
     times = st.integers(0, 12)
     return pd.DataFrame(
@@ -32,12 +32,12 @@ def streams(draw):
 
 
 def definition(rows: pd.DataFrame) -> tuple[set[int], list[int]]:
-    """(ids of the late rows, ids of the others in the order in which they leave) of one device."""
+    """Return (ids of late rows, ids of other rows in the order of their release) of one device."""
     promised, late, held, out = float("-inf"), set(), [], []
     for row in rows.itertuples():
         if row.made < promised:
             late.add(row.id)
-        else:  # a row of the promised time follows those of its time that have left
+        else:  # a row at the promised time follows the released rows of that time
             held.append((row.made + (row.made == promised), row.made, row.id))
         if not pd.isna(row.promise):
             promised = max(promised, row.promise)

@@ -1,5 +1,5 @@
-"""Rows of one event time that a controller releases at several arrivals: whatever the cuts, the
-operators downstream give one answer, that of a static frame."""
+"""Rows with equal event times that a controller releases at several arrivals: for any cuts,
+downstream operators give the same answers as for a static frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from table_subjects import PAIRS, RELEASED, answers, released_feed, rows
 
 ROWS = 160
 SETTINGS = {"slack": {"slack": 3}, "no wait": {"slack": 0}, "delay": {"max_delay": 15}}
-UNORDERED = {  # late members of one extent, and rows that no extent took, come in no order
+UNORDERED = {  # late members of an extent and rows without an extent have no order
     "extents with members", "corrected extents with members", "sessions with members",
     "extents and rows missed", "sessions and rows missed",
 }  # fmt: skip
@@ -25,7 +25,7 @@ ALONE = [name for name, (_, _, sides) in RELEASED.items() if not sides]
 
 
 def coarse(seed):
-    """Rows whose event times tie and are out of order, with their arrivals as `order0`."""
+    """Return rows whose event times tie and are out of order, with their arrivals as `order0`."""
     rng = np.random.default_rng(seed)
     table = rows(rng, ROWS)["table"]
     event = table.column("event").to_numpy() // 15 * 15
@@ -34,7 +34,7 @@ def coarse(seed):
 
 
 def released(table, cuts, settings):
-    """The rows in the order of their release, a piece for each part between the cuts."""
+    """Return the rows in order of release, as one piece per part between the cuts."""
     config = ReorderTableConfig(control=DisorderControl(**settings), keys=0)
     operator, pieces = config.make(), []
     numbers = pa.StructArray.from_arrays([pa.array(np.arange(table.num_rows))], ["number"])
@@ -61,7 +61,7 @@ def parts_of(table, cuts):
 
 
 def fed_with(config, feed, pieces):
-    """The answers of an operator to these pieces, one micro-batch each, and at the end."""
+    """Return an operator's answers to these pieces, one micro-batch each, and at the end."""
     operator = config.make()
     found = []
     for piece in pieces:
@@ -71,7 +71,7 @@ def fed_with(config, feed, pieces):
 
 
 def by_key(found):
-    """The answers of each key, in their order."""
+    """Return answers sorted by key; a key's answers stay in order."""
     return sorted(found, key=lambda answer: answer[0])
 
 

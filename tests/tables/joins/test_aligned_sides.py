@@ -1,4 +1,4 @@
-"""Sides with punctuations, at any pace: the join of streams is the join of static frames."""
+"""Sides with punctuations, read at any pace: a stream join equals the join of static frames."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GAPS = IncompleteJoinTableConfig(
 
 
 def controlled(seed, side, n=70, by_key=False):
-    """Rows as a disorder controller gives them: in event-time order, up to rising punctuations."""
+    """Return rows as from a disorder controller: in event-time order, with rising punctuations."""
     rng = np.random.default_rng([seed, side])
     keys = rng.integers(0, 3, n)
     passed, rows = {}, []
@@ -63,7 +63,7 @@ def controlled(seed, side, n=70, by_key=False):
             rows.append((key, int(rng.integers(0, before + 1)), True, before))
             continue
         time = max(newest, before + 1) + int(rng.integers(0, 3))
-        # A controller lets several rows out by one punctuation; it is beyond the last of them.
+        # A controller may release several rows at one punctuation, at or beyond the last of them.
         passed[scope] = (before if rng.random() < 0.5 else time + int(rng.integers(0, 2)), time)
         rows.append((key, time, False, passed[scope][0]))
     values = np.where(rng.random((n, 2)) < 0.3, np.nan, rng.random((n, 2)) + 0.5)
@@ -84,14 +84,14 @@ def controlled(seed, side, n=70, by_key=False):
 
 
 def times(table):
-    """Event times, whether rows are late, and punctuations."""
+    """Return event times, whether rows are late, and punctuations."""
     time, punctuation = (table.column(c).cast(pa.int64()) for c in ("order0", "punctuation"))
     late = table.column("late").to_numpy().astype(bool)
     return time.to_numpy(), late, punctuation.to_numpy()
 
 
 def changes(tables):
-    """Answers by key of the pair: what each said, in order of coming."""
+    """Return answers (left, right, change, probability), sorted."""
     return sorted(
         (row["left"]["c0"], row["right"]["c0"], row["change"], row["probability"])
         for table in tables
@@ -100,7 +100,7 @@ def changes(tables):
 
 
 def in_order(config, sides):
-    """The definition: rows on time, one by one in order of event time, left before right."""
+    """Return the join of on-time rows, one by one in event-time order, left before right."""
     plain = replace(config, aligned=None).make()
     out, rows = [], []
     for side, table in enumerate(sides):
@@ -187,7 +187,7 @@ def test_a_silent_side_holds_back_until_its_timeout_and_is_then_late():
 
 
 def ever_new_keys(seed, side, n=3000):
-    """Rows of ever new keys, each with two rows and a controller of its own."""
+    """Return rows whose keys are always new, with two rows and one controller per key."""
     rows = controlled(seed, side, n)
     time = 2 * np.arange(n)
     columns = {

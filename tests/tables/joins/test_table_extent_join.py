@@ -1,4 +1,4 @@
-"""Two windowed streams joined extent by extent: C's toll query, against plain loops."""
+"""Two windowed streams joined by extent, with C's toll query, against plain loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def table(rows):
-    """Rows (end, key, number) as a side's table."""
+    """Return rows (end, key, number) as a side's table."""
     ends = pa.array([end for end, *_ in rows], pa.int64()).cast(STAMP)
     return pa.table(
         {
@@ -43,19 +43,19 @@ def pairs(outputs):
 
 @st.composite
 def extents(draw):
-    """Two sides' rows in order of their extents, and how both are cut into micro-batches."""
+    """Draw two sides' rows in order of their extents, and the cuts into micro-batches."""
     sides = []
     for _ in range(2):
         ends = sorted(draw(st.lists(st.integers(0, 5), max_size=10)))
         keys = draw(st.lists(st.integers(0, 2), min_size=len(ends), max_size=len(ends)))
         sides.append([(e, k, n) for n, (e, k) in enumerate(zip(ends, keys, strict=True))])
-    # An extent's rows come out together: a side is cut between its extents.
+    # An extent's rows are emitted together, so a side is cut between its extents.
     steps = draw(st.lists(st.sampled_from(["left", "right", "both", "restart"]), max_size=12))
     return sides, steps
 
 
 def answers_of(settings, sides, steps, as_table=table):
-    """The operator and its outputs, for rows cut into steps and restarted between some."""
+    """Return the operator and its outputs, for rows cut into steps with restarts at some."""
     operator, outputs, places = settings.make(), [], [0, 0]
     for step in [*steps, *["both"] * 12]:
         if step == "restart":
@@ -90,14 +90,14 @@ def test_pairs_are_those_of_equal_extents_and_keys_in_any_batches_and_across_res
 
 
 def uncertain(rows):
-    """`table` of rows (end, key, number, [(prob, x)]), with alternatives."""
+    """Return the `table` of rows (end, key, number, [(prob, x)]), with alternatives."""
     cells = [[{"prob": p, "x": x} for p, x in row[3]] for row in rows]
     kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
     return table([row[:3] for row in rows]).append_column("alternatives", pa.array(cells, kind))
 
 
 def alone_by_worlds(row, others):
-    """Pr(the row exists, and none of the others that exists is within 1)."""
+    """Return Pr(the row exists, and no existing other row is within 1)."""
     total = 0.0
     for p, x in row[3]:
         for chance, there in worlds([other[3] for other in others]):
@@ -151,7 +151,7 @@ def test_rows_without_a_partner_are_those_over_possible_worlds(how, on, case, da
 
 
 def match_probability(one, other):
-    """Pr(both rows exist, within 1 of each other)."""
+    """Return Pr(both rows exist, within 1 of each other)."""
     return sum(p * q for p, x in one[3] for q, y in other[3] if abs(x - y) <= 1.0)
 
 
@@ -176,7 +176,7 @@ def test_one_to_one_pairs_are_the_most_probable_first(case, data):
     assert len(found) == len(pairs(outputs)) == operator.counters()["pairs"]
     for side in (0, 1):
         assert len({pair[side] for pair in found}) == len(found)
-    for pair, probability in possible.items():  # each is chosen, or one as probable excludes it
+    for pair, probability in possible.items():  # it or an equally probable rival is chosen
         rivals = [other for other in found if pair[0] == other[0] or pair[1] == other[1]]
         assert any(possible[rival] >= probability - 1e-12 for rival in rivals)
     unmatched = len(sides[0]) + len(sides[1]) - 2 * len(found)
@@ -211,7 +211,7 @@ def test_the_side_that_is_ahead_waits_and_what_was_passed_is_forgotten():
     for end in range(50):
         assert operator.process([(0, table([(end, 0, end)]))], 0) == []
     assert pairs(operator.process([(1, table([(30, 0, 7)]))], 0)) == [(30, 7)]
-    assert len(operator.left.waiting.end) == 20  # extents 30 to 49 may still be met
+    assert len(operator.left.waiting.end) == 20  # extents 30 to 49 may still meet
     assert operator.counters()["unmatched"] == 30
     sizes = []
     for end in range(50, 400):
@@ -240,7 +240,7 @@ def test_three_windowed_streams_are_joined_two_by_two():
 
 
 def short_lived(n):
-    """Rows of both sides, two of each key at consecutive extents; none comes back."""
+    """Return rows of both sides, two per key at consecutive extents; no key returns later."""
     return [[(end + step, end, end) for end in range(n) for step in (0, 1)] for _ in range(2)]
 
 
@@ -281,7 +281,7 @@ NAMES = ("vehID", "highway", "speed", "ts", "arrival")
 
 
 def traffic(count=240):
-    """Vehicles that report every 30 seconds, some late; highway B is congested for a while."""
+    """Return vehicles' readings every 30 s, some late; highway B is congested for a while."""
     rng = np.random.default_rng(1)
     rows = []
     for i in range(count):
@@ -296,7 +296,7 @@ def traffic(count=240):
 
 
 def toll(readings):
-    """C's toll query: active vehicles of each highway whose mean speed is below 40 mph."""
+    """Return C's toll query: active vehicles on each highway with a mean speed below 40 mph."""
     ordered = sf.reorder(
         readings, event_time="ts", arrival="arrival", drop_ratio=0.01, estimator="conformal"
     )

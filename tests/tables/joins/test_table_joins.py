@@ -1,4 +1,4 @@
-"""The joins over Arrow tables: the rows that they store, the self join."""
+"""Joins over Arrow tables: their stored rows, and the self join."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALONE = SelfJoinTableConfig(
 
 
 def stream(rows, seed, keys="abcdefgh"):
-    """(table, side of each row) in order of arrival."""
+    """Return (table, side of each row) in order of arrival."""
     rng = np.random.default_rng(seed)
     order = np.cumsum(rng.integers(1, 25 if len(keys) > 1 else 3, rows))
     if len(keys) == 1:
@@ -66,7 +66,7 @@ def stream(rows, seed, keys="abcdefgh"):
 
 
 def pairs(config, table, sides, ends, restart=-1):
-    """The operator after the rows, and what it answered: {column: value} per pair."""
+    """Return the operator after the rows, and its answers as one dict per pair."""
     operator, found = config.make(), []
     for number, (low, high) in enumerate(pairwise(ends)):
         if number == restart:

@@ -1,4 +1,4 @@
-"""A ranking forgets a key: it begins anew, whatever the micro-batches and the controllers."""
+"""A ranking forgets a key and starts it again, for any micro-batches and controllers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANKINGS = {
 
 
 def stream(seed, n, keys):
-    """Rows in order of release, some late; simultaneous ones never."""
+    """Return rows in order of release, some late, without simultaneous rows."""
     rng = np.random.default_rng(seed)
     time = 3 + np.cumsum(rng.integers(1, 9, n))
     late = rng.random(n) < 0.15
@@ -48,7 +48,7 @@ def stream(seed, n, keys):
 
 
 def apart(config, rows):
-    """The rows under keys of their own for each part of a key's rows."""
+    """Return the rows with a separate key for each part of a key's rows."""
     parts, newest, number = [], {}, {}
     columns = (rows[name].to_pylist() for name in ("order0", "key0", "late"))
     for t, k, late in zip(*columns, strict=True):
@@ -109,7 +109,7 @@ def test_a_shared_controller_keeps_what_its_clock_still_answers():
 
 
 class Unpassed(list):
-    """A list of which items may be looked at, but not all."""
+    """A list with items that can be read, but without iteration over all of them."""
 
     def __iter__(self):
         raise AssertionError("a batch passes over all keys")

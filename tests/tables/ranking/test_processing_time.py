@@ -1,4 +1,4 @@
-"""Rankings whose time goes on with the clock while no rows come."""
+"""Rankings whose time advances with the clock while no rows come."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sfumato.windows import Range, Rows
 from tables.ranking.test_table_top_k import tuples
 from tables.test_idle_clocks import Clock, TimedHandle
 
-TIMEOUT, LENGTH = 2, 8  # milliseconds: event times are microseconds
+TIMEOUT, LENGTH = 2, 8  # in milliseconds; event times are in microseconds
 WINDOW = Range(f"{LENGTH} ms", idle_timeout=f"{TIMEOUT} ms")
 QUERIES = (("quick", 1, 1_000), ("wide", 3, 3_000))
 PLAN = replace(PLAIN, window=WINDOW, queries=QUERIES, processing_time=True)
@@ -38,12 +38,12 @@ def without_clock(answers):
 
 
 def ended(rows, key, at):
-    """The rows, and a last one of a key, which shows all instants up to its time."""
+    """Return the rows and a last row of a key, which releases all instants up to its time."""
     return [*rows, {**rows[-1], "id": 10_000, "key": key, "time": at, "punctuation": at}]
 
 
 def expected(plan, rows, at):
-    """The answers of every key for instants after its rows, up to the time `at`."""
+    """Return the answers of every key for instants after its rows, up to the time `at`."""
     newest, found = {}, []
     for row in rows:
         newest[row["key"]] = max(row["time"], newest.get(row["key"], 0))

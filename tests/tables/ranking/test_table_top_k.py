@@ -1,4 +1,4 @@
-"""Multi-top-k over tables: the windows of several keys, whatever the batches, against worlds."""
+"""Multi-top-k over tables: windows of several keys, for any batches, against possible worlds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CONTROLLED = replace(PLAIN, scope=())
 
 
 def tuples(seed, n, keys=2):
-    """dicts with id, key, time (ascending), score and prob (lists), rule."""
+    """Return dicts with id, key, time (ascending), score and prob (lists), and rule."""
     rng = np.random.default_rng(seed)
     made, now = [], 3
     for i in range(n):
         now += int(rng.choice([0, 1, 1, 2, 30], p=[0.2, 0.3, 0.2, 0.28, 0.02]))
         m = int(rng.integers(1, 3))
-        prob = rng.dirichlet(np.ones(m + 1))[:m] / 4  # no rule is overfull
+        prob = rng.dirichlet(np.ones(m + 1))[:m] / 4  # no rule exceeds 1
         rule = None if rng.random() < 0.5 else f"r{i // 4}"
         made.append(
             {
@@ -42,7 +42,7 @@ def tuples(seed, n, keys=2):
 
 
 def answers(plan, rows, cuts=(), restart=False, flush=True):
-    """All answers as dicts, and the counters, with the rows split into batches."""
+    """Return all answers as dicts, and the counters, with the rows split into batches."""
     operator, out = plan.make(), []
     bounds = [0, *sorted(cuts), len(rows)]
     for begin, end in pairwise(bounds):
@@ -56,7 +56,7 @@ def answers(plan, rows, cuts=(), restart=False, flush=True):
 
 
 def rules_of(window):
-    """A group of (probability, (score, tuple)) a rule, or tuple without one."""
+    """Return a group of (probability, (score, tuple)) per rule, or per tuple without a rule."""
     rules = {}
     for i, row in enumerate(window):
         members = zip(row["prob"], row["score"], strict=True)
@@ -68,7 +68,7 @@ def pr_k(window, k, ascending=False):
     total = dict.fromkeys((row["id"] for row in window), 0.0)
     for probability, there in worlds(rules_of(window)):
         first = sorted(there, key=lambda t: (t[0] if ascending else -t[0], t[1]))
-        for _, i in first[:k]:  # equal scores in order of arrival
+        for _, i in first[:k]:  # equal scores rank by arrival
             total[i] += float(probability)
     return total
 
@@ -106,7 +106,7 @@ def test_an_answer_is_given_at_the_first_row_that_shows_its_instant_to_be_past()
     latencies = {}
     for (sensor, query, time), got in by_instant(found).items():
         shown = [r["time"] for r in rows if r["key"] == sensor and r["time"] >= time]
-        answered = shown[0] if shown else None  # the last ones: nothing but the end called for them
+        answered = shown[0] if shown else None  # the last answers come only at the end
         assert {row["answered"] for row in got} == {answered}
         latencies[sensor, query, time] = answered - time if shown else 0
     assert counts["answered"] == len(latencies)
@@ -132,7 +132,7 @@ def test_after_a_controller_an_answer_is_given_when_the_row_of_any_key_shows_its
 
 
 def controlled(seed, n):
-    """Rows as a disorder controller lets them out: by event time, late ones at once."""
+    """Return rows as a disorder controller releases them: by event time, late rows at once."""
     rng = np.random.default_rng(seed)
     out, low = [], -5
     rows = tuples(seed, n, keys=3)
@@ -253,7 +253,7 @@ def test_after_a_restart_with_other_queries_no_bound_is_missed(plan):
         assert row["probability"] in [
             pytest.approx(chance) for chance in pr_k(window, row["k"]).values()
         ]
-    again = after.restore(saved)  # rebuilt once more from the same state
+    again = after.restore(saved)  # restored again from the same state
     assert again.process([(0, table(rows[40:]))], 0) == then
 
 

@@ -33,7 +33,7 @@ def rows_of(time, key, x):
 
 
 def run(config, rows, cuts):
-    """The answers, and the counters, of rows cut at `cuts`, with a restart at each of them."""
+    """Return the answers and counters for rows cut at `cuts`, with a restart at each of them."""
     operator, found = config.make(), []
     for begin, end in itertools.pairwise([0, *cuts, rows.num_rows]):
         if end > begin:
@@ -49,7 +49,7 @@ def run(config, rows, cuts):
 
 
 def expected(rows, fill, limit, after):
-    """Points and skipped points, key by key and point by point."""
+    """Return the points and the number of skipped points, by key and one point at a time."""
     points, skipped = [], 0
     table = rows.select(["key0", "order0", "value0"]).to_pydict()
     for key in sorted(set(table["key0"])):
@@ -58,7 +58,7 @@ def expected(rows, fill, limit, after):
             for k, t, x in zip(table["key0"], table["order0"], table["value0"], strict=True)
             if k == key
         ]
-        held: list = []  # what is known of the key
+        held: list = []  # the key's known values
         for t, x in steps:
             if held and t > held[-1][0] + after:
                 held = []

@@ -16,7 +16,7 @@ TOTAL = {"results": (("total", "sum", 0, None),), "attributes": 1}
 
 
 def table(time, key=None, value=None, late=None, punctuation=None):
-    """Rows as an adapter gives them; what is not given is 0, or not there."""
+    """Return rows as from an adapter; columns that are not given have defaults or are missing."""
     n = len(time)
     columns = {
         "row": pa.array([{"id": i} for i in range(n)], pa.struct([("id", pa.int64())])),
@@ -34,7 +34,7 @@ def table(time, key=None, value=None, late=None, punctuation=None):
 
 
 def run(config, rows, cuts, restart=True):
-    """All answers, with the rows cut at `cuts` and the operator restored in between."""
+    """Return the operator and all answers, with cuts at `cuts` and restarts in between."""
     operator, answers = config.make(), []
     ends = [0, *cuts, rows.num_rows]
     for begin, end in itertools.pairwise(ends):
@@ -74,7 +74,7 @@ def test_an_event_time_beyond_the_range_is_invalid_and_counted():
 
 
 def test_two_controllers_under_one_window_are_counted():
-    # a union of two frames, each reordered; in micro-batches their punctuations go back
+    # A union of two frames, each reordered; their punctuations decrease in micro-batches.
     rows = table([50, 60, 10, 20], late=[False] * 4, punctuation=[50, 60, 10, 20])
     operator, _ = run(range_config(20, scope=()), rows, [2])
     assert operator.counters()["out_of_order"] == 2
@@ -126,7 +126,7 @@ def test_extents_of_silent_keys_come_out_and_their_memory_is_freed():
 
 
 def test_keys_whose_extents_are_out_are_forgotten_and_no_answer_changes():
-    # 12,000 keys, some hundred in an extent; then one of the first comes again
+    # 12,000 keys, about a hundred per extent; then one of the first keys returns.
     config = range_config(100, 50, scope=())
     rows = []
     for begin in range(0, 12_000, 1_000):
