@@ -1,9 +1,9 @@
-"""Tables of keys, made of the JSON schema of pipeline files.
+"""Tables of keys, built from the JSON schema of pipeline files.
 
 ```{schema} sources
 ```
 
-gives the keys of one part of the file; without a name, the keys of the file itself.
+lists the keys of one part of the file; without a name, the keys of the file itself.
 """
 
 from __future__ import annotations
