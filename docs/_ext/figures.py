@@ -458,7 +458,7 @@ def average() -> None:
 def average_level() -> tuple[list[float], list[float]]:
     """Return the values and probabilities of an average of three readings with errors.
 
-    The readings are 20.0, 21.0 and 26.0 with an error of 0.5; the third exists with probability 0.6.
+    The readings are 20.0, 21.0 and 26.0 with an error of 0.5; 26.0 exists with probability 0.6.
     The distribution is a mixture of sums of normal readings.
     """
     values, shares = [], []

@@ -14,7 +14,7 @@ from experiments.experiment import Verdict, verdict
 SHARED, UNSHARED, ALL = ("DP", "GA"), ("IN", "NS"), ("DP", "GA", "INCO", "IN", "NS")
 OURS = "DP, our run"
 ALIKE = (
-    0.05  # plans that differ by at most this share are equal, "almost the same" in the paper's words
+    0.05  # plans that differ by at most this are equal ("almost the same", in the paper's words)
 )
 STEADY = 0.02  # a change below this share is not a trend
 IDLE = 0.05  # seconds of lateness below which a query is treated as on time
