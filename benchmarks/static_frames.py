@@ -164,7 +164,7 @@ def measured(case: str, rows: int, cores: int) -> Row:
 
 
 def merged(folder: Path, fresh: list[Row]) -> list[Row]:
-    """Return a folder's rows, with new rows in place of rows of the same run."""
+    """Return a folder's rows, in which new rows replace rows of the same run."""
     path = folder / f"{SUITE}.json"
     kept = json.loads(path.read_text()) if path.exists() else []
     runs = {(row["name"], row["rows"], row["cores"]): row for row in [*kept, *fresh]}

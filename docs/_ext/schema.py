@@ -28,7 +28,7 @@ def section(schema: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def kind(of: dict[str, Any]) -> str:
-    """Describe the value of a key."""
+    """Describe a key's value."""
     if "enum" in of:
         return " or ".join(f'`"{value}"`' for value in of["enum"])
     found = of.get("type", "")

@@ -84,7 +84,7 @@ def imputations(setting: Setting, objects: Objects, place: tuple[int, int], m: i
 def compared(
     ready: Imputations, within: float, alpha: float, rows: int, *, clocked: bool = True
 ) -> list[dict[str, Any]]:
-    """Return a row per way. Raises RuntimeError if a fused way finds other pairs than its twin."""
+    """Return a row per way. Raises RuntimeError if a way and its twin find different pairs."""
     objects = ready.objects
     sides, n = objects.side, len(objects.complete)
 

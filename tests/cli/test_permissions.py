@@ -145,7 +145,7 @@ RUNS_CODE = [
     ("spark.sql.shuffle.partitions=1\nspark.plugins", "a.B"),
     ("spark.sql.adaptive.x=1 --jars", "a.jar"),
     ("spark.sfumato.x y", "1"),
-    ("sfumato.maxAlternatives", "20000"),  # a row could then cost more
+    ("sfumato.maxAlternatives", "20000"),  # one row could then cost more
     ("", "x"),
     ("--jars", "x"),
 ]

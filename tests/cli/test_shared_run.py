@@ -153,7 +153,7 @@ BEHIND = "[sinks.behind]\nquery = 'ordered'\nformat = 'parquet'\npath = 'behind'
 
 
 def disordered(ids):
-    """Order readings so that every seventh one is twenty seconds old."""
+    """Return rows of which every seventh has an event time twenty seconds earlier."""
     found = rows(ids)
     for row in found:
         ago = 20 if row["id"] % 7 == 0 else 0

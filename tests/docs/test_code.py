@@ -3,9 +3,9 @@
 A page's Python blocks run in order, as if typed one after another, all pages in one session. A
 block `text` after a block is its output, where `...` matches anything; a block that prints without
 one fails. SQL is planned over the page's frames and tables, TOML is parsed. Things that a reader
-already has, such as a file, are created in a comment `<!-- setup`. A comment `<!-- not run: REASON
--->` skips the next block. Pictures that a page saves must equal the ones in docs/pictures;
-SFUMATO_PICTURES=1 writes them.
+already has, such as a file, are created in a comment `<!-- setup`. The next block is skipped after
+a comment `<!-- not run: REASON -->`. Pictures that a page saves must equal the ones in
+docs/pictures; SFUMATO_PICTURES=1 writes them.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def test_the_papers_joins_give_the_answers_of_the_library(kind, samples, rows, w
 
 
 def test_index_match_rules_out_tuples_whose_regions_overlap():
-    # Nine of ten samples are far apart; the tenth is close to the other tuple's nine.
+    # Each tuple's nine equal samples are far from the other's; its tenth is close to them.
     values = np.array([[0.0] * 9 + [10.0], [10.0] * 9 + [0.0]])
     arrivals = ArrivalBatch(
         side=np.array([0, 1], np.uint8),

@@ -126,7 +126,7 @@ def example(source, stored):
 @pytest.mark.nightly
 @pytest.mark.spark
 def test_a_pipeline_over_its_own_tables_run_twice_equals_static_frames(spark, tmp_path):
-    """The first run also resolves a table of every function, over one that does not exist yet."""
+    """The first run also resolves a table of every function, over a table yet to be created."""
     source, warehouse = tmp_path / "in", tmp_path / "spark-warehouse"
     source.mkdir()
     shown = example(source, warehouse / "readings")

@@ -178,7 +178,7 @@ GAPS = (*GAPS, "--\\\n", "/* /* */", "\u00a0", "\x0b", "/*+ a */", "*/", "\u2028
 
 
 def fuzzed(draw):
-    """Draw a text like `'a' 'b' AS `c``, with anything inside its quotes and between its tokens."""
+    """Draw text like `'a' 'b' AS `c``, with anything inside its quotes and between its tokens."""
     parts = []
     for _ in range(draw.randint(1, 3)):
         opens = draw.choice(("'", '"', "r'", 'R"', "'", '"'))
