@@ -1,11 +1,11 @@
-"""Every comparison in one run: `make bench`, or `python -m benchmarks windows cdf` for some.
+"""Run all comparisons (`make bench`), or some: `python -m benchmarks windows cdf`.
 
-`--out FOLDER` keeps the rows of each suite as NAME.json, `--page FILE` writes a page of all that
-are kept there and, without suites, measures nothing. `--quick` runs a suite on the small sizes in
-its `QUICK`: it shows that the suite works, and its figures mean nothing.
+`--out FOLDER` writes the rows of each suite to NAME.json. `--page FILE` writes a page with all rows
+in that folder; without suites, nothing is measured. `--quick` runs a suite on the small sizes in
+its `QUICK`: it checks that the suite works, and its figures mean nothing.
 
-A suite is a file of `suites`: its docstring says what it measures and against which peer, and its
-`run` returns the rows. Ratios are the peer's time over ours (greater is better) unless a line says
+A suite is a module of `suites`. Its docstring describes what it measures and against which peer;
+its `run` returns the rows. Ratios are the peer's time over ours (greater is better) unless stated
 otherwise. Peers are straightforward C++ versions of the papers' algorithms, compiled here, and the
 named libraries. Each comparison first checks that both sides agree.
 """
@@ -27,7 +27,7 @@ def main(
     page: Annotated[Path | None, Option(help="Write a Markdown page of all rows in --out.")] = None,
     quick: Annotated[bool, Option(help="Small sizes, whose figures mean nothing.")] = False,
 ) -> None:
-    """Measure, and exit with 1 where a goal is missed."""
+    """Measure, and exit with 1 if a goal is missed."""
     if page is not None and out is None:
         raise BadParameter("`--page` is made of the rows in --out: name that folder too")
     if quick and out is not None:

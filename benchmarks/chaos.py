@@ -1,13 +1,13 @@
-"""Kill drivers, JVMs, workers and whole process groups: the answers are those of a quiet run.
+"""Kill drivers, JVMs, workers and process groups, and compare the answers with an undisturbed run.
 
     python -m benchmarks.chaos [--kills 10] [--out docs/chaos.json --page docs/chaos.md]
 
-Six queries, one of them a pipeline file that `sfumato run` runs, each over the same disordered
-stream, which it reads one file per micro-batch. Each is killed at random moments and started again,
-until it has been killed its share of the times; then it ends undisturbed. What its sink holds must
-be, row for row, what one run without a kill over the same files in a few micro-batches gives:
-nothing lost, nothing doubled. Exits with 1 otherwise. What `--out` names keeps the figures, to
-which those of later runs are added: a hundred kills may be several runs.
+Six queries, one of them a pipeline file for `sfumato run`, each read the same disordered stream,
+one file per micro-batch. Each query is killed at random moments and restarted, until it has been
+killed the requested number of times; then it runs to the end. Its sink must contain, row for row,
+the answers of one undisturbed run over the same files in a few micro-batches, with no answer lost
+or doubled; otherwise the program exits with 1. The file `--out` keeps the figures and adds those
+from later runs, so that a hundred kills may be split over several runs.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from benchmarks.spark_streams import write_files
 
 FILES, ROWS = 60, 80
 TARGETS = ("driver", "JVM", "worker", "process group")
-SUMS = ("micro_batches", "answers", "lost", "doubled", "seconds")  # of several runs
-PATIENCE = 300  # seconds without a micro-batch before a run counts as hung
+SUMS = ("micro_batches", "answers", "lost", "doubled", "seconds")  # added up over several runs
+PATIENCE = 300  # seconds without a micro-batch after which a run is treated as hung
 
 COLUMNS = (
     "device string, event timestamp, arrival timestamp, id long, x double, "
@@ -122,11 +122,11 @@ RUN = "`sfumato run`"  # two cores, extents from SQL
 SHAPES = ("reorder", "reorder, extents", "count windows", "similarity join", "top-k", RUN)
 
 
-Outcome = dict[str, Any]  # of one query; `targets` has its kills by target
+Outcome = dict[str, Any]  # the outcome of one query; `targets` counts its kills by target
 
 
 def added(one: Outcome | None, other: Outcome) -> Outcome:
-    """The sums of two runs of one query."""
+    """Add up the outcomes of two runs of one query."""
     if one is None:
         return other
     targets = Counter(one["targets"]) + Counter(other["targets"])
@@ -155,7 +155,7 @@ def committed(folder: Path) -> int:
 
 
 def victims(target: str, leader: int) -> list[int]:
-    """Process numbers of what is to be killed in the process group of a run."""
+    """Return the ids of the processes to kill in a run's process group."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -174,13 +174,13 @@ def victims(target: str, leader: int) -> list[int]:
 
 
 def kill(process: subprocess.Popen[bytes], target: str) -> None:
-    """SIGKILL to the target; what is left of the run then ends too, or is ended."""
+    """Send SIGKILL to the target, then end what is left of the run."""
     if target == "driver":
         os.kill(process.pid, signal.SIGKILL)
     for victim in victims(target, process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
-    if target == "worker":  # the run may survive it: Spark starts another
+    if target == "worker":  # the run may survive this: Spark starts another worker
         time.sleep(2.0)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -188,13 +188,13 @@ def kill(process: subprocess.Popen[bytes], target: str) -> None:
 
 
 def disturbed(folder: Path, shape: str, kills: int, seed: int) -> list[str]:
-    """Run a query until it has been killed so often; the targets, in turn from `seed` on."""
+    """Run a query until it has been killed `kills` times; return the targets in order."""
     rng = random.Random(seed)
     done: list[str] = []
     while len(done) < kills:
         before = committed(folder)
         process = start(folder, shape, 1)
-        early = len(done) % 3 == 0  # every third time while the first micro-batch runs
+        early = len(done) % 3 == 0  # every third kill is during the first micro-batch
         since = time.monotonic()
         while process.poll() is None:
             if victims("worker", process.pid) if early else committed(folder) > before:
@@ -219,7 +219,7 @@ def finish(folder: Path, shape: str, files: int) -> None:
 
 
 def answers(folder: Path) -> Counter[str]:
-    """What the sink holds by its own log, which readers of the folder go by."""
+    """Count the answers in the sink's files, as listed by the log that its readers use."""
     found: Counter[str] = Counter()
     for file in committed_files(folder / "out"):
         for row in pq.read_table(file).to_pylist():
@@ -242,7 +242,7 @@ def tried(shape: str, kills: int, rows: pa.Table, root: Path, seed: int) -> Outc
 
 
 def rows_of(outcomes: list[Outcome]) -> list[Row]:
-    """The rows of the page."""
+    """Return the rows of the page."""
     return [
         {
             "name": of["query"],

@@ -1,4 +1,4 @@
-"""The donor tree as a separate index, to be compared with others."""
+"""The donor tree as a standalone index, to be compared with other indexes."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from sfumato.operators.imputation.repository_columns import MOST_ATTRIBUTES, fin
 
 @lean
 def most_rows(tree, count, search):
-    """Rows of the nodes found, together: an upper bound on the rows in the box."""
+    """Return the total number of rows in the found nodes: an upper bound on the rows in the box."""
     total = 0
     for i in range(count):
         total += tree.end[search.nodes[i]] - tree.begin[search.nodes[i]]
@@ -29,10 +29,10 @@ def most_rows(tree, count, search):
 
 @compiled_ieee
 def query_tree(tree, centres, reaches, counting):
-    """Rows in each of many boxes: (offsets int64[n + 1], rows int64[m]), by place in the tree.
+    """Find the rows in each of many boxes: (offsets int64[n + 1], rows int64[m]), in tree order.
 
-    centres, reaches : float64[n, D]; a reach of inf asks nothing of its attribute
-    counting : bool, only offsets; rows are then empty
+    centres, reaches : float64[n, D]; a reach of inf does not restrict its attribute
+    counting : bool, compute only the offsets; rows are then empty
     """
     n, d = centres.shape
     row, search = tree.rows, new_search(tree.begin.size, d)
@@ -55,19 +55,19 @@ def query_tree(tree, centres, reaches, counting):
 
 
 class DonorIndex:
-    """Rows within given distances of an object on every attribute, edges included.
+    """An index of rows within given distances of an object on every attribute, edges included.
 
     points : float64[N, D], finite; D <= 62
-    usual : float64[D] or None, distances that queries will usually ask for; the tree is cut to
-        suit them. They change the cost, never an answer
+    usual : float64[D] or None, typical distances of queries; the tree is cut to suit them. They
+        change the cost, never an answer
 
     A row s is in the box of centre o iff |s[a] - o[a]| <= reach[a] in float64 for all a: exactly,
-    not to within rounding.
+    not only up to rounding.
 
-    Cost: O(N log N) to build; a query visits the leaves of 64 rows that the box's edge crosses,
-    and never costs more than a scan of all rows and one test for each two leaves.
-    Raises ValueError for arrays of another shape or with values that are not finite.
-    Source: Ren et al. (2019), section 5.1 (imputation index), as an implicit k-d tree and not an
+    Cost: O(N log N) to build. A query visits the leaves of 64 rows that the box's edge crosses, and
+    never costs more than a scan of all rows and one test per two leaves.
+    Raises ValueError for arrays of a different shape or with values that are not finite.
+    Source: Ren et al. (2019), section 5.1 (imputation index), as an implicit k-d tree instead of an
     R-tree.
 
     >>> offsets, rows = DonorIndex(np.array([[0.0], [1.0], [2.0]])).query([[0.5]], 0.5)
@@ -83,20 +83,20 @@ class DonorIndex:
         weight = np.ones(d)
         if usual is not None:
             wide = np.broadcast_to(np.asarray(usual, np.float64), (d,))
-            weight = 1.0 / np.maximum(wide, 1e-6)  # 0 where a distance is infinite: never cut
+            weight = 1.0 / np.maximum(wide, 1e-6)  # 0 where a distance is infinite
         self.size, self.dimensions = rows.shape
         self.tree = build_tree(rows, tree_order(rows, weight))
 
     def query(self, centres: npt.ArrayLike, reach: npt.ArrayLike) -> tuple[Ints, Ints]:
-        """Rows in each box: (offsets int64[n + 1], rows int64[m]), in the index's own order.
+        """Find the rows in each box: (offsets int64[n + 1], rows int64[m]), in tree order.
 
-        centres : float64[n, D]    reach : float64, [D] or [n, D], >= 0; inf asks nothing, and the
-        centre may then be NaN. A NaN that is asked about is in nothing's reach.
+        centres : float64[n, D]    reach : float64, [D] or [n, D], >= 0; inf does not restrict its
+        attribute, whose centre may then be NaN. No row is within a finite reach of NaN.
         """
         return self._search(centres, reach, False)
 
     def count(self, centres: npt.ArrayLike, reach: npt.ArrayLike) -> Ints:
-        """Number of rows in each box: int64[n]."""
+        """Return the number of rows in each box: int64[n]."""
         return np.diff(self._search(centres, reach, True)[0])
 
     def _search(self, centres: Any, reach: Any, counting: bool) -> tuple[Ints, Ints]:
@@ -109,7 +109,7 @@ class DonorIndex:
         if not (wide >= 0.0).all():
             raise ValueError("`reach` must be at least 0 everywhere (inf asks nothing)")
         blind = np.isnan(middle) & (wide < np.inf)
-        if blind.any():  # near to nothing: a box that no row can be in, and no NaN for the nodes
+        if blind.any():  # put their boxes where no row is; the nodes see no NaN
             middle = np.where(blind, np.inf, middle)
         offsets, rows = query_tree(self.tree, middle, wide, counting)
         return offsets, rows

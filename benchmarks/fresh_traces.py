@@ -1,19 +1,19 @@
-"""Fresh traces, on which no constant of the conformal estimator was chosen.
+"""New traces, which were not used to choose any constant of the conformal estimator.
 
-The families of `data/traces.py`, with seeds used nowhere else, in several lengths. A trace is
-missed if more than 1.05 times the drop ratio comes late, from the first row on.
+The families of `data/traces.py`, in several lengths, with seeds that are used nowhere else. A trace
+is missed if more than 1.05 times the drop ratio is late, from the first row onwards.
 
-**Apart** are counted, by the trace alone, whether they are held or not:
-- *bursts*: the rule that waits, behind the newest event time and from the 16th row on, as long as
-  the largest lateness it has seen, and at least twice the best fixed slack for what has come so
-  far, drops too much. A burst looks like what came before it until its first row is there, and
-  then what a punctuation has passed is lost: whoever waits no longer than that rule drops as much.
-- *short*: the stream lasts less than three times the lateness that the drop ratio leaves in time.
-  So much of it is still under way at any time that its tail is a guess.
+Two kinds of traces are counted **apart**, by the trace alone, whether they are missed or not:
+- *bursts*: a simple rule drops too many rows. From the 16th row onwards, it waits behind the newest
+  event time for the largest lateness it has seen, and at least for twice the best fixed slack for
+  the rows so far. A burst looks like earlier rows until its first row arrives; by then, rows that a
+  punctuation has passed are lost. Any rule that waits at most as long drops as many rows.
+- *short*: the stream lasts less than three times the lateness quantile at 1 - drop ratio. So much
+  of it is under way at any time that its tail is a guess.
 
-The estimator is known to fail the families of HARD: links that stall while others go on, storms and
-uploads after outages, a step of the delays in the last tenth, streams of two minutes, clocks that
-jump back. The others are to be missed less than once in a hundred.
+The estimator is known to fail for the families of HARD: links that stall while others continue,
+storms and uploads after outages, a step of the delays in the last tenth, streams of two minutes,
+clocks that jump back. Fewer than one in a hundred of the other traces should be missed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ FAMILIES = (
     (traces.short, (2_000, 10_000)),
 )
 HARD = ("stall", "storm", "uploads", "up late", "at 0.95", "two minutes", "dense", "offset back")
-MISSED = 1.05  # drop ratios
-KNOWN = 16  # rows before the rule of the bursts begins
-SHORT = 3  # times the lateness of the drop ratio
+MISSED = 1.05  # times the drop ratio
+KNOWN = 16  # rows before the burst rule starts
+SHORT = 3  # times the lateness quantile at 1 - drop ratio
 
 
 def fresh(seeds: tuple[int, ...]) -> Iterator[tuple[str, str, int, int, traces.Trace]]:
-    """(family, name, length, seed, trace) of every trace with these seeds."""
+    """Yield (family, name, length, seed, trace) of every trace with these seeds."""
     for family, lengths in FAMILIES:
         for n in lengths:
             for seed in seeds:
@@ -49,16 +49,16 @@ def fresh(seeds: tuple[int, ...]) -> Iterator[tuple[str, str, int, int, traces.T
 
 
 def hard(name: str) -> bool:
-    """Whether a trace is of a family that the estimator is known to fail."""
+    """Return whether a trace is in a family that the estimator is known to fail for."""
     return any(word in name for word in HARD)
 
 
 @compiled
 def lost_to_bursts(lateness, event, share, known):
-    """How many rows are late for the rule of the bursts; see the head of this file.
+    """Return the number of rows that are late for the burst rule (see the module docstring).
 
-    lateness : int64[n] behind the newest event time before     event : int64[n]
-    O(share n) a row that is among the latest, else O(1).
+    lateness : int64[n] behind the newest earlier event time     event : int64[n]
+    Cost: O(share n) per row that is among the latest; otherwise O(1).
     """
     tail = np.zeros(int(share * event.size) + 2, np.int64)  # the largest lateness, descending
     size = 0
@@ -82,7 +82,7 @@ def lost_to_bursts(lateness, event, share, known):
 
 
 def apart(event: np.ndarray, drop_ratio: float) -> str:
-    """Why a trace is counted apart: "burst", "short", or ""."""
+    """Return why a trace is counted apart: "burst", "short", or ""."""
     newest = np.maximum.accumulate(event)
     lateness = np.maximum(np.concatenate([[0], newest[:-1] - event[1:]]), 0)
     if lost_to_bursts(lateness, event, drop_ratio, KNOWN) > MISSED * drop_ratio * len(event):

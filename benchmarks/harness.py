@@ -1,6 +1,6 @@
-"""What all suites share: times of repeated and alternated runs, and the rows of comparisons.
+"""Tools for all suites: times of repeated and alternated runs, and the rows of comparisons.
 
-A row has name, setting, ours, peer, ratio, goal and met; `page` makes tables of rows.
+A row has name, setting, ours, peer, ratio, goal and met; `page` formats rows as tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_DATA: list[Row] = [{"name": "no data sets", "setting": "set SFUMATO_DATA to t
 def timed(
     call: Callable[[], Any], clock: Callable[[], float] = time.thread_time
 ) -> tuple[float, Any]:
-    """Seconds of one call, and its result.
+    """Return the seconds of one call, and its result.
 
     clock : by default processor time of this thread, which other processes do not disturb
     """
@@ -32,9 +32,9 @@ def fastest(
     clock: Callable[[], float] = time.thread_time,
     prepare: Callable[[], Any] | None = None,
 ) -> float:
-    """Seconds of the fastest of some calls.
+    """Return the seconds of the fastest of some calls.
 
-    prepare : makes the argument of each call, outside of its time
+    prepare : builds the argument of each call, untimed
     """
     best = float("inf")
     for _ in range(repeats):
@@ -46,7 +46,7 @@ def fastest(
 def warm_fastest(
     call: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.thread_time
 ) -> float:
-    """Seconds of the fastest of some calls, after one that compiles."""
+    """Return the seconds of the fastest of some calls, after one that compiles."""
     call()
     return fastest(call, repeats, clock)
 
@@ -56,11 +56,11 @@ def in_turns(
     repeats: int,
     prepare: Callable[[], Any] = lambda: None,
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Seconds of the fastest run of each call, and the last results.
+    """Return the seconds of the fastest run of each call, and the last results.
 
-    The calls take turns, so that a busy moment hits all alike.
+    The calls take turns, so that a busy moment affects all of them.
 
-    prepare : makes, before each turn and outside of its time, the argument of every call
+    prepare : builds the argument of all calls before each turn, untimed
     """
     best, results = dict.fromkeys(calls, float("inf")), dict[str, Any]()
     for _ in range(repeats):
@@ -84,7 +84,7 @@ def row(
 ) -> Row:
     """Return the row of one comparison.
 
-    least, most : the goal of the ratio; without one the row has none, and is neither met nor missed
+    least, most : the goal of the ratio; without a goal, the row is neither met nor missed
     about : further columns
     """
     goal, met = None, None

@@ -1,15 +1,18 @@
-"""A pipeline file between topics of a real Kafka broker, killed again and again.
+"""A pipeline file between topics of a real Kafka broker, killed repeatedly.
 
     python -m benchmarks.kafka_kills [--rows 1000000] [--kills 5] [--page docs/kafka-kills.md]
 
-Disordered messages of sensors lie in three partitions of different lengths and delays. `sfumato
-run` puts them in order, each partition at its own pace (SOURCE), takes means over the newest ones,
-and writes every answer to another topic, to a table of Delta Lake and to files. Its process group
-is killed by SIGKILL each time a further part of the answers has come, and it is started again; the
-last run goes to the end. Answers are compared, value for value, with the static frame of the same
-query: table and files must have each once; so must who reads the topic by its key: to a topic Spark
-promises "at least once", and doubles must be equal. Exits with 1 otherwise. Runs itself again under
-the PySpark that the newest Delta Lake is made for. That and all jars come from the registries.
+Three partitions of different lengths and delays hold disordered messages from sensors. `sfumato
+run` puts them in order, with one punctuation per partition (SOURCE), computes means over the newest
+messages, and writes every answer to another topic, to a Delta Lake table and to files. Its process
+group is killed with SIGKILL each time a further part of the answers has arrived, and is restarted;
+the last run goes to the end.
+
+Answers are compared, value for value, with the query's answers over a static frame: the table and
+the files must have each answer once. The topic must have each answer once if read by key: Spark
+promises "at least once" for topics, and duplicates must be equal. Exits with 1 otherwise. Runs
+itself again with the PySpark version for which the newest Delta Lake is made. PySpark and all jars
+come from the registries.
 """
 
 from __future__ import annotations
@@ -57,8 +60,8 @@ LAKE = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",  # one per core; otherwise 50 per micro-batch
 }
-SHARES = (0.5, 0.3, 0.2)  # of the messages, by partition
-DELAYS = (5.0, 30.0, 120.0)  # seconds by which their messages come late, on average
+SHARES = (0.5, 0.3, 0.2)  # shares of the messages, by partition
+DELAYS = (5.0, 30.0, 120.0)  # mean delay of the messages in seconds, by partition
 SENSORS = 100
 START, SPAN = 1_700_000_000, 20_000  # seconds
 COLUMNS = "id long, sensor int, t timestamp, arrival timestamp, celsius double"
@@ -109,7 +112,7 @@ path = "files"
 
 
 def readings(rows: int) -> pa.Table:
-    """All messages, by partition in their order there."""
+    """Return all messages, partition by partition, in order of arrival."""
     luck = np.random.default_rng(5)
     tables, first = [], 0
     for partition, (share, delay) in enumerate(zip(SHARES, DELAYS, strict=True)):
@@ -147,7 +150,7 @@ def messages(sent: pa.Table) -> Iterator[tuple[int, str]]:
 
 
 def awaited(address: str, process: subprocess.Popen[bytes], answers: int, folder: Path) -> None:
-    """Wait until the topic has this number of messages."""
+    """Wait until the answers' topic has this number of messages."""
     while ends(address, "answers") < answers:
         assert process.poll() is None, (folder / "said.txt").read_text()[-3000:]
         time.sleep(0.2)
@@ -159,7 +162,7 @@ def ended_if_alive(process: subprocess.Popen[bytes]) -> None:
 
 
 def expected_and_lake(sent: pa.Table, folder: Path) -> tuple[list[Row], list[Row]]:
-    """What the query gives of all messages as a static frame, and the rows of the Delta table."""
+    """Return the query's answers over a static frame of all messages, and the Delta rows."""
     import sfumato as sf
     from sfumato.cli.pipeline.model import SparkPart
     from sfumato.cli.session import session
@@ -179,7 +182,7 @@ def rows_of(found: Iterable[dict[str, Any]]) -> list[Row]:
 
 
 def by_key(found: Iterable[tuple[str | None, str]]) -> dict[str | None, set[Row]]:
-    """What a topic has under each key, without equal ones."""
+    """Return a topic's distinct rows by key."""
     different: dict[str | None, set[Row]] = {}
     for key, value in found:
         different.setdefault(key, set()).update(rows_of([json.loads(value)]))
@@ -189,7 +192,7 @@ def by_key(found: Iterable[tuple[str | None, str]]) -> dict[str | None, set[Row]
 def compared(
     expected: list[Row], lake: list[Row], files: list[Row], topic: list[tuple[str | None, str]]
 ) -> tuple[dict[str, int], dict[str, bool]]:
-    """What there is of answers, and what must hold of it."""
+    """Return the numbers of answers, and the conditions that must hold."""
     counts, keyed = Counter(expected), by_key(topic)
     figures = {"answers of the static frame": len(expected)}
     for name, rows in {"in the Delta table": lake, "in files": files}.items():
@@ -220,7 +223,7 @@ def main() -> int:
     parser.add_argument("--page", type=Path, help="write a page of what was found")
     given = parser.parse_args()
     run_again_under(PYSPARK, sys.argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that started processes end too
     with tempfile.TemporaryDirectory(prefix="kafka-kills-") as place:
         folder, sent = Path(place), readings(given.rows)
         seconds, topic = run_and_killed(sent, given.kills, folder)
@@ -248,7 +251,7 @@ def main() -> int:
 def run_and_killed(
     sent: pa.Table, kills: int, folder: Path
 ) -> tuple[int, list[tuple[str | None, str]]]:
-    """Seconds that all runs took together, and what the topic of answers has then."""
+    """Return the seconds of all runs together, and the messages in the topic of answers."""
     rows = len(sent)
     with KafkaBroker(folder / "kafka") as broker, ExitStack() as stack:
         os.environ["BROKER"] = broker.address

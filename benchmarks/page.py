@@ -42,7 +42,7 @@ def plain(rows: list[Row]) -> list[Row]:
 
 
 def _own(value: object) -> object:
-    if isinstance(value, np.floating):  # a long double's own item() is one, too
+    if isinstance(value, np.floating):  # the item() of a long double is a NumPy number, too
         return float(value)
     return value.item() if isinstance(value, np.generic) else value
 
@@ -55,13 +55,13 @@ def keep(folder: Path, suite: str, rows: list[Row]) -> None:
 
 
 def fill(page: Path, text: str) -> None:
-    """Replace what stands between the two marks of a page, whose prose is written by hand."""
+    """Replace the text between the two marks of a page; the rest is written by hand."""
     before, _, after = page.read_text().split(MARK)
     page.write_text(f"{before}{MARK}\n\n{text}\n\n{MARK}{after}")
 
 
 def written(folder: Path) -> str:
-    """Return the page of the suites whose rows the folder holds."""
+    """Return the page of the suites whose rows are in the folder."""
     parts = [HEAD]
     for suite in SUITES:
         path = folder / f"{suite}.json"
@@ -92,7 +92,7 @@ def show(title: str, rows: list[Row]) -> None:
 
 
 def columns_of(rows: list[Row]) -> list[str]:
-    """Return the columns of some rows, with the columns of comparisons first."""
+    """Return the columns of some rows, starting with the columns of comparisons."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [name for name in COMPARED if name in names] + [n for n in names if n not in COMPARED]
 

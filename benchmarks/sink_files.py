@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-DIGITS = 9  # significant ones compared; rows may add up in another order within a batch
+DIGITS = 9  # compared significant digits; rows may be added in a different order within a batch
 
 
 def committed_files(folder: Path) -> list[Path]:
-    """Files that the sink's log of finished micro-batches names, each once."""
+    """Return the files in the sink's log of finished micro-batches, each once."""
     return sorted(
         {
             Path(unquote(urlsplit(json.loads(line)["path"]).path))
@@ -22,7 +22,7 @@ def committed_files(folder: Path) -> list[Path]:
 
 
 def rounded(value: object) -> object:
-    """Return a value whose numbers have the digits that are compared."""
+    """Round the numbers of a value to the compared digits."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):
@@ -31,7 +31,7 @@ def rounded(value: object) -> object:
 
 
 def compared(expected: Counter[str], got: Counter[str]) -> dict[str, int]:
-    """Count answers, and those that are lost or doubled."""
+    """Count answers, and how many are lost or doubled."""
     return {
         "answers": sum(got.values()),
         "lost": sum((expected - got).values()),

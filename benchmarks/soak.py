@@ -1,12 +1,12 @@
-"""Live queries at a steady rate: does memory stay flat, in every process and in state?
+"""Run live queries at a steady rate, and check that memory and state stay flat.
 
     python -m benchmarks.soak [--minutes 30] [--rate 1000] [--page docs/soak.md]
 
 Two queries read a stream of disordered readings whose devices come and go, so that only
-`forget_after` keeps state bounded: `reorder` by device before extents, and a similarity join of two
-reordered halves. Sampled all along: resident memory of this process, of the JVM and of the Python
-workers, the bytes of Spark's state and of its checkpoints. "Flat" compares the mean of the
-last third of the samples with that of the middle third (the first third warms up).
+`forget_after` bounds their state: `reorder` by device before extents, and a similarity join of two
+reordered halves. The whole run samples the resident memory of this process, of the JVM and of the
+Python workers, and the bytes of Spark's state and checkpoints. "Flat" compares the mean of the last
+third of the samples with the mean of the middle third (the first third warms up).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from benchmarks.page import fill, table
 from sfumato.cli.session import session
 from sfumato.metrics.figures import SessionFigures
 
-GROWTH = 1.1  # of the last third over the middle one, at most
+GROWTH = 1.1  # maximum ratio of the last third to the middle third
 EVERY = 10.0  # seconds between two samples
-TRIGGER = 5  # seconds between the beginnings of two micro-batches, at least
+TRIGGER = 5  # least seconds between the starts of two micro-batches
 DEVICES, LIFE = 50, 60  # devices at a time, and seconds until others replace them
 MB = 2**20
 
 
-Sample = dict[str, Any]  # at one moment: MB of memory, and what the queries hold and have done
+Sample = dict[str, Any]  # at one moment: MB of memory, and the queries' state and progress
 
 
 def readings(spark: SparkSession, rate: int) -> DataFrame:
-    """Rows as they come: event times some seconds back, uncertain values, devices that change."""
+    """Build a stream of rows: event times some seconds back, uncertain values, changing devices."""
     stream = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
     delay = "make_dt_interval(0, 0, 0, -ln(1 - pmod(hash(value), 1000) / 1000.0))"
     device = f"concat('d', value % {DEVICES}, '-', floor(value / {rate * LIFE}))"
@@ -58,7 +58,7 @@ def readings(spark: SparkSession, rate: int) -> DataFrame:
 
 
 def queries(rows: DataFrame) -> dict[str, DataFrame]:
-    """The queries, by name."""
+    """Return the queries by name."""
     control: Any = {"event_time": "event", "arrival": "arrival", "drop_ratio": 0.01}
     by_device = sf.reorder(rows, **control, key="device", forget_after="1 minute")
     sides = [sf.reorder(rows.where(f"id % 2 = {i}"), **control) for i in (0, 1)]
@@ -74,7 +74,7 @@ def queries(rows: DataFrame) -> dict[str, DataFrame]:
 
 
 def sample(figures: SessionFigures, running: list[Any], folder: Path, begun: float) -> Sample:
-    """How things are now. Ends the program if a query has failed."""
+    """Take a sample. Ends the program if a query has failed."""
     for query in running:
         if query.exception() is not None:
             raise SystemExit(f"{query.name} failed: {query.exception()}")
@@ -93,16 +93,16 @@ def sample(figures: SessionFigures, running: list[Any], folder: Path, begun: flo
 
 
 def bytes_of(folder: Path) -> int:
-    """What the files of a folder take, as of now."""
+    """Return the current size of a folder's files."""
     total = 0
     for file in folder.rglob("*"):
-        with suppress(OSError):  # gone meanwhile
+        with suppress(OSError):  # deleted meanwhile
             total += file.stat().st_size
     return total
 
 
 def resident() -> dict[str, float]:
-    """MB of this process, the JVM, and the Python workers; processor time of all of them so far."""
+    """Return MB of this process, the JVM and Python workers, and their processor time so far."""
     me = psutil.Process()
     found = {"driver": me.memory_info().rss / MB, "jvm": 0.0, "workers": 0.0}
     spent = sum(me.cpu_times()[:2])
@@ -115,21 +115,21 @@ def resident() -> dict[str, float]:
 
 
 def load(samples: list[Sample]) -> float:
-    """Share of all cores' time that the queries took, from the second third on."""
+    """Return the share of all cores' time that the queries took after the first third."""
     since, last = samples[len(samples) // 3], samples[-1]
     spent = last["processor_seconds"] - since["processor_seconds"]
     return spent / max((last["seconds"] - since["seconds"]) * (psutil.cpu_count() or 1), 1e-9)
 
 
 def thirds(samples: list[Sample], name: str) -> list[float]:
-    """The means of the three thirds of the run."""
+    """Return the means of the three thirds of the run."""
     third, values = max(1, len(samples) // 3), [of[name] for of in samples]
     parts = (values[: -2 * third], values[-2 * third : -third], values[-third:])
     return [sum(part) / max(len(part), 1) for part in parts]
 
 
 def growth(samples: list[Sample], name: str) -> float:
-    """Mean of the last third over the mean of the middle third."""
+    """Return the mean of the last third over the mean of the middle third."""
     _, middle, last = thirds(samples, name)
     return last / max(middle, 1e-9)
 
@@ -145,7 +145,7 @@ WATCHED = {
 
 
 def page(samples: list[Sample], rate: int) -> str:
-    """The figures as Markdown: the means of thirds of the run, and what the run was."""
+    """Format the figures as Markdown: means of thirds of the run, and a description of the run."""
     last, rows = samples[-1], list[Row]()
     for name, meaning in WATCHED.items():
         first, middle, final = (f"{mean:,.0f}" for mean in thirds(samples, name))

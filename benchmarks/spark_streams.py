@@ -1,4 +1,4 @@
-"""Streams of files through Spark: sessions, sources, and Spark's own times of micro-batches."""
+"""Streams of files through Spark: sessions, sources, and Spark's own micro-batch times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-COLD = 3  # turns of compared queries that do not count
+COLD = 3  # first turns of compared queries, which are discarded
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def benchmark_session() -> Iterator[Any]:
 
 @contextmanager
 def fresh_folder() -> Iterator[Path]:
-    """A folder that is removed afterwards, whatever Spark still writes there."""
+    """Yield a folder that is removed afterwards, even if Spark still writes to it."""
     folder = Path(tempfile.mkdtemp(prefix="sfumato-benchmark-"))
     try:
         yield folder
@@ -39,12 +39,12 @@ def fresh_folder() -> Iterator[Path]:
 
 
 def write_files(table: pa.Table, rows: int, folder: Path) -> str:
-    """Write a file for each `rows` rows, and return the folder."""
+    """Write one file per `rows` rows, and return the folder."""
     return write_tables((table.slice(i, rows) for i in range(0, table.num_rows, rows)), folder)
 
 
 def write_tables(tables: Iterator[pa.Table], folder: Path) -> str:
-    """Write a file for each table; Spark reads them in this order."""
+    """Write one file per table, in the order in which Spark reads them."""
     folder.mkdir(parents=True)
     for i, table in enumerate(tables):
         path = folder / f"{i:05d}.parquet"
@@ -60,7 +60,7 @@ def stream_of(spark: Any, source: str) -> Any:
 
 
 def times_of(out: Any, folder: Path) -> list[float]:
-    """Seconds of each micro-batch of a query over all its input, into a sink that discards rows."""
+    """Return the seconds of each micro-batch of a query over all its input; rows are discarded."""
     query = (
         out.writeStream.format("noop")
         .option("checkpointLocation", str(folder))
@@ -72,19 +72,19 @@ def times_of(out: Any, folder: Path) -> list[float]:
 
 
 def later(values: list[Any]) -> list[Any]:
-    """The later half: by then Java has compiled what it runs."""
+    """Return the later half, measured after Java has compiled its code."""
     return values[len(values) // 2 :]
 
 
 def through_spark(out: Any, folder: Path) -> float:
-    """Median seconds of a later micro-batch."""
+    """Return the median seconds of the later micro-batches."""
     return statistics.median(later(times_of(out, folder)))
 
 
 def turns_through_spark(
     queries: Mapping[str, Callable[[], Any]], folder: Path, turns: int
 ) -> dict[str, list[list[float]]]:
-    """Seconds of the later micro-batches of each query, by turn; the first turns do not count."""
+    """Return the seconds of each query's later micro-batches, by turn, without the first turns."""
     found: dict[str, list[list[float]]] = {name: [] for name in queries}
     for turn in range(COLD + turns):
         for name, make in queries.items():

@@ -2,7 +2,7 @@
 
     python -m benchmarks.static_frames [CASE...] [--out FOLDER] [--page FILE]
 
-docs/static-frames.md says what is measured.
+docs/static-frames.md describes what is measured.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from benchmarks.page import fill, keep, table
 from benchmarks.spark_streams import fresh_folder
 
 SUITE = "static_frames"
-PIECE = 1_000_000  # rows of a file
-BATCH = 65_536  # rows with which workers and kernels are warmed up
+PIECE = 1_000_000  # rows per file
+BATCH = 65_536  # rows that warm up workers and kernels
 IN_MEMORY = 1_000_000  # rows of the table in memory
 KEYS = 1000
 RUNS = (
@@ -43,7 +43,7 @@ RUNS = (
 
 
 def readings(first: int, rows: int, keys: int) -> pa.Table:
-    """Rows of a disordered stream from the `first` on, some 0.1 s apart and 3 s late."""
+    """Return rows of a disordered stream, from number `first`, about 0.1 s apart and 3 s late."""
     rng = np.random.default_rng(first)
     event = (np.arange(first, first + rows) + rng.random(rows)) * 1e5
     arrival = event + rng.exponential(3e6, rows)
@@ -59,7 +59,7 @@ def readings(first: int, rows: int, keys: int) -> pa.Table:
 
 
 def written(folder: Path, rows: int, keys: int) -> str:
-    """A folder with files of these rows."""
+    """Write files with these rows, and return their folder."""
     for i, first in enumerate(range(0, rows, PIECE)):
         part = readings(first, min(PIECE, rows - first), keys)
         pq.write_table(part, folder / f"{i:05d}.parquet", row_group_size=PIECE // 4)
@@ -76,7 +76,7 @@ def ordered_extents(frame: Any, keys: int) -> Any:
 
 
 def pairs(frame: Any, _: int) -> Any:
-    """Of even with odd devices: half of the rows each."""
+    """Join even with odd devices, half of the rows each."""
     if isinstance(frame, pa.Table):
         odd = np.asarray(frame["device"]) % 2
         sides = [frame.filter(pa.array(odd == side)) for side in (0, 1)]
@@ -95,7 +95,7 @@ CASES: dict[str, tuple[int, Callable[[Any, int], Any]]] = {
 
 
 class Peaks:
-    """The largest resident memory of processes below this one, until it is left; bytes."""
+    """A context that records the largest resident memory of this process's descendants (bytes)."""
 
     def __init__(self) -> None:
         self.python = self.java = 0
@@ -116,7 +116,7 @@ class Peaks:
             for child in me.children(recursive=True):
                 try:
                     status = Path(f"/proc/{child.pid}/status").read_text()
-                except OSError:  # gone meanwhile
+                except OSError:  # ended meanwhile
                     continue
                 peak = [line for line in status.splitlines() if line.startswith("VmHWM")]
                 size = int(peak[0].split()[1]) << 10 if peak else 0
@@ -135,7 +135,7 @@ def timed(frame: Any) -> float:
 def measured(case: str, rows: int, cores: int) -> Row:
     from sfumato.cli.session import session
 
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])  # Java's and Python's too
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])  # for Python and Java, too
     keys, query = CASES[case]
     few = readings(0, IN_MEMORY, keys)
     query(few.slice(0, BATCH), keys)  # compiles
@@ -164,7 +164,7 @@ def measured(case: str, rows: int, cores: int) -> Row:
 
 
 def merged(folder: Path, fresh: list[Row]) -> list[Row]:
-    """The rows kept in a folder, with fresh ones in place of those of the same run."""
+    """Return a folder's rows, in which new rows replace rows of the same run."""
     path = folder / f"{SUITE}.json"
     kept = json.loads(path.read_text()) if path.exists() else []
     runs = {(row["name"], row["rows"], row["cores"]): row for row in [*kept, *fresh]}

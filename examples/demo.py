@@ -4,8 +4,8 @@
     python -m examples.demo          from the root of the repository; needs sfumato[demo]
     python -m examples.demo --watch  also on a page in the browser, live; needs sfumato[watch]
 
-It runs both streams to their end and prints the results: rows that came too late and how
-long the others waited, compared with fixed watermarks, and the pairs of hours that are alike.
+The demo runs both streams to their end and prints the results: how many rows came too late and how
+long the others waited, compared with fixed watermarks, and the pairs of similar hours.
 """
 
 import time
@@ -40,18 +40,18 @@ BY_TIMETABLE = """
 SELECT carrier, flight, origin, scheduled, departed, late
 FROM flights [WATTR scheduled ARRIVAL departed DRATIO 1% ESTIMATOR CONFORMAL]
 """
-GUESS = 60 * 60_000_000  # an hour, in microseconds: what one might have set
+GUESS = 60 * 60_000_000  # an hour, in microseconds: a plausible guess
 
-# Standard deviations assumed for the readings' errors: 0.9 °F, the root mean square error that the
-# stations' (ASOS) specification allows their thermometers, and 0.7 hPa for their barometers (they
-# are good to 0.02 inches of mercury, which is 0.68 hPa).
+# Assumed standard deviations of the readings' errors. The specification of the stations (ASOS)
+# allows a root mean square error of 0.9 °F for thermometers. Barometers are accurate to 0.02 inches
+# of mercury, which is 0.68 hPa.
 TEMP_ERROR, PRESSURE_ERROR = 0.9, 0.7
 SAMPLES = 16
 FREEZING = 32.0  # °F
 WITHIN, PROBABILITY = 3.0, 0.8
 WINDOW = sf.Rows(24, confidence=0.95)
 FLIGHTS_PER_BATCH, HOURS_PER_BATCH = 40_000, 4_500
-WATCHED = 4  # parts into which a micro-batch is cut where someone watches
+WATCHED = 4  # number of parts of a micro-batch when it is watched
 SHOWN = 5
 
 
@@ -66,7 +66,7 @@ def main(
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
-    """Late flights put in order, and frost at two airports: real streams through Spark."""
+    """Put late flights in order, and find similar frost at two airports, on Spark."""
     console = RedactingConsole()
     with TemporaryDirectory(prefix="sfumato-demo-") as folder:
         prepared = prepare(Path(folder), rows)
@@ -102,7 +102,7 @@ def run_demo(
     prepared: Future[DemoData],
     view: RunView | None = None,
 ) -> int:
-    """Run both streams through Spark at once, then print the results; the exit code.
+    """Run both streams through Spark at once, then print the results; return the exit code.
 
     view : receives the metrics of both, for the page
     """
@@ -115,7 +115,7 @@ def run_demo(
         view.about[running[0].name] = About(BY_TIMETABLE.strip(), target=DROP_RATIO)
         for query in running:
             query.figures = view.figures
-    for query in running:  # at once: the second need not wait for the first
+    for query in running:  # start both, so that they run at the same time
         query.start()
     code = follow(running, Log(console, is_live=console.is_terminal))
     is_over = not any(query.interrupted for query in running)
@@ -135,9 +135,9 @@ def run_demo(
 def start_streams(
     spark: SparkSession, data: DemoData, folder: Path, parts: int = 1
 ) -> list[SinkQuery]:
-    """The two queries, flights and weather; their answers go to Parquet files.
+    """Return the two queries, flights and weather; their answers are written to Parquet files.
 
-    parts : into how many a micro-batch is cut, for those who watch
+    parts : number of parts into which a micro-batch is cut, for the watch page
     """
     spark.dataSource.register(sf.ops.ReplaySource)
     flights = replay(spark, data.flights, "departed", FLIGHTS_PER_BATCH // parts)
@@ -157,20 +157,20 @@ def _sink(name: str, folder: Path) -> Sink:
 
 
 def replay(spark: SparkSession, file: Path, order: str, rows: int) -> DataFrame:
-    """A file as a stream, in order of arrival."""
+    """Return a file as a stream, in order of arrival."""
     reader = spark.readStream.format("replay").option("order", order)
     return reader.option("rows_per_batch", rows).load(str(file))
 
 
 def readings(hours: DataFrame) -> DataFrame:
-    """Hours with their readings as alternatives; NULL where a reading is missing."""
+    """Return hours with their readings as alternatives; NULL where a reading is missing."""
     names = ["temp", "pressure"]
     uncertain = sf.samples(names, [TEMP_ERROR, PRESSURE_ERROR], SAMPLES, attributes=names)
     return hours.withColumn("alternatives", uncertain).drop(*names)
 
 
 def similar_frost(hours: DataFrame) -> DataFrame:
-    """Freezing hours at one airport that are like one of the newest freezing hours at the other."""
+    """Return freezing hours at one airport similar to a recent freezing hour at the other."""
     ordered = sf.reorder(hours, event_time="time_hour", arrival="time_hour", slack=0)
     frost = sf.where(sf.split_invalid(readings(ordered))[0], f"temp <= {FREEZING}")
     left, right = (frost.where(f"origin = '{airport}'") for airport in AIRPORTS)
@@ -205,7 +205,7 @@ def _introduce(console: Console, data: DemoData) -> None:
 
 
 def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: SinkQuery) -> None:
-    """The drop ratio and the waiting time, against fixed watermarks."""
+    """Print the drop ratio and the waiting time, compared with fixed watermarks."""
     punctuation = sf.engine_free.Punctuator(DROP_RATIO, estimator="conformal").extend(
         data.scheduled, data.departed
     )
@@ -245,7 +245,7 @@ def _fixed(data: DemoData, slack: int) -> Waiting:
 def tell_weather(
     console: Console, spark: SparkSession, data: DemoData, answers: DataFrame, query: SinkQuery
 ) -> None:
-    """The best pairs, how many there are, and what is guaranteed."""
+    """Print the best pairs, their number, and the guarantees."""
     best = (
         answers.selectExpr(
             "left.time_hour as a",

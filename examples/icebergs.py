@@ -3,15 +3,16 @@
     python examples/icebergs.py SIGHTINGS.parquet [FOLDER]
 
 SIGHTINGS is a table of the International Ice Patrol's sightings (NSIDC G00807) with the columns
-iceberg_year, iceberg_number, ts, latitude, longitude, method and source. The paper that the
-queries come from ranks such sightings by the days a berg has drifted, and turns how it was seen
-into the probability that it is there. So does this: a berg has drifted since it was first seen.
+iceberg_year, iceberg_number, ts, latitude, longitude, method and source. The paper from which the
+queries come ranks such sightings by the days an iceberg has drifted, and converts the method of
+sighting into the probability that the iceberg is there. This example does the same; an iceberg has
+drifted since it was first seen.
 
-Two sightings that one platform reports within ten minutes and a tenth of a degree may be one berg
-seen twice: at most one of them exists, if their probabilities allow it (a generation rule).
+Two sightings that one platform reports within ten minutes and a tenth of a degree may be the same
+iceberg seen twice: at most one of them exists, if their probabilities allow it (a generation rule).
 
-Three queries with different k and bounds are answered together. The pictures of their timetable,
-and of the ranks in the last answer, go to FOLDER.
+Three queries with different k and bounds are answered together. FOLDER receives pictures of their
+timetable and of the ranks in the last answer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pandas as pd
 
 import sfumato as sf
 
-# How a berg was seen, and how far that is to be believed (radar and visual, ..., satellite).
+# The methods of sighting, with their reliability (radar and visual, ..., satellite).
 CONFIDENCE = {"R/V": 0.8, "VIS": 0.7, "SAT-HIGH": 0.6, "RAD": 0.5, "SAT-MED": 0.4, "SAT-LOW": 0.3}
 QUERIES = [
     sf.Top(2, every="1 day", name="two a day"),
@@ -36,7 +37,7 @@ COLUMNS = ("iceberg_year", "iceberg_number", "ts", "latitude", "longitude", "met
 
 
 def read(path: Path, season: int = 2014) -> pd.DataFrame:
-    """The sightings of a season in order: berg, ts, place, days drifted, confidence and rule."""
+    """Return a season's sightings in order: berg, ts, place, days drifted, confidence and rule."""
     if not path.is_file():
         raise SystemExit(f"there is no file {path}: give the path of your copy of the sightings")
     data = pd.read_parquet(path)
@@ -62,7 +63,7 @@ def read(path: Path, season: int = 2014) -> pd.DataFrame:
 
 
 def same_berg_twice(frame: pd.DataFrame, source: pd.Series) -> pd.Series:
-    """A number for each pair of neighbouring sightings of possibly one iceberg, else NULL."""
+    """Return a number for each pair of consecutive sightings of possibly one iceberg, or NULL."""
     near = (
         (source == source.shift())
         & (frame["ts"].diff() <= pd.Timedelta(minutes=10))
@@ -78,7 +79,7 @@ def same_berg_twice(frame: pd.DataFrame, source: pd.Series) -> pd.Series:
 
 
 def ranked(spark, frame: pd.DataFrame):
-    """The answers to all queries: one ranking of the last 30 days for each instant."""
+    """Return the answers to all queries: one ranking of the last 30 days per query time."""
     rows = [
         (
             *r[:2],
@@ -99,7 +100,7 @@ def ranked(spark, frame: pd.DataFrame):
 
 
 def pictures(frame: pd.DataFrame, folder: Path) -> list[Path]:
-    """The timetable, and the rank probabilities of the last 30 days of the season's height."""
+    """Draw the timetable, and the rank probabilities of 30 days at the height of the season."""
     from sfumato.charts import rank_chart, save, timetable_chart
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,15 +2,15 @@
 
     python examples/seismic.py [FOLDER]
 
-Every station sends the size of the ground's motion several times per second. A sample counts with
-probability 1 / w, where w is the number of samples of a station in a window. All stations' samples
-are ranked together. The stations with the highest values of the last minute are the stations whose
+Every station sends the size of the ground's motion several times per second. A sample exists with
+probability 1 / w, where w is the number of a station's samples in a window. All stations' samples
+are ranked together. The stations with the highest values in the last minute are the stations whose
 samples have the largest sum of top-k probabilities. Six queries are answered together, each within
 its bound.
 
-There is no recording here that could be shipped, so the motion is made up as such recordings look:
-the hum of the sea with a spectrum around 0.2 Hz, different from station to station, and three small
-earthquakes under the crater, whose waves arrive after distance / speed and fade with the distance.
+No recording could be shipped with this example, so the motion is synthetic: the hum of the sea,
+with a spectrum around 0.2 Hz that differs between stations, and three small earthquakes under the
+crater, whose waves arrive after distance / speed and fade with the distance.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import numpy as np
 
 import sfumato as sf
 
-STATIONS, SECONDS, RATE = 16, 260, 2  # 2 samples a second: the envelope, not the wave
+STATIONS, SECONDS, RATE = 16, 260, 2  # 2 samples per second: the envelope, not the wave
 WINDOW = 60
 START = datetime(2026, 1, 1, tzinfo=UTC)
 QUAKES = [(80.0, 1.0), (150.0, 2.5), (230.0, 1.5)]  # seconds, size
-SPEED, FADE = 1.5, 1.3  # km a second; size falls with distance to this power
+SPEED, FADE = 1.5, 1.3  # km per second; size falls with distance to this power
 QUERIES = [
     sf.Top(2, every="5 seconds", name="alarm"),
     sf.Top(3, every="8 seconds"),
@@ -38,17 +38,17 @@ QUERIES = [
 
 
 def distances() -> np.ndarray:
-    """float64[STATIONS], km from the crater, the nearest station first."""
+    """Return float64[STATIONS], km from the crater, the nearest station first."""
     return np.geomspace(0.5, 9.0, STATIONS)
 
 
 def motion(seed: int = 1) -> np.ndarray:
-    """float64[STATIONS, samples]: size of the ground's motion in micrometres a second."""
+    """Return float64[STATIONS, samples]: size of the ground's motion in micrometres per second."""
     rng = np.random.default_rng(seed)
     samples = SECONDS * RATE
     time = np.arange(samples) / RATE
     hum = np.abs(rng.normal(0, 1, (STATIONS, samples)))
-    smooth = np.exp(-np.arange(3 * RATE) / RATE)  # swell: seconds, not samples, go together
+    smooth = np.exp(-np.arange(3 * RATE) / RATE)  # swell lasts seconds, not samples
     hum = np.stack([np.convolve(row, smooth / smooth.sum(), "same") for row in hum])
     hum *= rng.uniform(0.5, 1.5, (STATIONS, 1))
     for at, size in QUAKES:
@@ -59,7 +59,7 @@ def motion(seed: int = 1) -> np.ndarray:
 
 
 def ranked(spark, seed: int = 1):
-    """The answers to all queries over the samples of all stations."""
+    """Return the answers to all queries over the samples of all stations."""
     sizes = motion(seed)
     rows = [
         (i, f"S{station + 1:02d}", START + timedelta(seconds=i / RATE), float(sizes[station, i]))

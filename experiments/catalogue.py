@@ -4,7 +4,7 @@ from importlib import import_module
 
 from experiments.experiment import Experiment
 
-# A module holds the experiments of one question in its tuple EXPERIMENTS.
+# A module has the experiments of one question in its tuple EXPERIMENTS.
 _MODULES = (
     "uncertain_windows.count_laws",
     "uncertain_windows.join_accuracy",
@@ -22,7 +22,7 @@ _MODULES = (
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments in the order of papers and figures; their names are unique."""
+    """Return all experiments in the order of papers and figures; their names are unique."""
     found: dict[str, Experiment] = {}
     for module in _MODULES:
         for experiment in import_module(f"experiments.{module}").EXPERIMENTS:

@@ -20,11 +20,11 @@ _COLOUR = {"reproduced": "green", "refuted": "red", "differs": "yellow"}
 
 
 class UnknownExperimentError(Exception):
-    """A name that no experiment has."""
+    """No experiment has this name."""
 
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
-    """The experiments of these names, in any case of letters; all of a paper for its letter."""
+    """Return the experiments with these names, in any case; a letter selects its paper's."""
     known = experiments()
     found: list[Experiment] = []
     for name in names:
@@ -42,7 +42,7 @@ def chosen(names: Iterable[str]) -> list[Experiment]:
 
 
 def list_experiments(console: Console) -> None:
-    """Print what there is."""
+    """Print a table of the experiments."""
     table = Table("experiment", "what", "source", box=None, padding=(0, 2, 0, 0))
     for experiment in experiments().values():
         table.add_row(experiment.name, escape(experiment.title), escape(experiment.source))
@@ -52,7 +52,7 @@ def list_experiments(console: Console) -> None:
 def reproduce(
     wanted: list[Experiment], setting: Setting, out: Path, console: Console, page_at: Path | None
 ) -> list[str]:
-    """Run them one after the other; say claim, numbers and verdict; write into the folder `out`."""
+    """Run experiments one after the other; print claim, numbers and verdict; write into `out`."""
     failed, began = [], time.monotonic()
     for experiment in wanted:
         console.print(f"[bold]{experiment.name}[/bold] {escape(experiment.title)}")
@@ -88,7 +88,7 @@ def _one(experiment: Experiment, setting: Setting, out: Path, console: Console) 
 
 
 def _duration(seconds: float) -> str:
-    """75.2 as "1 min 15 s"."""
+    """Format seconds: 75.2 is "1 min 15 s"."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
 

@@ -1,4 +1,4 @@
-"""A join that goes on from where another stands, so that full windows are made once or cheaply."""
+"""A join that continues from another join's state, so that windows are filled only once."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from sfumato.operators.state.declared import Saved
 
 
 def continued(join: SimilarityJoin, kind: type[SimilarityJoin], **changed: Any) -> SimilarityJoin:
-    """A join with the windows of another, of another kind or with other arguments."""
+    """Return a join with the windows of another one, with a different class or arguments."""
     after, saved = kind.of(replace(join.config, **changed)), Saved()
     join.save_state(saved)
     after.load_state(saved)

@@ -1,9 +1,9 @@
-"""The public data sets of the papers' experiments, read from a folder of the user's.
+"""The public data sets of the papers' experiments, read from a folder that the user provides.
 
-Each loader takes the folder and looks there for the files as their publishers give them, at the
-top or in the set's own subfolder, then for a compact Parquet copy of the same readings. It raises
-AbsentDataError, naming the files looked for, when neither is there. Times have no zone: they are
-the source's clock. A missing value is NaN (a missing string None).
+Each loader looks in the folder for the files as their publishers provide them, at the top or in the
+set's own subfolder, then for a compact Parquet copy of the same readings. If there is neither, it
+raises AbsentDataError, which names the expected files. Times have no zone: they are the source's
+clock. A missing value is NaN (a missing string None).
 """
 
 from collections.abc import Callable, Iterable
@@ -47,27 +47,27 @@ WEATHER = ("temperature", "humidity", "pressure")
 
 
 def ucr(folder: Path) -> dict[str, Floats]:
-    """Time series of the UCR archive: float64[series, length] for each of the 17 sets.
+    """Return the time series of the UCR archive: float64[series, length] for each of the 17 sets.
 
-    Training series first, then test series; the class labels are left out. Text of any release:
-    NAME_TRAIN and NAME_TEST with .txt, .tsv or no ending, values between commas, tabs or blanks,
-    the label first; else `ucr17.parquet`.
+    Training series first, then test series; the class labels are left out. Text files of any
+    release: NAME_TRAIN and NAME_TEST with .txt, .tsv or no suffix, values between commas, tabs or
+    blanks, the label first; otherwise `ucr17.parquet`.
     """
     found = {name: _ucr_text(folder, (name, since)) for name, since in UCR.items()}
     if all(found.values()):
         return {name: _ucr_values(paths) for name, paths in found.items()}
     table = _parquet(folder, "ucr17.parquet", *(f"{new}_TRAIN.tsv" for new in UCR.values()))
-    # "train" sorts behind "test".
+    # "train" sorts after "test".
     table = table.sort_values("split", ascending=False, kind="stable")
     return {str(name): np.array(part["values"].tolist()) for name, part in table.groupby("dataset")}
 
 
 def intel_lab(folder: Path) -> pd.DataFrame:
-    """Readings of the Intel Berkeley lab: ts, epoch, moteid, temperature (C), humidity (%), light
-    (lux), voltage (V), in order of ts.
+    """Return readings of the Intel Berkeley lab, in order of ts.
 
-    Text `data.txt`, blanks between. Lines that end early have NaN in place of the missing values;
-    lines without a valid mote (1 to 54) are left out. Else `intel_lab_9motes.parquet`: nine of the
+    Columns: ts, epoch, moteid, temperature (C), humidity (%), light (lux), voltage (V). Text
+    `data.txt`, separated by blanks. Lines that end early have NaN for the missing values; lines
+    without a valid mote (1 to 54) are left out. Otherwise `intel_lab_9motes.parquet`: nine of the
     motes.
     """
     path = _first(folder, "data.txt", "intel/data.txt", "data.txt.gz")
@@ -85,9 +85,10 @@ def intel_lab(folder: Path) -> pd.DataFrame:
 
 
 def intel_lab_grid(folder: Path) -> pd.DataFrame:
-    """Temperatures (C) of 52 motes each 30 seconds for five days, gaps filled: step, mote01, ...
+    """Return temperatures (C) of 52 motes every 30 seconds for five days: step, mote01, ...
 
-    `subsfin.txt` of Le Borgne and others, else `intel_lab_temperature_grid52.parquet`.
+    Gaps are filled. `subsfin.txt` of Le Borgne and others; otherwise
+    `intel_lab_temperature_grid52.parquet`.
     """
     path = _first(folder, "subsfin.txt", "intel/subsfin.txt")
     if path is None:
@@ -98,9 +99,9 @@ def intel_lab_grid(folder: Path) -> pd.DataFrame:
 
 
 def stocks(folder: Path) -> pd.DataFrame:
-    """S&P 500: date, open, high, low, close (USD), volume (shares), name; by name, then date.
+    """Return the S&P 500: date, open, high, low, close (USD), volume (shares), name in order.
 
-    `all_stocks_5yr.csv`, else `sp500_stocks_5yr.parquet`.
+    `all_stocks_5yr.csv`; otherwise `sp500_stocks_5yr.parquet`.
     """
     path = _first(folder, "all_stocks_5yr.csv", "sandp500/all_stocks_5yr.csv")
     if path is None:
@@ -112,20 +113,20 @@ def stocks(folder: Path) -> pd.DataFrame:
 
 
 def weather(folder: Path) -> dict[str, pd.DataFrame]:
-    """Hourly weather: a frame each of temperature (K), humidity (%) and pressure (hPa).
+    """Return hourly weather: a frame each of temperature (K), humidity (%) and pressure (hPa).
 
-    Columns datetime, then a city each, its blanks as underscores.
-    `temperature.csv`, `humidity.csv` and `pressure.csv`, else `weather_hourly_*.parquet`.
+    Columns: datetime, then one per city, with underscores for blanks.
+    `temperature.csv`, `humidity.csv` and `pressure.csv`; otherwise `weather_hourly_*.parquet`.
     """
     return {measure: _weather(folder, measure) for measure in WEATHER}
 
 
 def gas(folder: Path) -> pd.DataFrame:
-    """Gas sensors in a home, one-minute means of each stimulus: induction_id, class, ts, minute,
-    R1 to R8, temperature (C), humidity (%).
+    """Return one-minute means of gas sensors in a home, per stimulus.
 
-    `HT_Sensor_dataset.dat` with `HT_Sensor_metadata.dat` (UCI), else
-    `gas_home_activity_1min.parquet`. A minute counts if it ends within the stimulus.
+    Columns: induction_id, class, ts, minute, R1 to R8, temperature (C), humidity (%).
+    `HT_Sensor_dataset.dat` with `HT_Sensor_metadata.dat` (UCI); otherwise
+    `gas_home_activity_1min.parquet`. Only minutes that end within the stimulus are included.
     """
     name, about = "HT_Sensor_dataset.dat", "HT_Sensor_metadata.dat"
     data = _first(folder, name, f"HT_Sensor_dataset/{name}", f"gas/{name}")
@@ -147,9 +148,9 @@ def gas(folder: Path) -> pd.DataFrame:
 
 
 def geolife(folder: Path) -> pd.DataFrame:
-    """Trajectories: user_id, trajectory_id, ts (GMT), lat, lon (degrees), alt_ft (feet, NaN: none).
+    """Return trajectories: user_id, trajectory_id, ts (GMT), lat, lon (degrees), alt_ft (feet).
 
-    USER/Trajectory/*.plt, in the folder, in `Data` or in `geolife/Data`, else
+    USER/Trajectory/*.plt, in the folder, in `Data` or in `geolife/Data`; otherwise
     `geolife_11users.parquet`.
     """
     for part in ("", "Data", "geolife/Data", "Geolife Trajectories 1.3/Data"):
@@ -159,10 +160,11 @@ def geolife(folder: Path) -> pd.DataFrame:
 
 
 def iceberg_sightings(folder: Path) -> pd.DataFrame:
-    """Sightings of the International Ice Patrol: iceberg_year, iceberg_number, ts, latitude,
-    longitude (degrees), method (R/V, VIS, RAD, SAT-HIGH, SAT-MED, SAT-LOW), size, shape, source.
+    """Return sightings of the International Ice Patrol.
 
-    `IIP_*IcebergSeason.csv` (NSIDC G00807; column names of 2014 or of 2021), else
+    Columns: iceberg_year, iceberg_number, ts, latitude, longitude (degrees), method (R/V, VIS, RAD,
+    SAT-HIGH, SAT-MED, SAT-LOW), size, shape, source.
+    `IIP_*IcebergSeason.csv` (NSIDC G00807; column names of 2014 or of 2021); otherwise
     `iip_sightings_2014_2021.parquet`.
     """
     paths = sorted([*folder.glob("IIP_*IcebergSeason.csv"), *folder.glob("iip/IIP_*Season.csv")])
@@ -172,7 +174,7 @@ def iceberg_sightings(folder: Path) -> pd.DataFrame:
 
 
 def out_of_order_sessions(folder: Path) -> pd.DataFrame:
-    """Sessions of the OoO-Dataset over UMTS: session, event_time, arrival_time (UTC).
+    """Return sessions of the OoO-Dataset over UMTS: session, event_time, arrival_time (UTC).
 
     Rows are in order of session and arrival. `ooo_dataset_d.parquet`: sessions d-1 to d-5.
     """
@@ -203,7 +205,7 @@ def load(setting: Setting, name: str) -> Any:
 
 
 def scaled(values: Floats) -> Floats:
-    """Every column to [0, 1]."""
+    """Scale every column to [0, 1]."""
     low, high = values.min(axis=0), values.max(axis=0)
     return np.asarray((values - low) / np.where(high > low, high - low, 1.0))
 
@@ -221,7 +223,7 @@ def _parquet(folder: Path, name: str, *originals: str) -> pd.DataFrame:
 
 
 def _ucr_text(folder: Path, names: Iterable[str]) -> list[Path]:
-    """The training and the test file of a set, or nothing."""
+    """Return the training and the test file of a set, or nothing."""
     for name in names:
         for part in (".", name, "ucr", f"ucr/{name}"):
             for ending in ("", ".txt", ".tsv"):
@@ -268,7 +270,7 @@ def _season(path: Path) -> pd.DataFrame:
 
 
 def _iso(date: str) -> str:
-    """10/7/2013 and 10/07/13 as 2013-10-07."""
+    """Convert 10/7/2013 and 10/07/13 to 2013-10-07."""
     month, day, year = date.split("/")
     century = "20" if len(year) == 2 else ""
     return f"{century}{year}-{int(month):02d}-{int(day):02d}"

@@ -1,4 +1,4 @@
-"""What all charts share: palette, lines and points with intervals, bars, panels, and saving."""
+"""Shared drawing tools: palette, lines and points with intervals, bars, panels, and saving."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,11 +11,11 @@ from sfumato.charts.style import PALETTE as COLOURS
 PALETTE = list(COLOURS)
 WIDTH, HEIGHT = 420, 280
 MOST_TICKS = 6
-PANEL_WIDTH, PANEL_HEIGHT = 270, 210  # of one chart among several
+PANEL_WIDTH, PANEL_HEIGHT = 270, 210  # size of one chart among several
 
 
 class Titles(NamedTuple):
-    """What stands at the axes, with units, and above the legend."""
+    """Titles of the axes, with units, and of the legend."""
 
     x: str
     y: str
@@ -26,13 +26,13 @@ class Titles(NamedTuple):
 class Lines:
     """A line with points for each value of the column `series`, distinguished by colour and shape.
 
-    x, y, series : columns of the rows that it draws
+    x, y, series : columns of the drawn rows
     named : x has names: points without lines
     log_x, log_y : logarithmic axes, on which values of zero or below cannot be shown
     microseconds : y is in seconds, and shown in microseconds
-    interval : 95% intervals are drawn as bars, where the rows have columns `low` and `high` (or
-        `low_seconds`, `Y_low` and so on) of them
-    order : of the series, which then keep their colours where some are not among the rows
+    interval : 95% intervals are drawn as bars, if the rows have columns `low` and `high` (or
+        `low_seconds`, `Y_low` and so on)
+    order : order of the series, which keep their colours even if some are not among the rows
     wanted : a value of y at which a dashed line is drawn
     """
 
@@ -49,7 +49,7 @@ class Lines:
     wanted: float | None = None
 
     def __call__(self, rows: pd.DataFrame) -> Any:
-        """The chart of some rows, without a title."""
+        """Return the chart of some rows, without a title."""
         ends = ["low_seconds", "high_seconds"] if self.microseconds else ["low", "high"]
         if f"{self.y}_low" in rows:
             ends = [f"{self.y}_low", f"{self.y}_high"]
@@ -83,12 +83,12 @@ class Lines:
 
 
 def each(rows: pd.DataFrame, column: str, draw: Lines) -> list[tuple[str, Any]]:
-    """A chart for each value of a column, under it."""
+    """Return a chart for each value of a column, with that value as its heading."""
     return [(str(value), draw(own)) for value, own in rows.groupby(column, sort=False)]
 
 
 def side_by_side(charts: list[tuple[str, Any]], columns: int = 3) -> Any:
-    """Charts made by `Lines` or `bars`, smaller, each under its own heading, with one legend."""
+    """Combine smaller charts made by `Lines` or `bars`, each with a heading, with one legend."""
     parts = [
         chart.properties(title=heading, width=PANEL_WIDTH, height=PANEL_HEIGHT)
         for heading, chart in charts
@@ -97,9 +97,9 @@ def side_by_side(charts: list[tuple[str, Any]], columns: int = 3) -> Any:
 
 
 def bars(rows: pd.DataFrame, x: str, y: str, part: str, parts: list[str], titles: Titles) -> Any:
-    """A bar for each value of x, stacked from the given values of the column `part`, first lowest.
+    """Draw a bar for each value of x, stacked from the values `parts` of the column `part`.
 
-    The legend lists them as they are stacked.
+    The first part is lowest; the legend lists the parts in the stacked order.
     """
     place = {name: i for i, name in enumerate(parts)}
     ordered = rows.assign(place=rows[part].map(place))
@@ -119,12 +119,12 @@ def bars(rows: pd.DataFrame, x: str, y: str, part: str, parts: list[str], titles
 
 
 def _ticks(values: pd.Series, log: bool) -> alt.Axis:
-    """At the values measured, where these are few."""
+    """Place ticks at the measured values if there are few."""
     known = sorted(values.unique().tolist())
     if log or len(known) > MOST_TICKS:
         return alt.Axis()
-    # A format alone would be given the same number of digits as the ticks' steps need, were they
-    # equal.
+    # With a format alone, labels would get the number of digits that equal steps between the ticks
+    # would need.
     label = "format(datum.value, ',~r')"
     return alt.Axis(values=known, labelExpr=label, labelOverlap="greedy", labelSeparation=6)
 

@@ -17,7 +17,7 @@ _ABOUT = b"sfumato.experiment"
 
 @dataclass(frozen=True)
 class Result:
-    """The raw numbers of one run and what is needed to read them."""
+    """The raw numbers of one run, with the information needed to read them."""
 
     rows: pd.DataFrame
     quick: bool
@@ -44,7 +44,7 @@ def write(experiment: Experiment, result: Result, folder: Path) -> None:
 
 
 def read(experiment: Experiment, folder: Path) -> Result:
-    """What `write` wrote. Raises FileNotFoundError where the experiment was not run."""
+    """Read a result written by `write`. Raises FileNotFoundError if the experiment was not run."""
     table = pq.read_table(folder / f"{experiment.name}.parquet")
     about = json.loads(table.schema.metadata[_ABOUT])
     return Result(table.to_pandas(), about["quick"], about["seed"])
@@ -56,7 +56,7 @@ def provenance(result: Result) -> str:
 
 
 def page(experiments: Iterable[Experiment], folder: Path, charts: str) -> str:
-    """A Markdown page of all experiments found in the folder; `charts`: the way to it."""
+    """Return a Markdown page of all experiments found in the folder; `charts` is the path to it."""
     found = [(e, read(e, folder)) for e in experiments if (folder / f"{e.name}.parquet").exists()]
     rows = [
         f"| [{e.name}](#{e.name.lower()}) | {e.title} | {e.judge(result.rows).status} |"

@@ -1,4 +1,4 @@
-"""Independent runs put together: mean and 95% interval."""
+"""Means and 95% intervals over independent runs."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
-    """{name: mean, low, high}: the mean of some runs and its 95% interval, 1.96 standard errors."""
+    """Return {name: mean, low, high} with the 95% interval, 1.96 standard errors."""
     known = np.array([value for value in values if not np.isnan(value)])
     mean = float(known.mean()) if known.size else float("nan")
     error = 1.96 * float(known.std(ddof=1)) / known.size**0.5 if known.size > 1 else 0.0
@@ -22,7 +22,7 @@ def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
 
 
 def means(runs: list[dict[str, Any]], *measured: str) -> pd.DataFrame:
-    """A row for each point that has runs, with the means of the measured columns over them."""
+    """Return a row per point that has runs, with the means of the measured columns."""
     table = pd.DataFrame(runs)
     point = [name for name in table if name not in measured]
     rows = []
@@ -37,7 +37,7 @@ def means(runs: list[dict[str, Any]], *measured: str) -> pd.DataFrame:
 
 
 def half_widths(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Half of the 95% interval of the mean of each row, by Student's t.
+    """Return half of the 95% interval of each row's mean, by Student's t.
 
     values : float64[points, runs]; a single run has an infinite interval
     """
@@ -49,12 +49,12 @@ def half_widths(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def timed(call: Callable[[], Result]) -> tuple[Result, float]:
-    """What a call gives back, and the processor seconds it takes in this thread."""
+    """Return the result of a call, and the processor seconds it takes in this thread."""
     begin = time.thread_time()
     result = call()
     return result, time.thread_time() - begin
 
 
 def seconds(call: Callable[[], object], tries: int = 1) -> float:
-    """Processor time of a call; the shortest of some tries."""
+    """Return the processor time of a call: the shortest of some tries."""
     return min(timed(call)[1] for _ in range(tries))

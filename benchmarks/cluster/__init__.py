@@ -4,6 +4,6 @@
     python -m benchmarks.cluster growth               # time and state by rows, keys, windows
     python -m benchmarks.cluster archive FILE.tar.gz  # this environment, to be shipped with a job
 
-Everything listens on loopback at ports that are free. What the machines of a cluster share is a
-folder: checkpoints and answers go there; the workers' own files are in its subfolder `work`.
+All processes listen on loopback, on free ports. The machines share a folder for checkpoints and
+answers; the workers' own files are in its subfolder `work`.
 """

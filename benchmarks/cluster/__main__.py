@@ -40,7 +40,7 @@ def check(
 def growth(
     out: Path = ROOT / "docs" / "benchmarks" / "alone", page: Path = ROOT / "docs" / "scaling.md"
 ) -> None:
-    """Measure what grows with what, and write the table of a page."""
+    """Measure how time and state grow, and write the table of a page."""
     rows = run()
     keep(out, "growth", rows)
     fill(page, table(rows))
@@ -55,5 +55,5 @@ def archive(
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a cluster in `with` ends then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `with` ends the cluster
     app()

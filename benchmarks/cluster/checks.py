@@ -1,4 +1,4 @@
-"""What a cluster must not change: the first look, a stream whose worker is killed, skew."""
+"""Checks that a cluster gives the same answers: the first look, a killed worker, skew."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checked(
     archive: Path | None = None,
     seconds: float = 300,
 ) -> dict[str, dict[str, Any]]:
-    """Outcomes by part; in `stream` a worker is killed in mid-batch, and started again."""
+    """Return outcomes by part; in `stream`, a worker is killed in mid-batch and restarted."""
     folder = cluster.folder / "check"
     write_files(rows, -(-rows.num_rows // files), folder / "in")
     blocks = BLOCK.findall((ROOT / "docs" / "tutorials" / "first-look.md").read_text())
@@ -49,13 +49,13 @@ def checked(
 
 
 def _kill_in_mid_batch(cluster: Cluster, folder: Path, job: Any, killed: list[int]) -> None:
-    """SIGKILL to a worker while a micro-batch has begun and is not committed."""
+    """Send SIGKILL to a worker while a micro-batch is running."""
     begun, done = (folder / "checkpoint" / name for name in ("offsets", "commits"))
     while job.poll() is None:
         numbers = _numbers(begun)
         newest = max(numbers, default=-1)
         if newest >= KILLED_IN and newest not in _numbers(done):
-            time.sleep(0.15)  # its tasks have started by now
+            time.sleep(0.15)  # its tasks have started by then
             if newest in _numbers(done):
                 continue
             cluster.kill_worker(1)

@@ -1,7 +1,8 @@
-"""What grows with what: time per row and bytes of state, one quantity varied at a time.
+"""Growth of time per row and of bytes of state, with one quantity varied at a time.
 
-In one process, without Spark: operators over Arrow tables, as a worker runs them for one bucket.
-Every time is the least of some runs, so that other work on the machine counts little.
+Everything runs in one process, without Spark: operators over Arrow tables, as a worker runs them
+for one bucket. Every time is the least of some runs, so that other work on the machine matters
+little.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ RUNS = 3
 
 
 def spent(function: Any, table: pa.Table, *arguments: Any, **how: Any) -> float:
-    """Microseconds per row of a public function."""
+    """Return microseconds per row for a public function."""
     call = lambda: function(table, *arguments, **how)  # noqa: E731
     return warm_fastest(call, RUNS, time.perf_counter) / table.num_rows * 1e6
 
@@ -39,7 +40,7 @@ def aggregate(
 
 
 def join(rows: int = 2_000, samples: int = 10, tasks: int = 1) -> tuple[float, int]:
-    """(microseconds per arrival, bytes of state) of the busiest task of a join without key."""
+    """Return (microseconds per arrival, bytes of state) of a keyless join's busiest task."""
     setting = join_tasks.Setting("", rows, 3, samples, 100.0, 5.0, 9.0, {})
     table = join_tasks.stream(setting, 2 * rows + 2 * join_tasks.BATCH * join_tasks.BATCHES)
     busiest = max(
@@ -50,7 +51,7 @@ def join(rows: int = 2_000, samples: int = 10, tasks: int = 1) -> tuple[float, i
 
 
 def keys_held(keys: int) -> tuple[float, int]:
-    """(microseconds per row of known keys, bytes of state per key) with this number of keys."""
+    """Return (microseconds per row of known keys, bytes of state per key) with `keys` held keys."""
     operator = many_keys.filled(many_keys.earlier_values, keys)
     seconds = many_keys.batch_time(operator, keys)
     return seconds / many_keys.ROWS * 1e6, len(operator.snapshot()) // keys
@@ -61,7 +62,7 @@ def line(what: str, of: str, value: int, time: float, state: str = "") -> Row:
 
 
 def run() -> list[Row]:
-    """One row a point."""
+    """Return one row per point."""
     found = []
     for rows in (20_000, 100_000, 500_000):
         found.append(line("reorder, 1,000 keys", "rows", rows, reorder(rows=rows)))

@@ -1,4 +1,4 @@
-"""Start and end the processes of a standalone cluster; kill a worker; submit jobs."""
+"""Start and stop the processes of a standalone cluster, kill a worker, submit jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 120.0  # seconds in which a process must have started
-MEMORY = "1g"  # of an executor; a worker has twice that
+PATIENCE = 120.0  # seconds in which a process must start
+MEMORY = "1g"  # per executor; a worker has twice as much
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
 DAEMON = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
-NO_REST = "-Dspark.master.rest.enabled=false"  # that server would listen at a fixed port
+NO_REST = "-Dspark.master.rest.enabled=false"  # this server would listen on a fixed port
 LOOPBACK = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -31,26 +31,26 @@ SHORT = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC
 
 @dataclass
 class Running:
-    """A process that was started, so that no other one is ever ended for it."""
+    """A process that this program started; its start time guards against reused process ids."""
 
     name: str
     pid: int
-    born: str  # when it started, as the system tells it
+    born: str  # the start time, as reported by the system
 
     def alive(self) -> bool:
         return bool(self.born) and born(self.pid) == self.born
 
     def kill(self) -> None:
-        """SIGKILL to it and to all that it started: a worker takes its executors along."""
+        """Send SIGKILL to the process and all its children: a worker's executors end with it."""
         if self.alive():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):  # started by another process, say
+            with contextlib.suppress(ChildProcessError):  # for example, another process's child
                 os.waitpid(self.pid, 0)
 
 
 def born(pid: int) -> str:
-    """When a process started, in ticks since the machine did; "" without such a process."""
+    """Return a process's start time in ticks since boot; "" if there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -61,7 +61,7 @@ def born(pid: int) -> str:
 
 @dataclass
 class Cluster:
-    """A master and workers of one core each; in `with` it ends behind the block."""
+    """A master and workers of one core each; leaving the `with` block ends them."""
 
     folder: Path
     workers: int = 2
@@ -70,7 +70,7 @@ class Cluster:
     java: str = SHORT
 
     def __enter__(self) -> Cluster:
-        """Start master and workers, and wait until they know each other."""
+        """Start master and workers, and wait until the workers are registered."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             self._start("master", "master.Master", "--port", "0")
@@ -87,17 +87,17 @@ class Cluster:
             process.kill()
 
     def add_worker(self, number: int) -> None:
-        """Start a worker of one core; again, after it was killed."""
+        """Start a worker of one core, or restart a killed one."""
         of = ("--cores", "1", "--memory", "2g", "--work-dir", str(self.folder / "work"))
         self._start(f"worker{number}", "worker.Worker", "--port", "0", *of, self.master)
         self._said(f"worker{number}", re.compile(REGISTERED))
 
     def kill_worker(self, number: int) -> None:
-        """SIGKILL to a worker and its executors, as if its machine had lost power."""
+        """Send SIGKILL to a worker and its executors, as if its machine had lost power."""
         self.processes[f"worker{number}"].kill()
 
     def executors(self) -> list[Path]:
-        """A folder for each executor that ever ran."""
+        """Return one folder per executor that was ever started."""
         return sorted((self.folder / "work").glob("app-*/*"))
 
     def submit(
@@ -107,7 +107,7 @@ class Cluster:
         archive: Path | None = None,
         log: Path | None = None,
     ) -> subprocess.Popen[str]:
-        """`spark-submit` in client mode; what the job prints is its standard output."""
+        """Run `spark-submit` in client mode; standard output is what the job prints."""
         chosen = {
             **LOOPBACK,
             "spark.executor.memory": MEMORY,
@@ -120,7 +120,7 @@ class Cluster:
         if archive is not None:
             command += ["--archives", f"{archive}#environment"]
             environment["PYSPARK_PYTHON"] = "./environment/bin/python"
-            # Spark starts this Python next to the driver too, which unpacks no archive.
+            # Spark also starts this Python next to the driver, where no archive is unpacked.
             beside = self.folder / "environment"
             if not beside.is_symlink():
                 beside.symlink_to(sys.prefix)
@@ -159,7 +159,7 @@ class Cluster:
         self.processes[name] = Running(name, started.pid, born(started.pid))
 
     def _said(self, name: str, what: re.Pattern[str]) -> re.Match[str]:
-        """Wait until a process's log has a line."""
+        """Wait until a process's log has a matching line."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until and self.processes[name].alive():
             found = what.search(self._log(name).read_text(errors="replace"))
@@ -170,14 +170,14 @@ class Cluster:
 
 
 def spark_home() -> Path:
-    """Spark as the package `pyspark` brings it."""
+    """Return the folder of the Spark distribution in the `pyspark` package."""
     import pyspark
 
     return Path(pyspark.__file__).parent
 
 
 def surroundings() -> dict[str, str]:
-    """The environment of Spark's processes: a Java runtime, this Python, no other Spark."""
+    """Return the environment of Spark's processes: a Java runtime, this Python, no other Spark."""
     from sfumato.cli.configure import use_java
 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
@@ -191,7 +191,7 @@ def surroundings() -> dict[str, str]:
 
 
 def finished(job: subprocess.Popen[str], seconds: float, log: Sequence[Path] = ()) -> list[dict]:
-    """What a job printed: a JSON object a line. Raises RuntimeError where it fails."""
+    """Return the JSON objects that a job printed, one per line. Raises RuntimeError if it fails."""
     try:
         output, _ = job.communicate(timeout=seconds)
     except BaseException:

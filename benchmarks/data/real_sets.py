@@ -1,4 +1,4 @@
-"""Four attributes of each of twelve real data sets, for suites of imputation."""
+"""Twelve real data sets with four attributes each, for imputation suites."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 CITIES = ["Portland", "Seattle", "Los_Angeles", "San_Diego"]
-# name: file, column of time, attributes
+# name: file, time column, attributes
 SETS = {
     "Intel lab": ("intel_lab_9motes", "ts", ["temperature", "humidity", "light", "voltage"]),
     "gas": ("gas_home_activity_1min", "ts", ["temperature", "humidity", "R7", "R8"]),
@@ -39,20 +39,23 @@ CHECK_SETS = {
 
 
 def data_folder() -> Path:
-    """Return `$SFUMATO_DATA`, else shared/data next to the repository."""
+    """Return `$SFUMATO_DATA`, or shared/data next to the repository if it is not set."""
     root = Path(__file__).resolve().parents[2]
     return Path(os.environ.get("SFUMATO_DATA", root.parent / "shared" / "data"))
 
 
 def load(name: str) -> np.ndarray | None:
-    """float64[n, 4], complete rows by time, scaled to [0, 1]; None where the set is absent."""
+    """Return complete rows in time order, scaled to [0, 1], as float64[n, 4].
+
+    Returns None if the set is absent.
+    """
     file, order, attributes = {**SETS, **MORE_SETS, **CHECK_SETS}[name]
     path = data_folder() / f"{file}.parquet"
     if not path.exists():
         return None
     table = pq.read_table(path, columns=[order, *attributes]).sort_by(order)
     values = np.column_stack([table.column(a).to_numpy() for a in attributes]).astype(float)
-    if name == "Intel lab":  # dying batteries
+    if name == "Intel lab":  # without readings from dying batteries
         values = values[(values[:, 0] < 50) & (values[:, 1] > 0)]
     values = values[np.isfinite(values).all(axis=1)]
     return (values - values.min(axis=0)) / (values.max(axis=0) - values.min(axis=0))

@@ -1,8 +1,8 @@
 """Streams with disorder, for the disorder controllers: event times and arrival times.
 
 Every trace is a pair of int64 microseconds, (event_time, arrival), in order of arrival. Synthetic
-traces are seeded (`seed` is added to every seed); real ones come from the folder of data sets and
-are left out where it is absent.
+traces are seeded (`seed` is added to every seed). Real traces come from the folder of data sets and
+are left out if it is absent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ START = 1_700_000_000 * SECOND
 
 
 def in_arrival_order(event_time: np.ndarray, delay: np.ndarray) -> Trace:
-    """The stream of rows generated at `event_time` and delayed by `delay` (both microseconds)."""
+    """Return the stream of rows generated at `event_time` and delayed by `delay` (microseconds)."""
     event_time = np.asarray(event_time).astype(np.int64)
     arrival = event_time + np.asarray(delay).astype(np.int64)
     order = np.argsort(arrival, kind="stable")
@@ -26,17 +26,17 @@ def in_arrival_order(event_time: np.ndarray, delay: np.ndarray) -> Trace:
 
 
 def poisson(rng: np.random.Generator, n: int, rate: float = 100.0) -> np.ndarray:
-    """n generation times with exponential gaps, `rate` a second."""
+    """Draw n generation times with exponential gaps, at `rate` per second."""
     return START + np.cumsum(rng.exponential(SECOND / rate, n))
 
 
 def delayed(rng: np.random.Generator, seconds: np.ndarray, rate: float = 100.0) -> Trace:
-    """The stream of rows generated at random and delayed by `seconds`."""
+    """Return the stream of rows generated at random times and delayed by `seconds`."""
     return in_arrival_order(poisson(rng, len(seconds), rate), SECOND * seconds)
 
 
 def heavy_tailed(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
-    """Independent delays; heavier and heavier tails; sparse and dense streams."""
+    """Yield traces with independent delays: ever heavier tails, sparse and dense streams."""
     laws: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
         "normal": lambda rng: np.maximum(rng.normal(0.5, 0.1, n), 0),
         "exponential": lambda rng: rng.exponential(0.2, n),
@@ -66,7 +66,7 @@ def heavy_tailed(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
 
 
 def shifting(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
-    """Delays whose law changes: steps up and down, drifts, cycles, clock offsets."""
+    """Yield traces whose delay distribution changes: steps, drifts, cycles, clock offsets."""
     i = np.arange(n)
 
     def trace(own: int, scale: np.ndarray, offset: np.ndarray | float = 0.0) -> Trace:
@@ -89,7 +89,9 @@ def shifting(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
 
 
 def stalls(seed: int, n: int, every: float, length: float, sources: int, hit: int) -> Trace:
-    """`hit` of `sources` links stall now and then; what piled up arrives with one stamp."""
+    """Return a trace in which `hit` of `sources` links stall at times; the rows of a stall arrive
+    with one stamp.
+    """
     rng = np.random.default_rng(seed)
     event = poisson(rng, n).astype(np.int64)
     arrival = event + (SECOND * rng.exponential(0.02, n)).astype(np.int64)
@@ -107,7 +109,7 @@ def stalls(seed: int, n: int, every: float, length: float, sources: int, hit: in
 
 
 def bursty(n: int = 10_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
-    """Piles, batches with one arrival stamp, sources that go on and off."""
+    """Yield traces with stalls, batches with one arrival stamp, and sources that pause."""
     yield "link stalls", stalls(seed + 301, n, 10, 1.0, 1, 1)
     event, arrival = stalls(seed + 312, n, 3, 0.3, 1, 1)
     rng = np.random.default_rng(seed + 313)
@@ -148,7 +150,9 @@ def bursty(n: int = 10_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
 
 
 def mixed(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
-    """Two modes, with the far one about as frequent as the drop ratio, or much more; cycles."""
+    """Yield traces with two delay modes, the far one about as frequent as the drop ratio or much
+    more, and cycles.
+    """
     for own, share in ((401, 0.005), (402, 0.009), (403, 0.011), (404, 0.02), (405, 0.3)):
         rng = np.random.default_rng(seed + own)
         far = rng.random(n) < share
@@ -178,8 +182,11 @@ def mixed(n: int = 40_000, seed: int = 0) -> Iterator[tuple[str, Trace]]:
 
 
 def short(n: int, seed: int = 0) -> Iterator[tuple[str, Trace]]:
-    """Delays as long as half a minute of stream, rates such that n rows are two minutes; and a
-    dense stream, n rows within its typical delay."""
+    """Yield short traces.
+
+    Delays are up to half a minute of stream, and n rows take two minutes; or the stream is dense,
+    with n rows within its typical delay.
+    """
     rate = n / 120.0
     for i, (mean, sd) in enumerate(((2.0, 0.7), (10.0, 5.0), (20.0, 10.0))):
         rng = np.random.default_rng(seed + 700 + i)
@@ -196,7 +203,7 @@ def short(n: int, seed: int = 0) -> Iterator[tuple[str, Trace]]:
 
 
 def devices(n: int, seed: int = 0) -> Iterator[tuple[str, Trace]]:
-    """Uploads after an outage, retries with back-off, queues, partitions at uneven pace, steps."""
+    """Yield uploads after an outage, retries with back-off, queues, uneven partitions, steps."""
     rng = np.random.default_rng(seed + 800)
     event = poisson(rng, n)
     delay = 0.05 * rng.lognormal(0, 0.5, n)
@@ -236,7 +243,7 @@ def devices(n: int, seed: int = 0) -> Iterator[tuple[str, Trace]]:
 
 
 def _queues(event: np.ndarray, queue: np.ndarray, service: np.ndarray) -> np.ndarray:
-    """Delays in queues, first come first served each (Lindley)."""
+    """Return the delays in first-come, first-served queues (Lindley's recursion)."""
     out = np.empty(len(event))
     for q in np.unique(queue):
         mine = np.flatnonzero(queue == q)
@@ -247,22 +254,22 @@ def _queues(event: np.ndarray, queue: np.ndarray, service: np.ndarray) -> np.nda
 
 
 def microseconds(column) -> np.ndarray:
-    """int64 microseconds of a pandas datetime column."""
+    """Convert a pandas datetime column to int64 microseconds."""
     zoneless = column.dt.tz_localize(None) if column.dt.tz is not None else column
     return zoneless.to_numpy().astype("datetime64[us]").astype(np.int64)
 
 
 def sorted_trace(event_time: np.ndarray, arrival: np.ndarray) -> Trace:
-    """The rows in order of arrival; rows of one arrival stay as they are."""
+    """Sort rows by arrival; rows with equal arrivals keep their order."""
     order = np.argsort(arrival, kind="stable")
     return event_time[order], arrival[order]
 
 
 def real(folder: Path) -> Iterator[tuple[str, Trace]]:
-    """Sessions over a mobile network, LoRaWAN frames, monitored machinery, flights, and motes."""
+    """Yield sessions over a mobile network, LoRaWAN frames, monitored machinery, flights, motes."""
     import pandas as pd
 
-    # Five sessions over a mobile network: event time and arrival, some 9,000 rows each.
+    # Five sessions over a mobile network: event time and arrival, about 9,000 rows each.
     for session, part in pd.read_parquet(folder / "ooo_dataset_d.parquet").groupby("session"):
         trace = microseconds(part.event_time), microseconds(part.arrival_time)
         yield f"mobile network {session}", sorted_trace(*trace)
@@ -270,7 +277,7 @@ def real(folder: Path) -> Iterator[tuple[str, Trace]]:
     frames = pd.read_parquet(folder / "helium_lorawan_frames.parquet")
     event, arrival = microseconds(frames.reported_at), microseconds(frames.arrival_time)
     yield "LoRaWAN", sorted_trace(event, arrival)
-    # Real delays of monitored machinery on generated streams: in their order, and drawn.
+    # Real delays of monitored machinery on generated streams: in their order, and resampled.
     n, delays = 100_000, pd.read_parquet(folder / "arrival_delays_machinery.parquet").delay_ms
     delays = delays.to_numpy().astype(np.int64)  # int32 microseconds would overflow
     for rate in (0.1, 10.0):
@@ -287,7 +294,7 @@ def real(folder: Path) -> Iterator[tuple[str, Trace]]:
     yield "flights", sorted_trace(event, arrival)
     jfk = (table.origin == "JFK").to_numpy()
     yield "flights from JFK", sorted_trace(event[jfk], arrival[jfk])
-    # Nine motes' sequence numbers (31 s each) in order of their clock, the first five days.
+    # Sequence numbers (31 s each) of nine motes in order of their clock, for the first five days.
     table = pd.read_parquet(folder / "intel_lab_9motes.parquet")
     table = table[table.ts < "2004-03-04"]
     epochs = table.epoch.to_numpy().astype(np.int64) * 31 * SECOND
@@ -295,7 +302,7 @@ def real(folder: Path) -> Iterator[tuple[str, Trace]]:
 
 
 def all_traces(folder: Path | None) -> Iterator[tuple[str, str, Trace]]:
-    """(family, name, trace) of every trace."""
+    """Yield (family, name, trace) of every trace."""
     for family in (heavy_tailed, shifting, mixed, bursty):
         for name, trace in family():
             yield family.__name__.replace("_", "-"), name, trace

@@ -1,12 +1,12 @@
-"""The same jobs on sfumato and on other engines: `python -m benchmarks.engines`, or some jobs.
+"""Run the same jobs on sfumato and on other engines: `python -m benchmarks.engines [JOB...]`.
 
-Makes an environment for each engine in `build/engines` (Flink needs Java 17), runs each program in
-turn in a separate process, and first compares its answers on few rows with a plain reference.
+Creates an environment per engine in `build/engines` (Flink needs Java 17) and runs each program in
+turn, in a separate process. First, its answers on a few rows are compared with a plain reference.
 `--page FILE` puts the figures between the two marks of that page.
 
 Wall time is the median of the runs after the first, which compiles and fills caches; the job
-`first` is one run from the start of the process. Processor time is that of all its processes, Java
-included; on a busy machine it is the better measure.
+`first` is one run, measured from the start of the process. Processor time is summed over all
+processes, including Java; on a busy machine it is the better measure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 PLACE = Path("build/engines")
 MARKS = "<!-- figures -->\n", "<!-- end of figures -->\n"
 SMALL = 40_000
-FLOOR = "floor"  # the call of a line without answers: what the engine alone takes
+FLOOR = "floor"  # the call of a run without answers: the engine's own time
 PACKAGES = {
     "frames": ["polars", "duckdb", "pyarrow"],
     "bytewax": ["bytewax", "pyarrow", "pandas"],
@@ -41,7 +41,7 @@ PACKAGES = {
 
 
 class Run(NamedTuple):
-    """A line of the table: who does which job, with which program, over how many rows."""
+    """A line of the table: an engine, a job, the program and the number of rows."""
 
     job: str
     engine: str
@@ -93,7 +93,7 @@ def main(
     scale: Annotated[float, Option(help="Share of the rows; small shares show that it runs.")] = 1,
     page: Annotated[Path | None, Option(help="Page whose figures are replaced.")] = None,
 ) -> None:
-    """Measure, and print a table of each job."""
+    """Measure, and print one table per job."""
     lines = [line for line in RUNS if jobs is None or line.job in jobs]
     for name in dict.fromkeys(line.environment for line in lines):
         python(name)
@@ -109,7 +109,7 @@ def main(
 
 
 def python(environment: str) -> Path:
-    """The interpreter of an environment, which is made where it is absent."""
+    """Return an environment's interpreter; create the environment if it is absent."""
     if environment == "here":
         return Path(sys.executable)
     folder = PLACE / environment
@@ -122,7 +122,7 @@ def python(environment: str) -> Path:
 
 
 def rows_of(job: str, rows: int) -> Path:
-    """The folder of a job's rows."""
+    """Return the folder of a job's rows."""
     make = data.numbers if job == "join" else data.readings
     folder = PLACE / "data" / f"{make.__name__}-{rows}"
     data.write(make(rows), folder)
@@ -130,7 +130,7 @@ def rows_of(job: str, rows: int) -> Path:
 
 
 def measured(line: Run, scale: float) -> dict[str, Any]:
-    """Compare the answers on few rows, then measure."""
+    """Compare the answers on a few rows, then measure."""
     result: dict[str, Any] = {"engine": line.engine}
     try:
         with tempfile.TemporaryDirectory() as place:
@@ -151,7 +151,7 @@ def measured(line: Run, scale: float) -> dict[str, Any]:
 
 
 def started(line: Run, folder: Path, repeats: int, answers: Path | None = None) -> dict[str, Any]:
-    """What one process of an engine prints."""
+    """Run one process of an engine and return what it prints."""
     command = [python(line.environment), HERE / f"{line.program}.py", line.call, folder, repeats]
     done = subprocess.run(
         [str(part) for part in (*command, *([answers] if answers else []))],
@@ -167,7 +167,7 @@ def started(line: Run, folder: Path, repeats: int, answers: Path | None = None) 
 
 
 def compared(job: str, answers: Path) -> str:
-    """Whether answers are those of the reference, up to windows that a stream leaves open."""
+    """Compare answers with the reference, except for windows that a stream leaves open."""
     make = data.numbers if job == "join" else data.readings
     rows = make(SMALL)
     wanted, found = (
@@ -186,7 +186,7 @@ def compared(job: str, answers: Path) -> str:
 
 
 def table_of(job: str, found: list[dict[str, Any]]) -> str:
-    """A Markdown table of one job."""
+    """Return a Markdown table of one job."""
     lines = [
         f"### `{job}`\n",
         "| engine | version | rows | seconds | processor s | rows/s | answers",

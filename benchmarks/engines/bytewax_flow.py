@@ -18,7 +18,7 @@ from bytewax.testing import run_main
 from engine import measure
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-A_CALL = 1_000  # items that a source hands on at once
+A_CALL = 1_000  # items that a source passes on at once
 
 
 class Rows(StatefulSourcePartition):
@@ -50,7 +50,7 @@ class Source(FixedPartitionedSource):
 
 
 class Sink(DynamicSink):
-    """Keeps the answers where asked, and counts them else."""
+    """A sink that keeps the answers if requested, and otherwise counts them."""
 
     def __init__(self, kept: list[Any] | None) -> None:
         self.kept = kept
@@ -75,7 +75,7 @@ def means(folder: Path, answers: Path | None) -> None:
     clock = windowing.EventClock(
         ts_getter=lambda row: row[0],
         wait_for_system_duration=timedelta(minutes=2),
-        now_getter=lambda: EPOCH + timedelta(days=19_000),  # standing still: rows move the clock
+        now_getter=lambda: EPOCH + timedelta(days=19_000),  # fixed: only rows advance the clock
         to_system_utc=lambda _: None,
     )
     windows = windowing.SlidingWindower(timedelta(minutes=10), timedelta(minutes=1), EPOCH)

@@ -1,9 +1,9 @@
 """The rows of the jobs, written once for all engines, and plain reference answers.
 
-`means`: readings of 1,000 sensors, one each 6 ms, in order of arrival; each arrives after a delay
-that is exponential with a mean of 10 s, and at most 110 s: every row is on time for a watermark of
-two minutes. `join`: numbers 1 ms apart, the two sides in turn. As they alternate, the newest 1,000
-rows of the other side are those of the last 1,999 ms: an interval join has the same answers.
+`means`: readings of 1,000 sensors, one every 6 ms, in order of arrival. Delays are exponential with
+a mean of 10 s, and at most 110 s, so that every row is on time for a watermark of two minutes.
+`join`: numbers 1 ms apart, the two sides in turn. Because they alternate, the newest 1,000 rows of
+the other side are the rows of the last 1,999 ms: an interval join has the same answers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ BEGIN = 1_700_000_040_000  # ms; a whole minute
 MINUTE = 60_000
 FILES = 20
 SENSORS = 1_000
-REACH = 0.5  # the join's distance
-NEWEST = 1_000  # rows of the other side that a row meets
+REACH = 0.5  # the join's maximum distance
+NEWEST = 1_000  # rows of the other side that each row is compared with
 
 
 def readings(rows: int) -> pa.Table:
-    """int64 ms `ts` and `arrival`, int32 `k`, float64 `v`, in order of arrival."""
+    """Build int64 ms `ts` and `arrival`, int32 `k`, float64 `v`, in order of arrival."""
     rng = np.random.default_rng(11)
     ts = BEGIN + 6 * np.arange(rows)
     arrival = ts + np.minimum(rng.exponential(10_000, rows), 110_000).astype(np.int64)
@@ -37,14 +37,14 @@ def readings(rows: int) -> pa.Table:
 
 
 def numbers(rows: int) -> pa.Table:
-    """int64 `id`, int32 `side`, int64 ms `ts`, float64 `x`, in order."""
+    """Build int64 `id`, int32 `side`, int64 ms `ts`, float64 `x`, in order."""
     ids = np.arange(rows)
     x = np.random.default_rng(5).uniform(0, 1000, rows).round(4)
     return pa.table({"id": ids, "side": (ids % 2).astype(np.int32), "ts": BEGIN + ids, "x": x})
 
 
 def write(table: pa.Table, folder: Path) -> None:
-    """Write what the engines read: Parquet whole and in files, CSV in two, timestamps in us."""
+    """Write the engines' input: Parquet in one file and in parts, CSV in two, timestamps in us."""
     if (folder / "written").exists():
         return
     for name in ("files", "csv"):
@@ -68,13 +68,15 @@ def write(table: pa.Table, folder: Path) -> None:
 
 
 def sliding_means(table: pa.Table) -> pa.Table:
-    """Answers of `means`: `k`, `end` in ms, sum `s` and count `n` of ten minutes by one."""
+    """Return the answers of `means`: `k`, `end` in ms, sum `s` and count `n`, for windows of ten
+    minutes every minute.
+    """
     pane = np.asarray(table["ts"]) // MINUTE
     key, value = np.asarray(table["k"]).astype(np.int64), np.asarray(table["v"])
     first, panes = pane.min() - 9, int(pane.max() - pane.min()) + 19
     width = int(key.max()) + 1
     sums, counts = np.zeros((panes, width)), np.zeros((panes, width), np.int64)
-    for back in range(10):  # a row of pane p is in the windows that begin at p - 9 .. p
+    for back in range(10):  # a row of pane p is in the windows that start at p - 9 .. p
         at = (pane - back - first, key)
         np.add.at(sums, at, value)
         np.add.at(counts, at, 1)
@@ -84,7 +86,7 @@ def sliding_means(table: pa.Table) -> pa.Table:
 
 
 def newest_sums(table: pa.Table) -> pa.Table:
-    """Answers of `newest`: for each row, the sum of the newest 100 rows of its sensor."""
+    """Return the answers of `newest`: for each row, the sum of the sensor's newest 100 rows."""
     frame = table.to_pandas().sort_values("ts", kind="stable")
     sums = frame.groupby("k")["v"].rolling(100, min_periods=1).sum()
     frame["s"] = sums.reset_index(level=0, drop=True)
@@ -92,7 +94,7 @@ def newest_sums(table: pa.Table) -> pa.Table:
 
 
 def near_pairs(table: pa.Table) -> pa.Table:
-    """Answers of `join`: ids `a` of side 0 and `b` of side 1."""
+    """Return the answers of `join`: ids `a` of side 0 and `b` of side 1."""
     x = np.asarray(table["x"])
     a, b = [], []
     for i in range(len(x)):

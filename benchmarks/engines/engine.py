@@ -1,8 +1,8 @@
-"""What a program of an engine shares: its arguments, its times, its line of output.
+"""The shared part of the engines' programs: arguments, times, and the line of output.
 
-A program is started as `python PROGRAM JOB FOLDER RUNS [ANSWERS]` in a separate session of
-processes; ANSWERS is a Parquet file for the answers of the last run, in the columns of `data.py`.
-This file imports the standard library alone: it runs in the environment of each engine.
+A program is started as `python PROGRAM JOB FOLDER RUNS [ANSWERS]` in a separate process session;
+ANSWERS is a Parquet file for the answers of the last run, in the columns of `data.py`. This file
+imports only the standard library, because it runs in every engine's environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 
 def processor_seconds() -> float:
-    """Processor time of all processes of this session, Java and workers included (Linux)."""
+    """Return the processor time of all processes in this session, including Java (Linux)."""
     mine, total = os.getsid(0), 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -33,8 +33,8 @@ def processor_seconds() -> float:
 def measure(package: str, jobs: dict[str, Callable[[Path, Path | None], Any]]) -> None:
     """Run the job of the command line, and print its times as one line of JSON.
 
-    jobs : by name, a call with the folder of the rows and, on the last run, the file for answers;
-        without it, answers are made and discarded
+    jobs : functions by name, called with the folder of the rows and, on the last run, the file for
+        answers; without a file, answers are computed and discarded
     """
     job, folder, runs = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     answers = Path(sys.argv[4]) if len(sys.argv) > 4 else None

@@ -44,7 +44,7 @@ def environment(checkpoints: Path | None = None) -> Any:
 def run(
     folder: Path, answers: Path | None, rows: str, delay: str, query: str, sink: str, kept: bool
 ) -> None:
-    """Run one query over the rows; answers are kept as CSV, then as Parquet."""
+    """Run one query over the rows; answers are written as CSV, then converted to Parquet."""
     place = Path(tempfile.mkdtemp())
     table = environment(place / "checkpoints" if kept else None)
     source = f"'connector' = 'filesystem', 'path' = '{folder.absolute() / 'csv'}'"

@@ -1,4 +1,4 @@
-"""Polars and DuckDB over frames: sliding sums as one would write them first, and with panes."""
+"""Polars and DuckDB over frames: sliding sums in the obvious way, and with panes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def session() -> Any:
 
 
 def means(rows: Any) -> Any:
-    """The answers at the same delay as Spark's watermark."""
+    """Compute the answers with the same delay as Spark's watermark."""
     ordered = sf.reorder(rows, event_time="ts", arrival="arrival", max_delay=spark_alone.DELAY)
     return windows(ordered)
 
@@ -53,7 +53,7 @@ def milliseconds(times: Any) -> Any:
 
 @cache
 def table(folder: Path) -> pa.Table:
-    """The rows as DuckDB and Polars get them: read and sorted before the first run."""
+    """Return the rows as DuckDB and Polars get them: read and sorted before the first run."""
     return pq.read_table(folder / "all.parquet", columns=["ts", "k", "v"]).sort_by("ts")
 
 

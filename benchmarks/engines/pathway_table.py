@@ -1,4 +1,4 @@
-"""Pathway: `windowby` with sliding windows that close two minutes behind, batches of 100,000."""
+"""Pathway: `windowby` with sliding windows that close after two minutes, batches of 100,000."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain Python: the join with a list that stays sorted, as one would write it by hand."""
+"""Plain Python: the join with a sorted list, as one would write it by hand."""
 
 from __future__ import annotations
 

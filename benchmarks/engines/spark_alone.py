@@ -42,7 +42,7 @@ def means(rows: Any) -> Any:
 
 
 def floor(rows: Any) -> Any:
-    """Both sides of a join, shuffled, and twice through Python, as rows and as pairs: no work."""
+    """Shuffle both sides of a join and pass them twice through Python, as rows and as pairs."""
     sides = rows.where("side = 0").unionAll(rows.where("side = 1")).repartition(2, "side")
 
     def same(batches: Any) -> Any:
@@ -53,7 +53,7 @@ def floor(rows: Any) -> Any:
 
 
 def stream(folder: Path, files: int, job: Any, answers: Path | None) -> None:
-    """One run over all files, `files` of them a micro-batch."""
+    """Run once over all files, with `files` files per micro-batch."""
     spark = session()
     source = str(folder / "files")
     schema = spark.read.parquet(source).schema

@@ -1,7 +1,8 @@
-"""Compile a C++ peer of this folder once, load it, and call it.
+"""Compile a C++ peer in this folder once, load it, and call it.
 
-The peers are straightforward codings of the papers' algorithms. They get the compiler's best
-settings and are timed in the same run, on the same data, as the code they are compared with.
+The peers are straightforward implementations of the papers' algorithms. They are compiled with the
+best compiler settings and timed in the same run, on the same data, as the code they are compared
+with.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 
 
 def peer(library: str, function: str, *arguments: Any, result: Any = ctypes.c_int64) -> Callable:
-    """Return a call of a C++ function whose arguments are converted already."""
+    """Return a call of a C++ function with converted arguments."""
     call = getattr(load(library), function)
     call.restype = result
     kept = partial(call, *map(_converted, arguments))
-    kept.arrays = arguments  # type: ignore[attr-defined]  # as long as the pointers to them
+    kept.arrays = arguments  # keeps the arrays alive while pointers to them exist
     return kept
 
 
@@ -42,9 +43,9 @@ def _converted(argument: Any) -> Any:
 
 @cache
 def load(name: str) -> ctypes.CDLL:
-    """Return the library of `<name>.cpp`, compiled unless this very text was compiled here before.
+    """Return the library of `<name>.cpp`; compile it unless the same source was compiled before.
 
-    The compiler is `$CXX`, else g++; the library lies in a folder of the system's temporary one.
+    The compiler is `$CXX`, by default g++; the library is below the system's temporary folder.
     Raises RuntimeError with the compiler's message if there is none or it fails.
     """
     source = Path(__file__).with_name(f"{name}.cpp")

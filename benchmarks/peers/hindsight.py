@@ -1,8 +1,8 @@
 """The best fixed slack, chosen with hindsight: the peer of the adaptive disorder controllers.
 
-Three ways to hold a fixed slack s, each with the smallest s that drops at most the wanted share:
-behind the newest event time (p = max τ - s), behind the arrival clock (p = t - s), and a sort
-buffer of s rows (Aurora's SLACK). A released row waited until the arrival that released it.
+There are three kinds of fixed slack s, each with the smallest s that drops at most the requested
+share: behind the newest event time (p = max τ - s), behind the arrival clock (p = t - s), and a
+sort buffer of s rows (Aurora's SLACK). A row waits until the arrival that releases it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sfumato.kernels.compile import compiled
 
 
 def waits(event_time: np.ndarray, arrival: np.ndarray, punctuation: np.ndarray) -> tuple:
-    """(late bool[n], wait int64[n]) under given punctuations; a late row waits 0."""
+    """Return (late bool[n], wait int64[n]) under given punctuations; a late row waits 0."""
     before = np.concatenate([[np.iinfo(np.int64).min], punctuation[:-1]])
     late = event_time < before
     position = np.arange(len(event_time))
@@ -26,7 +26,7 @@ def waits(event_time: np.ndarray, arrival: np.ndarray, punctuation: np.ndarray) 
 
 @compiled
 def displacement(event_time):
-    """int64[n]: how many earlier rows have an event time at or above each row's. O(n log n)."""
+    """Return how many earlier rows have an event time at or above each row's, in O(n log n)."""
     n = event_time.size
     order = np.argsort(-event_time, kind="mergesort")
     rank = np.empty(n, np.int64)
@@ -48,7 +48,7 @@ def displacement(event_time):
 
 
 def nth_largest(event_time: np.ndarray, n: int) -> np.ndarray:
-    """int64[]: the (n + 1)-th largest event time so far; the int64 minimum while there is none."""
+    """Return the (n + 1)-th largest event time so far; the int64 minimum while there is none."""
     heap: list[int] = []
     out = np.full(len(event_time), np.iinfo(np.int64).min)
     for i, tau in enumerate(event_time.tolist()):
@@ -62,11 +62,11 @@ def nth_largest(event_time: np.ndarray, n: int) -> np.ndarray:
 
 
 def best_fixed(event_time: np.ndarray, arrival: np.ndarray, drop_ratio: float) -> dict[str, float]:
-    """Mean wait (microseconds) of each kind of fixed slack that drops at most `drop_ratio`."""
+    """Return the mean wait (microseconds) of each kind of slack that drops at most `drop_ratio`."""
     allowed = int(drop_ratio * len(event_time) + 1e-9)
 
     def exceeded(lateness: np.ndarray) -> int:
-        """The largest lateness that more than `allowed` rows have, or exceed."""
+        """Return the smallest lateness that at most `allowed` rows exceed."""
         return int(np.partition(lateness, -allowed - 1)[-allowed - 1])
 
     newest = np.maximum.accumulate(event_time)
@@ -75,7 +75,7 @@ def best_fixed(event_time: np.ndarray, arrival: np.ndarray, drop_ratio: float) -
     rows = max(exceeded(displacement(event_time)), 0)
     punctuations = {
         "event": newest - max(exceeded(behind) + 1, 0),
-        # Clocks may be apart: a negative fixed delay is as good as a positive one.
+        # Clocks may differ: a negative fixed delay is as good as a positive one.
         "arrival": arrival - (exceeded(clock) + 1),
         "rows": nth_largest(event_time, rows),
     }

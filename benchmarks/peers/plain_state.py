@@ -1,8 +1,8 @@
-"""What a user would write with Spark's own state, key by key: a reorder and a window aggregate; and
-a processor that does nothing.
+"""User code with Spark's own state, one key at a time: a reorder and a window aggregate; and a
+processor that does nothing.
 
-Tuned as one would: a key's rows are one Arrow table in one value of the state, all work on rows is
-pandas' or Arrow's, and a key is touched only in micro-batches that have rows of it.
+Tuned as a user would tune it: a key's rows are one Arrow table in one state value, all work on rows
+is done by pandas or Arrow, and a key is only touched in micro-batches that have rows with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot im
 
 
 class PlainReorder(StatefulProcessor):
-    """Rows of a key in event-time order; late if behind the newest one less a fixed delay."""
+    """A reorder by key: a row is late if it is behind the newest one less a fixed delay."""
 
     def __init__(self, delay: pd.Timedelta) -> None:
         self.delay = delay
@@ -67,7 +67,7 @@ def _bytes(rows: pd.DataFrame) -> bytes:
 
 
 def reorder(stream: DataFrame, delay: str) -> DataFrame:
-    """Rows of columns device, event, arrival and others, with `late`; the end is never emitted."""
+    """Reorder columns device, event, arrival and others, add `late`; never emit the end."""
     schema = StructType([*stream.schema.fields, StructField("late", BooleanType())])
     return stream.groupBy("device").transformWithStateInPandas(
         PlainReorder(pd.Timedelta(delay)), schema, "Append", "None"
@@ -75,7 +75,7 @@ def reorder(stream: DataFrame, delay: str) -> DataFrame:
 
 
 class Nothing(StatefulProcessor):
-    """Keeps nothing and gives nothing."""
+    """A processor that keeps nothing and emits nothing."""
 
     def init(self, handle: Any) -> None:
         pass
@@ -90,17 +90,17 @@ class Nothing(StatefulProcessor):
 
 
 def nothing(stream: DataFrame) -> DataFrame:
-    """Timers of processing time, though none is set: Spark runs micro-batches without rows."""
+    """Run `Nothing` with processing-time timers, so that Spark runs micro-batches without rows."""
     return stream.groupBy("device").transformWithStateInPandas(
         Nothing(), "device long", "Append", "ProcessingTime"
     )
 
 
-MINUTE = 60_000_000  # microseconds: the step of windows; a window is five
+MINUTE = 60_000_000  # microseconds: the slide of the windows, which are five minutes long
 
 
 def window(stream: DataFrame) -> DataFrame:
-    """Count and mean of x in windows of five minutes by one, of rows in order, for each key."""
+    """Return count and mean of x in five-minute windows every minute, per key, of ordered rows."""
 
     def advance(key: Any, parts: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         first, data = state.get if state.exists else (None, b"")

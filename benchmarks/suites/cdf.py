@@ -38,7 +38,7 @@ def compare(n: int) -> list[Row]:
 
 
 def plain_recursion(p: np.ndarray) -> np.ndarray:
-    """RF1 with 80-bit floats, as a judge of the error."""
+    """Compute RF1 with 80-bit floats, as a reference for the error."""
     law = np.zeros(p.size + 1, dtype=np.longdouble)
     law[0] = 1
     for x in p.astype(np.longdouble):

@@ -1,10 +1,10 @@
-"""The cost of a chain of operators compared with its first one: in one step and in separate steps.
+"""The cost of a chain of operators relative to its first one, in one step and in separate steps.
 
-Micro-batches of 100,000 disordered rows of 1,000 keys, one file each, into a sink that discards
-rows; the queries take turns, and the time of a micro-batch is the median of Spark's own figure over
-the later half of the runs of the last turns: a stream runs for days, and Java spends much of its
-first minutes on compiling. Behind "per key" the controllers are those of the keys; behind "one
-controller" all rows have one, and two windows share it.
+Micro-batches of 100,000 disordered rows with 1,000 keys, one file each, are written to a sink that
+discards rows. The queries take turns. The time of a micro-batch is the median of Spark's own figure
+over the later half of the runs of the last turns: a stream runs for days, and Java spends much of
+its first minutes compiling. With "per key", each key has a controller; with "one controller", all
+rows share one, and two windows share its output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZE, BATCHES, KEYS, TURNS = 100_000, 8, 1_000, 2
 QUICK = {"SIZE": 1_000, "BATCHES": 2, "TURNS": 1}
 FUSE = "spark.sfumato.fuse"
 FIRST = {"per key": "per key: reorder", "one controller": "one controller: reorder"}
-GOALS = {  # times the first operator alone
+GOALS = {  # relative to the first operator alone
     "per key: reorder, count window, top_k": 1.3,
     "one controller: toll, in SQL": 1.5,
 }
@@ -74,7 +74,7 @@ def chains(stream: Any) -> dict[str, Callable[[], Any]]:
 
 
 def medians(spark: Any) -> dict[tuple[str, str], float]:
-    """Median seconds of a micro-batch by query and by the setting."""
+    """Return the median seconds of a micro-batch, by query and setting."""
 
     def with_setting(make: Callable[[], Any], fuse: str) -> Any:
         spark.conf.set(FUSE, fuse)

@@ -1,8 +1,8 @@
-"""The first answer of a fresh process, by its parts: what a short job or a restart waits for.
+"""The parts of a new process's first answer: the waiting time of a short job or a restart.
 
-A new process is started for every run and answers a static `reorder` by key, twice; its kernels
-were compiled before. Times are of the wall clock, medians of some runs; what a worker does is
-measured in the worker. Goal: a cold worker reads its kernels and compiles none in a batch.
+Every run starts a new process, which answers a static `reorder` by key twice; its kernels were
+compiled before. Times are wall-clock times, medians of some runs; the worker measures its own part.
+Goal: a cold worker reads its kernels and compiles none in a batch.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ spark.stop()
 
 
 def run() -> list[Row]:
-    """A row for each part, and one for the kernels."""
+    """Return one row per part, and one for the kernels."""
     sf.ops.warm_up(["row hashes", "disorder"])
     runs = [measured() for _ in range(RUNS)]
     rows: list[Row] = [
@@ -105,7 +105,7 @@ def run() -> list[Row]:
 
 
 def measured() -> dict[str, float]:
-    """One fresh process; its parts in seconds."""
+    """Run one new process; return its parts in seconds."""
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:

@@ -1,13 +1,13 @@
-"""Corners: the time per row of each operator from one setting to the next; ours: the dearer of two.
+"""The time per row of each operator from one setting to the next; "ours" is the dearer of the two.
 
 Each operator has a basic setting. One of its numbers at a time (keys, rows or time of the window,
 alternatives per row, overlap, rows per call, share of certain rows) runs through an ascending list,
-the others stay. Of every two neighbours in a list, the ratio is the dearer one's time per row over
-the cheaper one's; the row shows the worst pair. Above 5 a corner is in the way of somebody.
-With many keys, windows of rows are not yet full in so few rows, and cheaper: most of what
-`quantile of rows: keys` shows.
+while the others stay. For every two neighbours in a list, the ratio is the dearer setting's time
+per row over the cheaper setting's; the row shows the worst pair. A ratio above 5 marks a corner
+that users will notice. With many keys, count windows are not yet full after so few rows, and
+therefore cheaper, which explains most of `quantile of rows: keys`.
 
-`bytes` is the memory of the arrays at the end of the basic setting, per row held or key.
+`bytes` is the memory of the arrays at the end of the basic setting, per held row or key.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Setting = dict[str, int]
 class Corner(NamedTuple):
     """An operator to scan.
 
-    make : the operator of a setting    feed : gives it the rows of a call
+    make : builds the operator of a setting    feed : passes it the rows of a call
     base : the basic setting    axes : the lists of its numbers; all have `keys`, `batch`
     """
 
@@ -52,7 +52,7 @@ class Corner(NamedTuple):
 
 
 def rows_of(setting: Setting, certain: bool = False) -> list[dict[str, np.ndarray]]:
-    """Return the calls: rows of each, one time unit apart."""
+    """Return the rows of each call, one time unit apart."""
     rng, many = np.random.default_rng(3), setting.get("alternatives", 1)
     n = max(ROWS // many, 50) if setting["batch"] > 1 else max(ROWS // 10, 50)
     key, number = rng.integers(0, setting["keys"], n), np.arange(n)
@@ -163,7 +163,7 @@ CORNERS = {
 
 
 def cost(corner: Corner, setting: Setting) -> tuple[float, Any]:
-    """Seconds per row, and the operator at the end."""
+    """Return the seconds per row, and the operator at the end."""
     calls = rows_of(setting, "certain" in setting)
     last: list[Any] = []
 

@@ -1,9 +1,9 @@
-"""Which determinants to choose: imputed cells of sensor networks, by what may determine them.
+"""The choice of determinants: imputed cells of sensor networks, by what may determine them.
 
 Real sets with four attributes each, with the values of each attribute divided by its standard
 deviation. A tenth of the cells is hidden. A row with a hidden cell is imputed from the rows without
 one, either of the whole time or only of the first three quarters of it (`past`); then only rows of
-the last quarter are judged. The ways compared:
+the last quarter are judged. The compared ways:
 
 last value       the newest known value of the same station
 multiple         20 draws of scikit-learn's IterativeImputer, from the attributes and last values
@@ -12,11 +12,11 @@ every other      each attribute by every other one: "b -> a : 0.05 -> 0.1"
 earlier values   each by its own earlier value: "earlier_a, age_a -> a : 0.01, 0.05 -> 0.05"
 earlier + others both lists, and each by its earlier value together with every other attribute
 order and key    `sf.impute(order=, key=)`, with the dependencies that it builds by itself
-discovered with  the same, with those that `discover_dependencies(order=, key=)` finds in the
-order and key    repository with its gaps
+discovered with  the same, with the dependencies that `discover_dependencies(order=, key=)` finds
+order and key    in the repository with its gaps
 
 With `order`, `whole` imputes the rows of a stream from a repository that contains them. The stream
-of `past` begins with the last quarter: the first rows have no earlier values.
+of `past` begins with the last quarter, whose first rows have no earlier values.
 `error` is the mean distance of the expected value from the hidden one, `crps` the continuous
 ranked probability score, `coverage` the share of hidden values in the range from 5% to 95%, and
 `width` the mean width of this range, in standard deviations.
@@ -47,7 +47,7 @@ SETS = {
         "sensorscope_stbernard", "station_id", "ts",
         ["ambient_temp", "surface_temp", "humidity", "wind_speed"],
     ),
-    # Examined after all decisions about discovery with an order.
+    # This set was examined after all decisions about discovery with an order.
     "Intel lab": (
         "intel_lab_9motes", "moteid", "ts", ["temperature", "humidity", "light", "voltage"],
     ),
@@ -62,7 +62,7 @@ TIMES = ("whole", "past")
 
 
 def load(name: str) -> tuple[pa.Table, list[str]] | None:
-    """Complete rows of the first stations in order of time, with attributes in deviations."""
+    """Return complete rows of the first stations in time order, divided by standard deviations."""
     file, station, time, attributes = SETS[name]
     path = data_folder() / f"{file}.parquet"
     if not path.exists():
@@ -96,7 +96,7 @@ def others(attributes: list[str]) -> list[str]:
 
 
 def together(attributes: list[str]) -> list[str]:
-    """Each attribute by its own earlier value and one other attribute."""
+    """Pair each attribute's own earlier value with one other attribute."""
     return [
         f"earlier_{a}, age_{a}, {b} -> {a} : 0.02, 0.1, 0.05 -> 0.05"
         for a in attributes
@@ -108,7 +108,7 @@ def together(attributes: list[str]) -> list[str]:
 def measures(
     offsets: npt.NDArray[np.int64], prob: Floats, values: Floats, truth: Floats
 ) -> dict[str, float]:
-    """Error, score, coverage and width of discrete distributions, one per hidden cell."""
+    """Return error, score, coverage and width of discrete distributions, one per hidden cell."""
     error, score, inside, width = [], [], [], []
     for start, end, true in zip(offsets[:-1], offsets[1:], truth, strict=True):
         order = np.argsort(values[start:end], kind="stable")
@@ -126,7 +126,7 @@ def measures(
 
 
 class Case:
-    """The hidden cells of a set that are judged, and the rows that may help."""
+    """The hidden cells of a set that are judged, and the rows they are imputed from."""
 
     def __init__(self, table: pa.Table, attributes: list[str], time: str) -> None:
         self.attributes = attributes
@@ -154,14 +154,14 @@ class Case:
         return np.column_stack(columns).astype(float)
 
     def by_draws(self, draws: Iterable[Floats]) -> dict[str, float]:
-        """Judge values of the hidden cells, one set of them per draw."""
+        """Judge draws of the hidden cells' values."""
         drawn = np.column_stack([values[self.lost] for values in draws])
         cells, n = drawn.shape
         offsets = np.arange(cells + 1) * n
         return measures(offsets, np.full(cells * n, 1 / n), drawn.ravel(), self.truth)
 
     def by_dependencies(self, dependencies: list[str]) -> dict[str, float]:
-        """Judge what `sf.impute` infers by some dependencies."""
+        """Judge the values that `sf.impute` infers from some dependencies."""
         done = sf.impute(
             self.rows,
             repository=self.repository,
@@ -171,7 +171,7 @@ class Case:
         return self.by_alternatives(done)
 
     def by_order(self, *, discovered: bool) -> dict[str, float]:
-        """Judge what `sf.impute` infers from the past of the stream."""
+        """Judge the values that `sf.impute` infers from the past of the stream."""
         given = {"attributes": self.attributes, "order": "at", "key": "station"}
         found = sf.discover_dependencies(self.past, **given) if discovered else None
         done = sf.impute(self.stream, repository=self.past, dependencies=found, **given)

@@ -1,11 +1,11 @@
-"""Dependencies found in a repository: our search against Desbordante's, by what they infer.
+"""Dependencies found in a repository: our search against Desbordante's, by the values they infer.
 
-Both look at the same 1,000 rows and try the same epsilons. Desbordante (`Split`, C++; its lines are
-left out without the package) finds the dependencies that all pairs of rows obey, ours those that
-95% do, with one or two determinants. Then 500 other rows lose one attribute each, drawn at random,
-and are imputed from 10,000 more: `error` is the mean distance of the expected value from the
-true one, of attributes in [0, 1], `imputed` the share of rows that a dependency reached, the others
-having the attribute's distribution. `met` says that our error is not greater.
+Both use the same 1,000 rows and the same epsilons. Desbordante (`Split`, C++; its lines are left
+out without the package) finds the dependencies that all pairs of rows satisfy, ours the ones that
+95% satisfy, with one or two determinants. Then 500 other rows lose one attribute each, drawn at
+random, and are imputed from 10,000 more: `error` is the mean distance of the expected value from
+the true one, of attributes in [0, 1]. `imputed` is the share of rows for which a dependency found
+donors; the others get the attribute's distribution. `met` requires that our error is not greater.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def ours(rows: np.ndarray) -> Texts:
 
 
 def desbordantes(rows: np.ndarray) -> Texts:
-    """Return Desbordante's dependencies whose dependent is bound as closely as ours must be."""
+    """Return Desbordante's dependencies whose dependent is bound as closely as required of ours."""
     import desbordante
     import pandas as pd
 
@@ -60,7 +60,7 @@ def desbordantes(rows: np.ndarray) -> Texts:
 
 
 def milliseconds(search: Callable[[np.ndarray], Texts], rows: np.ndarray) -> tuple[Texts, float]:
-    """Return what a search finds, and the fastest of three runs."""
+    """Return the result of a search, and the fastest of three runs."""
     runs = [timed(lambda: search(rows), time.perf_counter) for _ in range(3)]
     return runs[-1][1], 1e3 * min(spent for spent, _ in runs)
 
@@ -68,7 +68,7 @@ def milliseconds(search: Callable[[np.ndarray], Texts], rows: np.ndarray) -> tup
 def inferred(
     dependencies: Texts, repository: np.ndarray, complete: np.ndarray, gaps: np.ndarray
 ) -> tuple[float, float]:
-    """The mean error of the expected values, and the share of rows that a dependency reached."""
+    """Return the mean error of expected values, and the share of rows with donors."""
     units = dict.fromkeys(NAMES, (0.0, 1.0))
     imputer = Imputer(repository, dependencies, names=NAMES, scaling=units, method="plain")
     done = imputer.impute(gaps)

@@ -1,12 +1,12 @@
-"""Disorder control: rows dropped and time waited, against the best fixed slack with hindsight.
+"""Disorder control: dropped rows and waiting time, against the best fixed slack with hindsight.
 
 For every trace of `data/traces.py` and each estimator, at a drop ratio of 1%: the share of late
-rows, the mean and the 99th percentile of the seconds rows waited, that mean over the best fixed
-slack's (three kinds, see `peers/hindsight.py`), the most rows held at once, and rows/s.
+rows; the mean and the 99th percentile of the rows' waits in seconds; the mean wait over the mean of
+the best fixed slack (three kinds, see `peers/hindsight.py`); the most rows held at once; rows/s.
 
-The constants of the conformal measure were chosen on these synthetic traces (and other seeds of
-them), so its figures flatter it a little; docs/research/conformal-delay.md gives the figures
-of fresh seeds, and says where it fails.
+The constants of the conformal measure were chosen on these synthetic traces (with other seeds), so
+its figures are slightly too good. docs/research/conformal-delay.md gives the figures for new seeds,
+and describes where it fails.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sfumato.operators.disorder.punctuator import Punctuator
 
 ESTIMATORS = ("conformal", "normal", "max")
 DROP_RATIO = 0.01
-EVERY = 1  # which of the traces
+EVERY = 1  # use every n-th trace
 QUICK = {"EVERY": 20}
 
 
@@ -45,7 +45,7 @@ def run() -> list[Row]:
 def measure(event: np.ndarray, arrival: np.ndarray, estimator: str) -> Row:
     """Measure one estimator on one trace; waits in seconds."""
     ratio = None if estimator == "max" else DROP_RATIO
-    Punctuator(ratio, estimator=estimator).extend(event[:100], arrival[:100])  # compiled by now
+    Punctuator(ratio, estimator=estimator).extend(event[:100], arrival[:100])  # compile first
     start = time.perf_counter()
     punctuation = Punctuator(ratio, estimator=estimator).extend(event, arrival)
     took = time.perf_counter() - start
@@ -60,7 +60,7 @@ def measure(event: np.ndarray, arrival: np.ndarray, estimator: str) -> Row:
 
 
 def most_held(event: np.ndarray, late: np.ndarray, punctuation: np.ndarray) -> int:
-    """The largest number of rows held after an arrival."""
+    """Return the largest number of rows held after an arrival."""
     n = len(event)
     release = np.maximum(np.searchsorted(punctuation, event, "left"), np.arange(n))
     leaving = np.bincount(release[~late], minlength=n + 1)[:n]

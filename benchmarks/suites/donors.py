@@ -1,8 +1,8 @@
 """Donor queries: which of 50,000 rows lie in a box, against SciPy's k-d tree and a bulk R-tree.
 
-The R-tree is `rtree` (libspatialindex), loaded in bulk and asked with its bulk query; without that
-package its lines are left out. All give the same rows; that is checked before anything is timed.
-Queries are rows of the data, as incomplete objects resemble the repository.
+The R-tree is `rtree` (libspatialindex), loaded in bulk and queried in bulk; without that package,
+its lines are left out. All must return the same rows, which is checked before anything is timed.
+Queries are rows of the data, because incomplete objects resemble the repository.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ QUICK = {"CASES": [(2, 0.01)], "REPEATS": 1}
 
 
 def correlated(n: int, d: int, seed: int) -> np.ndarray:
-    """Points of [0, 1]**d whose attributes depend on each other, as in Ren et al. (2019)."""
+    """Draw points of [0, 1]**d whose attributes depend on each other, as in Ren et al. (2019)."""
     rng = np.random.default_rng(seed)
     points = rng.random((n, 1)) * 0.5 + rng.random((n, d)) * 0.5
     return np.ascontiguousarray(points)
 
 
 def reach_for(points: np.ndarray, centres: np.ndarray, share: float) -> np.ndarray:
-    """A reach of unequal sides such that a query finds this share of the rows on average."""
+    """Return a reach of unequal sides that covers this share of the rows on average."""
     shape = np.linspace(0.7, 1.3, points.shape[1])
     low, high = 0.0, 2.0
     index = DonorIndex(points)
@@ -49,7 +49,7 @@ def timed(call: Callable[[], Any]) -> float:
 
 
 def bulk_rtree(points: np.ndarray) -> Any:
-    """A bulk-loaded R-tree over points, or None without the package."""
+    """Return a bulk-loaded R-tree over points, or None without the package."""
     try:
         from rtree import index
     except ImportError:
@@ -72,7 +72,7 @@ def same_rows(mine: tuple[np.ndarray, np.ndarray], others: list[np.ndarray]) -> 
 
 
 def scan(points: np.ndarray, centres: np.ndarray, reach: np.ndarray) -> list[np.ndarray]:
-    """The definition in NumPy, attribute by attribute."""
+    """Apply the definition in NumPy, one attribute at a time."""
     columns = np.ascontiguousarray(points.T)
     found = []
     for centre in centres:
@@ -98,7 +98,7 @@ def case(d: int, share: float) -> list[Row]:
         return kd.query_ball_point(scaled, 1.0, p=np.inf, return_sorted=False, **options)
 
     def near(found: int) -> bool:
-        """Scaled axes round differently at a box's edge: no other row may differ."""
+        """Allow for rows at a box's edge, where scaled axes round differently."""
         return abs(found - mine[0][-1]) <= 1e-4 * mine[0][-1] + 2
 
     assert near(sum(map(len, ball())))

@@ -1,15 +1,15 @@
-"""Early answers of windows: how often their intervals hold, how wide they are, and what they cost.
+"""Early answers of windows: the coverage and width of their intervals, and their cost.
 
-Traces with real delays, the real ones of `data/traces.py`. The window is chosen so that a trace
-has about 600 of them; a revision comes per fifth of it. Values are a random walk per row with
-noise. Per trace and aggregate: the share of revisions whose interval at 90% holds the final answer;
-the share of revisions that are the final answer already; and the mean width of the intervals, by
-the distance of the window's end from the punctuation (in fifths, 0 is the last), relative to the
-widest. The first revisions of a trace, which have no interval, are left out. A row for simulated
-traces counts the pairs of trace and aggregate where between 88% and 92% of the intervals hold.
+Traces with real delays are the real ones of `data/traces.py`. A trace has about 600 windows, each
+with a revision per fifth of its length. Values are a random walk per row with noise. Per trace and
+aggregate, the figures are the share of revisions whose interval at 90% contains the final answer;
+the share of revisions that equal the final answer; and the mean width of the intervals, relative to
+the widest, by the distance of the window's end from the punctuation (in fifths, 0 is the last). The
+first revisions of a trace, which have no interval, are left out. A row for simulated traces counts
+the pairs of trace and aggregate in which 88% to 92% of the intervals contain the final answer.
 
-The last rows compare a window with early answers with the same window without them, both behind
-their reordering: over a table in memory, as the median of alternated runs, and through Spark, as
+The last rows compare a window with early answers with the same window without them, both downstream
+of their reordering: over a table in memory, as the median of alternated runs, and through Spark, as
 the median micro-batch of queries that take turns.
 """
 
@@ -36,8 +36,8 @@ from benchmarks.spark_streams import (
 ASKED = {"n": "count(*)", "s": "sum(x)", "a": "avg(x)", "lo": "min(x)", "hi": "max(x)"}
 EXTENTS, PARTS = 600, 5
 TIMES = {"event_time": "made", "arrival": "arrival", "drop_ratio": 0.01}
-LEVEL, FEWEST = 0.9, 500  # default level of intervals; windows of a trace whose level is judged
-EVERY = 1  # which of the traces
+LEVEL, FEWEST = 0.9, 500  # level of intervals; least windows of a judged trace
+EVERY = 1  # use every n-th trace
 COST_ROWS = 200_000
 REPEATS = 5
 BATCHES, TURNS = 8, 3  # micro-batches of COST_ROWS / 2 rows, and turns of each query
@@ -69,7 +69,7 @@ def table_of(event: np.ndarray, arrival: np.ndarray) -> pa.Table:
 
 
 def length_of(event: np.ndarray) -> int:
-    """Return the length of about 600 windows over a trace, in microseconds."""
+    """Return a window length, in microseconds, of which a trace has about 600."""
     low, high = np.quantile(event, [0.001, 0.999])
     return max(int((high - low) / EXTENTS) // PARTS, 1) * PARTS
 

@@ -1,12 +1,12 @@
 """Early answers of windows: the width of their intervals, by the time left to the final answer.
 
 Two real traces of `early_answers`, with the same windows and values: planned and actual departures
-of flights, and a session over a mobile network. A revision arrives with the first row that moves
-the punctuation to the one of the revision. Rows are medians over the windows whose first interval
-comes in the fifth before the window starts, by the distance of the window's end from the
-punctuation (in fifths): the time left until the final answer arrives, in seconds and as a share of
-the time from the start of the window to this arrival; and per aggregate the width of the interval
-at 90%, relative to the width of the first interval of the same window.
+of flights, and a session over a mobile network. A revision arrives with the first row that advances
+the punctuation to the revision's own. Rows are medians over the windows whose first interval comes
+in the fifth before the window starts, by the distance of the window's end from the punctuation (in
+fifths). They show the time left until the final answer arrives, in seconds and as a share of the
+time from the start of the window to this arrival; and, per aggregate, the width of the interval at
+90%, relative to the width of the same window's first interval.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUICK = {"TRACES": ("mobile network d-2",)}
 
 
 def arrivals(rows: pa.Table, punctuations: pd.Series) -> np.ndarray:
-    """Return when the order had reached each of the punctuations, in microseconds of arrival."""
+    """Return when the order reached each of the punctuations, in microseconds of arrival."""
     ordered = sf.reorder(rows, **TIMES, early=True).to_pandas().dropna(subset=["punctuation"])
     reached = ordered["punctuation"].cummax().to_numpy()
     newest = ordered["arrival"].cummax().to_numpy()

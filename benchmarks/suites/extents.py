@@ -1,9 +1,9 @@
 """Aggregates over overlapping time extents: against tumbling ones, and against recomputation.
 
-Overlap is free where panes are shared: with ten extents over each row, the same stream may cost at
-most twice what it costs without overlap. The C++ peers compute every extent again, from rows
-already in arrays; ours also sorts, stores and counts, so that plain sums, at a nanosecond a row
-and extent, are the peer's best case and ours the worst.
+Overlap costs little where panes are shared: with ten extents over each row, the same stream may
+take at most twice the time it takes without overlap. The C++ peers compute every extent from the
+start, over rows that are already in arrays; ours also sorts, stores and counts. Plain sums, at a
+nanosecond per row and extent, are therefore the peer's best case and our worst.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run() -> list[Row]:
 
 
 def stream(certain: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(event time, existence, value): one row every 10 microseconds, on average."""
+    """Build (event time, existence, value): one row every 10 microseconds, on average."""
     rng = np.random.default_rng(5)
     times = np.sort(rng.integers(0, 10 * ROWS, ROWS))
     noise = np.minimum(np.abs(rng.normal(0.0, 0.1, ROWS)), 0.99)
@@ -46,7 +46,7 @@ def stream(certain: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def ours(function: str, overlap: int, data: tuple, rows: int, groups: int = 1) -> list:
-    """The extents of all calls but the flush, which the peers leave out too."""
+    """Return the extents of all calls except the flush, which the peers leave out too."""
     times, existence, values = data
     length = 10 * IN_EXTENT * groups
     window = ExtentAggregate(length, length // overlap, [Aggregate(function, 0)])

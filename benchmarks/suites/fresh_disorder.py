@@ -1,8 +1,8 @@
-"""The default estimator on fresh traces: promises missed, and waits against the best fixed slack.
+"""The default estimator on new traces: missed drop ratios, and waits against the best fixed slack.
 
 Per drop ratio and kind of trace (see `fresh_traces`): the number of traces, how many are missed,
-and the mean wait over that of the best fixed slack with hindsight, median and 90th percentile.
-The figures of docs/research/conformal-delay.md.
+and the mean wait over the mean wait of the best fixed slack with hindsight, as median and 90th
+percentile. These are the figures of docs/research/conformal-delay.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato.operators.disorder.punctuator import Punctuator
 DROP_RATIOS = (0.01, 0.05, 0.002)
 SEEDS = (910_000, 10_000)
 QUICK = {"DROP_RATIOS": (0.01,), "SEEDS": ()}
-MICROSECOND = 1.0  # added to both waits: some traces can be released at once
+MICROSECOND = 1.0  # added to both waits, because some traces can be released at once
 
 
 def run() -> list[Row]:
@@ -29,7 +29,7 @@ def run() -> list[Row]:
 
 
 def measure(drop_ratio: float) -> list[Row]:
-    """One row per kind of trace."""
+    """Return one row per kind of trace."""
     found = defaultdict(list)
     for kind, (event, arrival) in all_traces(drop_ratio):
         late, wait = hindsight.waits(event, arrival, Punctuator(drop_ratio).extend(event, arrival))

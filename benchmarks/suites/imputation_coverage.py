@@ -1,29 +1,29 @@
-"""What imputed distributions are worth: coverage and score on hidden values of twelve real sets.
+"""The quality of imputed distributions: coverage and score on hidden values of twelve real sets.
 
-Four attributes of each set, scaled to [0, 1]. Rows drawn one by one lose m of them; of the other
-rows a sample is the repository. Dependencies are those of every attribute on every other one, in
-three degrees of nearness. One imputer imputes all; of its alternatives the distribution of each
-hidden value is asked:
+Each set has four attributes, scaled to [0, 1]. Randomly drawn rows lose m of them; a sample of the
+other rows is the repository. Every attribute depends on every other one, in three degrees of
+nearness. One imputer imputes all rows; the distribution of each hidden value is taken from its
+alternatives:
 
 coverage  share of the values within the range from 5% to 95%; the goal is 86% to 94%
-score     continuous ranked probability score, times 1000: of a single value the absolute error.
-          The goal is to be lower than all of kNN (mean of the five nearest rows of the
-          repository), interpolation between the hidden row's neighbours in the sample, and the last
-          value, on at least five of each six sets
+score     continuous ranked probability score, times 1000; for a single value, the absolute error.
+          The goal is to be lower than kNN (mean of the five nearest rows of the repository),
+          interpolation between the hidden row's neighbours in the sample, and the last value, on at
+          least five of six sets
 
-and of the join of two such streams (see `imputation_quality`, without earlier values), where
-pairs count from a probability of 0.2:
+For the join of two such streams (see `imputation_quality`, without earlier values), pairs are
+answers if their probability is at least 0.2:
 
 F         F-score of the pairs against the join of the complete data, mean over two distances and
           over scattered rows and stretches. The goal is that calibrated imputation, the default,
-          reaches on average of six sets at least that of the plain way
+          reaches at least the plain method's average over six sets
 
-few       coverage and score with at most 24 alternatives a row, as the join has them
-us        processor's microseconds to impute an object    values    alternatives it has
+few       coverage and score with at most 24 alternatives per row, as in the join
+us        processor microseconds per imputed object    values    its alternatives
 
 `plain` is the method of Ren et al. (2019), the first combination of dependencies that has a donor.
 Method and constants were chosen with the first six sets (`kind` design); the other six (`check`)
-were looked at when all was decided.
+were evaluated after all decisions.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ from sfumato.operators.imputation.imputer import IMPUTATION_METHODS, Imputed, Im
 KIND = {**dict.fromkeys([*SETS, *MORE_SETS], "design"), **dict.fromkeys(CHECK_SETS, "check")}
 MISSING = (1, 2, 3)  # attributes that a row loses
 QUICK = {"KIND": {"weather": "design"}, "MISSING": (1,), "HIDDEN": 100}
-HIDDEN = 1200  # or a quarter of a small set
+HIDDEN = 1200  # or a quarter of a small set's rows
 LOW, HIGH = 0.86, 0.94
 FEWEST_WON = 5
-FEW = 24  # alternatives a row in the join
+FEW = 24  # alternatives per row in the join
 COMPARED = ("kNN", "interpolation", "last value")
 UNITS = dict.fromkeys(NAMES, (0.0, 1.0))
 NO_HISTORY = Discovery(history=False, tight=np.inf)
 
 
 def judged(values: np.ndarray, prob: np.ndarray, true: float) -> tuple[bool, float]:
-    """Whether a value is in the range from 5% to 95% of a distribution, and its score."""
+    """Return whether a value is in the range from 5% to 95% of a distribution, and its score."""
     values, which = np.unique(values, return_inverse=True)
     prob = np.bincount(which.reshape(-1), prob)
     below = np.cumsum(prob)
@@ -78,7 +78,7 @@ def judged(values: np.ndarray, prob: np.ndarray, true: float) -> tuple[bool, flo
 
 
 def of_hidden(done: Imputed, missing: np.ndarray, true: np.ndarray) -> tuple[float, float]:
-    """Coverage and score of all hidden values."""
+    """Return coverage and score of all hidden values."""
     found = []
     for i, t in zip(*np.nonzero(missing), strict=True):
         part = slice(done.offsets[i], done.offsets[i + 1])
@@ -88,7 +88,7 @@ def of_hidden(done: Imputed, missing: np.ndarray, true: np.ndarray) -> tuple[flo
 
 
 def distributions(values: np.ndarray, m: int) -> dict[str, float]:
-    """Coverage, score and cost by both methods, and what the others are off."""
+    """Return coverage, score and cost of both methods, and the errors of the other ways."""
     rng = np.random.default_rng(m)
     hidden = min(HIDDEN, len(values) // 4)
     picked = np.sort(rng.choice(len(values), hidden, replace=False))
@@ -115,7 +115,7 @@ def distributions(values: np.ndarray, m: int) -> dict[str, float]:
 
 
 def f_scores(values: np.ndarray, m: int) -> dict[str, float]:
-    """F-scores of the join by both methods, by the same dependencies."""
+    """Return the join's F-scores by both methods, with the same dependencies."""
     found: dict[str, list[float]] = {method: [] for method in IMPUTATION_METHODS}
     for kind in KINDS:
         at = split(len(values), kind, seed=m)
@@ -139,7 +139,7 @@ def case(name: str, values: np.ndarray, m: int) -> Row:
 
 
 def summary(rows: list[Row], kind: str) -> list[Row]:
-    """What holds of all sets of a kind together."""
+    """Summarize all sets of one kind."""
     own = [row for row in rows if row["kind"] == kind]
     names = list(dict.fromkeys(row["name"] for row in own))
     if not names:

@@ -1,23 +1,23 @@
-"""Imputation with an order against what users would pick: last values, and multiple imputation.
+"""Imputation with an order against the usual choices: last values, and multiple imputation.
 
 Two real sets of several devices. A tenth of the known cells is hidden at random. With `past`, the
 repository is the first three quarters of the time, and hidden cells of the last quarter are
 imputed; with `between`, every fourth of forty stretches of time is imputed, and the others are the
-repository. All ways know the gaps of both parts. Scores are in standard deviations of
-their attribute: the absolute error of the median, the continuous ranked probability score,
-the coverage of the range from 5% to 95%, and its width. The ways compared:
+repository. All ways see the gaps of both parts. Scores are in standard deviations of their
+attribute: the absolute error of the median, the continuous ranked probability score, the coverage
+of the range from 5% to 95%, and its width. The compared ways:
 
 changes        sf.impute(order=..., key=...)
 not corrected  the same, without correction by known values
 last + past    the last value, plus the changes since the last value seen in the past
 multiple       20 draws by scikit-learn's IterativeImputer, from the attributes and last values
-               (only where it is installed)
+               (only if it is installed)
 
 The last rows are about walks with gaps of 1 to 10 values: walks around a level, and random walks,
 some of which leave the levels of their past. They show the coverage of single values, and of the
-average over each gap (`window_aggregate`, one window per gap). The values of a gap have one last
-value in common, but a window treats its rows as independent. `ends coverage` is that of the range
-from the average of the low ends to the average of the high ends of the rows.
+average over each gap (`window_aggregate`, one window per gap). The values of a gap depend on the
+same last value, but a window treats its rows as independent. `ends coverage` is the coverage of the
+range from the average of the rows' low ends to the average of their high ends.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from sfumato.operators.imputation import stream_imputer
 from sfumato.operators.imputation.earlier_values import EarlierValues
 
 KEYS = {"airports": "origin", "St Bernard": "station_id"}
-DEVICES = 3  # of each set
+DEVICES = 3  # per set
 HIDDEN, PAST = 0.1, 0.75  # shares: of cells, of time
-FITTED = 8_000  # rows that the multiple imputation is fitted to
+FITTED = 8_000  # rows to which the multiple imputation is fitted
 DRAWS = 20
 STRETCHES = 40
 KINDS = ("past", "between")
 WALKS, WALK_ROWS, WALK_PAST = 4, 12_000, 8_000
 RETURNS = {"walks around a level": 0.001, "random walks": 0.0}  # share of the way, per step
-LONGEST, LONG = 10, 5  # values of the longest gap, and of a gap that counts as long
+LONGEST, LONG = 10, 5  # values of the longest gap, and of a gap that is treated as long
 LOW, HIGH = 0.05, 0.95
 QUICK = {
     "KEYS": {"airports": "origin"},
@@ -169,7 +169,7 @@ WAYS: dict[str, Callable[[Stream], Laws]] = {
 
 
 def scores(stream: Stream, laws: Laws) -> tuple[float, float, float, float]:
-    """Error of the median, score, coverage and width, over all cells."""
+    """Return error of the median, score, coverage and width, over all cells."""
     found = []
     for t, cells in laws.items():
         for values, prob, true in cells:
@@ -201,8 +201,8 @@ def walk_with_gaps(seed: int, returns: float) -> pd.DataFrame:
 def gaps_of_walk(seed: int, returns: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Impute the gaps of a walk, and return its missing values and their gaps.
 
-    Both have `true`, and the ranges from 5% to 95%: from `low` to `high`, and for gaps also from
-    `low_end` to `high_end`, the averages over the ranges of the values.
+    Both have `true`, and the range from 5% to 95%, from `low` to `high`. Gaps also have the range
+    from `low_end` to `high_end`, the averages over their values' ranges.
     """
     walk = walk_with_gaps(seed, returns)
     given, last = walk.drop(columns="true"), walk.iloc[WALK_PAST:]
@@ -229,7 +229,7 @@ def gaps_of_walk(seed: int, returns: float) -> tuple[pd.DataFrame, pd.DataFrame]
 
 
 def gaps_of_walks(name: str) -> list[Row]:
-    """Measure the coverage of imputed values, and of averages over the gaps that they fill."""
+    """Measure the coverage of imputed values, and of averages over the gaps they fill."""
     found = [gaps_of_walk(seed, RETURNS[name]) for seed in range(WALKS)]
     rows, gaps = (pd.concat(parts) for parts in zip(*found, strict=True))
     cells = {

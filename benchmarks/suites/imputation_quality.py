@@ -1,25 +1,25 @@
-"""Which pairs a join still finds when values are missing: F-score against the complete join.
+"""The pairs that a join still finds when values are missing: F-score against the complete join.
 
-Four real sets, four attributes each, scaled to [0, 1]. A stream is a sample of the rows in time
-order, of whose objects each loses m attributes at random; a sample of the rest of the data is the
-repository. The complete data's join, over windows of the newest rows, is the truth. Streams are of
-two kinds: `stretches` of rows that follow each other, as a sensor sends them, and `scattered` rows
-drawn one by one. An arrival's pairs are answers if their probability is at least 0.2, one of the
-thresholds of Ren et al. (2019); `half` is the same at 0.5. The ways compared:
+Four real sets, with four attributes each, scaled to [0, 1]. A stream is a sample of the rows in
+time order, whose objects each lose m random attributes; a sample of the remaining data is the
+repository. The join of the complete data, over count windows, is the truth. Streams are of two
+kinds: `stretches` of consecutive rows, as a sensor sends them, and `scattered` rows drawn one by
+one. An arrival's pairs are answers if their probability is at least 0.2, one of the thresholds of
+Ren et al. (2019); `half` uses 0.5 instead. The compared ways:
 
-dependencies   of every attribute on every other one, in three degrees of nearness, and on its own
-               earlier value (see below), in the same degrees
+dependencies   every attribute depends on every other one, in three degrees of nearness, and on its
+               own earlier value (see below), in the same degrees
 no history     the same without the earlier values
 kNN            the mean of the five nearest rows of the repository
-interpolation  between the stream's own rows before and after: it waits for the next, as no join
-               could
+interpolation  between the stream's own previous and next rows: it waits for the next one, which no
+               join could do
 last value     of the stream itself, which does not wait
 mean           of the repository
 
 An object's earlier values are the newest known values of its stream, with their age
-(`EarlierValues`). The repository has them, too: its rows are dealt out to streams as dense as the
-real ones, with the same share of gaps. Each complete row keeps what such a stream knew before.
-Every way knows the stream's own rows, the repository and the time of each row, and nothing else.
+(`EarlierValues`). The repository has them too: its rows are dealt out to streams as dense as the
+real ones, with the same share of gaps. Each complete row keeps the values its stream knew before.
+Every way uses only the stream's own rows, the repository and the time of each row.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ OURS = ("dependencies", "no history", "half")
 
 
 def split(n: int, kind: str, seed: int) -> np.ndarray:
-    """Places of the stream's rows among n, rising; the others may lend."""
+    """Return the places of the stream's rows among n, ascending; the others may be donors."""
     if kind == "stretches":
         starts = (np.arange(STRETCHES) + 0.5) * n / STRETCHES
         return (starts.astype(int)[:, None] + np.arange(LENGTH)).reshape(-1)
@@ -63,7 +63,9 @@ def side_of(values: np.ndarray) -> np.ndarray:
 
 
 def lenders(rest: np.ndarray, at: np.ndarray, kind: str, m: int, seed: int) -> np.ndarray:
-    """The repository with history: dealt out to streams like the real ones, as often as needed."""
+    """Build the repository with history: rows dealt out to streams like the real ones, repeatedly
+    until there are enough.
+    """
     rng = np.random.default_rng(seed)
     streams = 2 if kind == "stretches" else 2 * len(rest) // (STRETCHES * LENGTH)
     dealt: list[np.ndarray] = []
@@ -77,19 +79,19 @@ def lenders(rest: np.ndarray, at: np.ndarray, kind: str, m: int, seed: int) -> n
 
 
 def certain_pairs(values: np.ndarray, within: float) -> Pairs:
-    """The join of objects with one value each."""
+    """Join objects with one value each."""
     return found(certain_join(side_of(values), values, within, ROWS), 0, len(values))[0]
 
 
 def uncertain_pairs(imputer: Imputer, objects: np.ndarray, within: float, alpha: float) -> Pairs:
-    """The fused join of incomplete objects."""
+    """Join incomplete objects with the fused operator."""
     own = objects[:, : len(imputer.names)]
     join = fused_join(imputer, side_of(objects), own, within, alpha, ROWS)
     return found(join, 0, len(objects))[0]
 
 
 def scores(values: np.ndarray, kind: str, m: int) -> list[dict[str, float]]:
-    """F-scores of every way, for each distance of WITHIN."""
+    """Return F-scores of every way, for each distance of WITHIN."""
     at = split(len(values), kind, seed=m)
     others = np.setdiff1d(np.arange(len(values)), at)
     stream, gaps = values[at], with_gaps(np.random.default_rng(m), values[at], m)
@@ -116,7 +118,7 @@ def scores(values: np.ndarray, kind: str, m: int) -> list[dict[str, float]]:
 
 
 def averaged(rows: list[Row], kind: str, within: float) -> Row:
-    """The mean of the rows of one kind and distance; met: dependencies beat every other way."""
+    """Average the rows of one kind and distance; met: dependencies beat every other way."""
     own = [row for row in rows if row["kind"] == kind and row["within"] == within]
     means = {way: float(np.mean([row[way] for row in own])) for way in (*OURS, *BASELINES)}
     met = means["dependencies"] > max(means[way] for way in BASELINES)

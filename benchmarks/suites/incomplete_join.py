@@ -1,15 +1,15 @@
-"""Join over incomplete streams, fused, against imputing everything first.
+"""The fused join over incomplete streams, against imputing everything first.
 
 Peers: straightforward C++ (R-tree imputation, then nested loops or a grid), and our own imputer
-followed by our own join with an index. All give the same answers; that is checked before anything
-is timed. Every object has one missing attribute of four; other settings are the defaults of Ren et
-al. (2019).
+followed by our own join with an index. All must give the same answers, which is checked before
+anything is timed. Every object has one missing attribute of four; other settings are the defaults
+of Ren et al. (2019).
 
-Goals are set for the paper's defaults, synthetic. On Intel lab the one against nested loops cannot
-be met by any method, and stands without a goal: 7% of all pairs are answers (`answers`), ten times
-the share on synthetic data, and an object has a dozen alternatives instead of 44, so that nested
-loops cost little. A hundredth of their time is hardly more than imputing the arrival alone takes
-(the row `own imputer alone`), which no method can avoid: its answers come with probabilities.
+Goals are set for the paper's synthetic defaults. On Intel lab, no method can meet the goal against
+nested loops, so that row has none: 7% of all pairs are answers (`answers`), ten times the share on
+synthetic data, and an object has a dozen alternatives instead of 44, so that nested loops are
+cheap. A hundredth of their time is hardly more than the time to impute the arrival (the row `own
+imputer alone`), which no method can avoid, because its answers have probabilities.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.windows import Rows
 
 REPOSITORY = 30_000
-ALPHA = 0.49995  # not 1/2, which sums of shares often meet but for rounding
+ALPHA = 0.49995  # not 1/2, which sums of shares often equal up to rounding
 NAMES = ("a", "b", "c", "d")
 REPEATS = 2
 QUICK = {"REPEATS": 1}
@@ -38,7 +38,7 @@ QUICK = {"REPEATS": 1}
 
 @dataclass(frozen=True)
 class Setting:
-    """A stream with gaps; `rows` objects a window, of which the last `timed` arrivals count."""
+    """A stream with gaps, windows of `rows` objects; the last `timed` arrivals are measured."""
 
     name: str
     repository: np.ndarray
@@ -47,7 +47,7 @@ class Setting:
     within: float
     rows: int
     timed: int
-    nested: int  # arrivals that nested loops are timed on
+    nested: int  # arrivals with which nested loops are timed
     nested_goal: float | None = 100.0
 
     @property
@@ -56,7 +56,7 @@ class Setting:
 
 
 def correlated(n: int, seed: int) -> np.ndarray:
-    """Attributes in [0, 1] that follow from three hidden ones, with some noise."""
+    """Draw attributes in [0, 1] that follow from three hidden ones, with some noise."""
     rng = np.random.default_rng(seed)
     hidden = rng.random((n, 3))
     mix = np.random.default_rng(0).dirichlet(np.ones(3), size=4)
@@ -101,7 +101,7 @@ def imputer_of(setting: Setting) -> Imputer:
 
 
 class Peer:
-    """The C++ program with its R-trees built."""
+    """The C++ program with built R-trees."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -116,7 +116,7 @@ class Peer:
     def join(
         self, n: int, grid: bool, cell: float, begin: int
     ) -> tuple[float, tuple[np.ndarray, ...]]:
-        """Answers of arrivals `begin` to n, and the processor's microseconds for each of them."""
+        """Return the answers of arrivals `begin` to n, and processor microseconds per arrival."""
         s, room = self.setting, 4_000_000
         out = (np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room))
         spent, reach = np.zeros(1), np.full((4, 4), s.epsilon)
@@ -128,7 +128,7 @@ class Peer:
         return float(spent[0]) / (n - begin) * 1e6, tuple(array[:count] for array in out)
 
     def cost(self, begin: int, end: int, grid: bool, cell: float) -> float:
-        """The shortest of some runs."""
+        """Return the shortest time of some runs."""
         return min(self.join(end, grid, cell, begin)[0] for _ in range(REPEATS))
 
 
@@ -144,7 +144,7 @@ def fused(setting: Setting, imputer: Imputer, begin: int) -> tuple[IncompleteJoi
 
 
 def separate(setting: Setting, imputer: Imputer, begin: int) -> Callable[[], Any]:
-    """Our own imputer, then our own join with an index."""
+    """Return a run of our own imputer, then our own join with an index."""
     join = SimilarityJoin(4, setting.within, ALPHA, Rows(setting.rows), alternatives=False)
 
     def run(part: slice) -> Any:
@@ -159,7 +159,7 @@ def separate(setting: Setting, imputer: Imputer, begin: int) -> Callable[[], Any
 
 
 def check(setting: Setting, imputer: Imputer, peer: Peer, begin: int) -> dict[str, int]:
-    """Compare all answers; what the fused join did for the arrivals that count."""
+    """Compare all answers; return the fused join's counters for the timed arrivals."""
     join, rest = fused(setting, imputer, begin)
     before = join.counters
     answers, _ = join.process(rest)
@@ -183,7 +183,7 @@ def case(setting: Setting) -> list[Row]:
     counters = check(setting, imputer, peer, begin)
 
     def timed(call: Callable[[Any], Any], prepare: Callable[[], Any]) -> float:
-        """Shortest of some runs, processor's microseconds per arrival."""
+        """Return the shortest of some runs, in processor microseconds per arrival."""
         return fastest(call, REPEATS, prepare=prepare) / setting.timed * 1e6
 
     ours = timed(lambda of: of[0].process(of[1]), lambda: fused(setting, imputer, begin))

@@ -1,12 +1,12 @@
-"""One join shared by several tasks: what the busiest of them does, and two of them at once.
+"""One join shared by several tasks: the work of the busiest task, and two tasks at once.
 
-The operator over tables, as a bucket of a stream runs it: chunks in, decoded by every task, tables
-of answers out, without their samples. Windows are full before anything is timed. "Task by task":
-each task alone, one behind the other; the work of the busiest as a part of the work of one. "Two at
-once": two processes with a task each, and the time until both are done, against one process with
-the whole join, in turns; "the machine's" are two processes with the whole join each: the most that
-two processors give here. Before that the answers of all tasks are compared with the answers of one
-task.
+This is the operator over tables, as a bucket of a stream runs it: it reads chunks, which every task
+decodes, and returns tables of answers without their samples. Windows are full before anything is
+timed. "Task by task" runs each task alone, one after the other, and gives the busiest task's work
+as a share of one task's work. "Two at once" runs two processes with one task each, and compares the
+time until both are done with one process that has the whole join, in turns. "The machine's" runs
+two processes with the whole join each, which is the most that two processors give here. Before
+that, the answers of all tasks are compared with the answers of one task.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from sfumato.tables.joins.table_similarity_join import (
 )
 from sfumato.windows import JoinWindow
 
-TURNS = 3  # of processes that are compared
-BATCH, BATCHES = 1_000, 5  # rows of each side in a micro-batch that is timed
-CHECKED = 2_000  # rows of each window, where answers are compared
+TURNS = 3  # turns of the compared processes
+BATCH, BATCHES = 1_000, 5  # rows per side in a timed micro-batch; micro-batches
+CHECKED = 2_000  # rows of each window in which answers are compared
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Setting:
     extent: float
     noise: float
     within: float
-    goals: dict[int, float]  # tasks: the most that the busiest may do of the work of one
+    goals: dict[int, float]  # tasks: largest share of one task's work for the busiest
 
 
 SETTINGS = (
@@ -63,7 +63,7 @@ QUICK = {
 
 
 def stream(setting: Setting, rows: int) -> pa.Table:
-    """Rows as the operator reads them; left and right take turns."""
+    """Build rows as the operator reads them; left and right alternate."""
     d, samples = setting.dimensions, setting.samples
     points = around_centres(rows, samples, d, setting.extent, setting.noise)
     values = {f"on{i}": points[..., i] for i in range(d)}
@@ -79,7 +79,7 @@ def chunks_of(rows: pa.Table, begin: int, end: int) -> list[tuple[int, bytes]]:
 
 
 def filled(setting: Setting, rows: pa.Table, tasks: int, task: int) -> TableSimilarityJoin:
-    """The operator of one task, its windows full."""
+    """Return the operator of one task, with full windows."""
     join = SimilarityJoinTableConfig(
         within=setting.within,
         probability=0.49995,
@@ -99,7 +99,7 @@ def fed(join: TableSimilarityJoin, batch: list[tuple[int, bytes]]) -> list[pa.Ta
 
 
 def timed(setting: Setting, rows: pa.Table, tasks: int, task: int, gate: Any = None) -> float:
-    """Median microseconds per arrival; `gate` lets several begin at once."""
+    """Return median microseconds per arrival; at `gate`, several processes start together."""
     join = filled(setting, rows, tasks, task)
     first = 2 * setting.rows
     batches = [
@@ -138,8 +138,10 @@ def _pairs(tables: list[pa.Table]) -> list[tuple[int, int, float]]:
 
 
 def at_once(setting: Setting, rows: pa.Table, tasks: list[int]) -> float:
-    """Microseconds per arrival until processes, at work at once, are done with it, each with one of
-    two tasks; [0] and [0, 0] stand for the whole join in one process, and in each of two."""
+    """Return microseconds per arrival until concurrent processes, each with one task, are done.
+
+    [0] stands for the whole join in one process, [0, 0] for the whole join in each of two.
+    """
     context = multiprocessing.get_context("fork")
     gate, found = context.Barrier(len(tasks)), context.Queue()
     shared = len(set(tasks))

@@ -1,8 +1,8 @@
-"""Unbounded keys through Spark: 100 rows of known keys per micro-batch, few or many keys held.
+"""Unbounded keys through Spark: 100 rows of known keys per micro-batch, with few or many held keys.
 
-Public functions only. Each key has a row first, in files of 100,000; then come files of 100 rows of
-keys that are known, one per micro-batch. The time is the median of Spark's own figure over the
-later half of these; the goal is 1,000,000 keys within 1.5 times that with 1,000.
+Only public functions are used. First, each key has a row, in files of 100,000; then come files of
+100 rows of known keys, one per micro-batch. The time is the median of Spark's own figure over the
+later half of these files. The goal is at most 1.5 times as long with 1,000,000 keys as with 1,000.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUICK = {"MANY": 2_000, "BATCHES": 3}
 
 
 def readings(keys: np.ndarray, first: int) -> pa.Table:
-    """A row of each of these keys, a millisecond apart, each out of order by a few of them."""
+    """Build a row for each of these keys, a millisecond apart, each out of order by a few."""
     time = (first + np.arange(len(keys))) * 1_000
     return pa.table(
         {
@@ -45,7 +45,7 @@ def readings(keys: np.ndarray, first: int) -> pa.Table:
 
 
 def batches(keys: int) -> Iterator[pa.Table]:
-    """A row of each key, then some of known keys."""
+    """Yield a row of each key, then some rows of known keys."""
     rng = np.random.default_rng(1)
     for begin in range(0, keys, FILE):
         yield readings(np.arange(begin, min(begin + FILE, keys)), begin)
@@ -54,7 +54,7 @@ def batches(keys: int) -> Iterator[pa.Table]:
 
 
 def queries() -> dict[str, Any]:
-    """Return what is measured: functions from a DataFrame to a DataFrame."""
+    """Return the measured queries: functions from a DataFrame to a DataFrame."""
     import sfumato as sf
 
     def ordered(rows: Any) -> Any:

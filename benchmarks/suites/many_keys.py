@@ -1,12 +1,11 @@
-"""Keys without end: a batch of 100 rows of known keys, where few and where many keys are held.
+"""Unbounded keys: a batch of 100 rows of known keys, with few and with many held keys.
 
 All keys are in one bucket, which is 32 times worse than on Spark. The time is the least of some
-batches; state is what a snapshot has per key. The goal is a batch with 1,000,000 keys held within
-1.5 times its time with 1,000. Windows of rows have 100,000, which is
-3,200,000 on Spark.
+batches; state is the snapshot's size per key. The goal is a batch with 1,000,000 held keys within
+1.5 times its time with 1,000. Count windows have 100,000 keys, which is 3,200,000 on Spark.
 
-What a key takes in memory is counted by Python and Arrow, with these keys held, and once all but
-a few of them are forgotten.
+A key's memory is measured in Python and Arrow, with all these keys held, and after all but a few of
+them have been forgotten.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def earlier_values(forget_after: float | None = None) -> Any:
 
 
 def extents() -> Any:
-    """A controller per key, and an extent complete with each row of known keys."""
+    """Build extents with a controller per key; each row of a known key completes an extent."""
     return ExtentTableConfig(
         window=Range("100 us"), results=(("total", "sum", 0, None),),
         attributes=1, scope=(0,), keys=1, key_names=("key",),
@@ -62,7 +61,7 @@ def extents() -> Any:
 
 
 def reorder(forget_after: float | None = None, sources: int = 0, **control: Any) -> Any:
-    """A controller per key, which holds its newest row."""
+    """Build a controller per key, which holds its newest row."""
     controls = DisorderControl(**(control or {"slack": 1}))
     return ReorderTableConfig(
         control=controls, keys=1, sources=sources, forget_after=forget_after
@@ -70,7 +69,7 @@ def reorder(forget_after: float | None = None, sources: int = 0, **control: Any)
 
 
 def window_of_rows(function: str, forget_after: float | None = None) -> Any:
-    """A window of ten rows per key."""
+    """Build a window of ten rows per key."""
     return RowWindowTableConfig(
         window=Rows(10), results=(("found", function, 0, None),),
         attributes=1, keys=1, forget_after=forget_after,
@@ -78,40 +77,40 @@ def window_of_rows(function: str, forget_after: float | None = None) -> Any:
 
 
 def rows_of(keys: np.ndarray, first: int) -> pa.Table:
-    """A row of each key, in order of time from `first` on."""
+    """Return one row per key, in time order starting at `first`."""
     times = pa.array(first + np.arange(len(keys)))
     named = {"key0": pa.array(keys), "order0": times, "value0": pa.array(keys % 97.0)}
     return operator_rows({"c0": named["key0"]}, **named)
 
 
 def arrived(rows: pa.Table) -> pa.Table:
-    """Rows as a controller reads them: none late."""
+    """Return rows as a controller reads them, none of them late."""
     return rows.append_column("event", rows["order0"])
 
 
 def from_sources(rows: pa.Table) -> pa.Table:
-    """Rows as controllers of two sources read them: each from both."""
+    """Return rows as controllers of two sources read them, each from both."""
     n = rows.num_rows
     both = arrived(pa.concat_tables([rows, rows]).combine_chunks())
     return both.append_column("source0", pa.array(np.arange(2 * n) // n))
 
 
 def uncertain(rows: pa.Table) -> pa.Table:
-    """Rows as windows of rows read them."""
+    """Return rows as count windows read them."""
     lists = {"prob": numbers(np.ones(rows.num_rows)), "value0": numbers(rows["value0"])}
     kept = rows.select(["row", "key0", "order0", "__tie"])
     return pa.table({**dict(zip(kept.column_names, kept.columns, strict=True)), **lists})
 
 
 def released(rows: pa.Table) -> pa.Table:
-    """Rows as a controller releases them, and extents read them."""
+    """Return rows as a controller releases them and extents read them."""
     late = pa.array(np.zeros(rows.num_rows, bool))
     punctuation = pa.array(rows["order0"].to_numpy() - 1)
     return uncertain(rows).append_column("late", late).append_column("punctuation", punctuation)
 
 
 def filled(make: Any, keys: int, form: Any = lambda rows: rows) -> Any:
-    """Return an operator that holds these keys; the time of its newest row is their number."""
+    """Return an operator that holds `keys` keys; the time of its newest row is `keys - 1`."""
     operator, step = make(), 50_000
     for begin in range(0, keys, step):
         rows = rows_of(np.arange(begin, min(begin + step, keys)), begin)
@@ -120,7 +119,7 @@ def filled(make: Any, keys: int, form: Any = lambda rows: rows) -> Any:
 
 
 def batch_time(operator: Any, keys: int, form: Any = lambda rows: rows) -> float:
-    """Least seconds of a batch of rows of keys that are held."""
+    """Return the least seconds of a batch of rows of known keys."""
     rng = np.random.default_rng(1)
     firsts = iter(range(keys, keys + BATCHES * ROWS, ROWS))
 
@@ -150,7 +149,9 @@ def known_row(name: str, make: Any, form: Any = lambda rows: rows, most: int | N
 
 
 def peak_row(name: str, make: Any, form: Any) -> Row:
-    """Memory with many keys, and after 100 of them alone had rows for ten times `forget_after`."""
+    """Compare memory with many keys to memory after only 100 of them had rows for ten times
+    `forget_after`.
+    """
     batch_time(filled(partial(make, None), FEW, form), FEW, form)  # loads and compiles
     tracemalloc.start()
     operator = filled(partial(make, float(PEAK)), PEAK, form)
@@ -172,7 +173,7 @@ def peak_row(name: str, make: Any, form: Any) -> Row:
 
 
 def short_windows_row(name: str, aggregate: Aggregate, **laws: Any) -> Row:
-    """Time of a row of uncertain windows of 20 rows, of which each call has two per key."""
+    """Measure the time per row of uncertain windows of 20 rows, with two rows per key and call."""
     window = CountWindowAggregate(20, 0.9, [aggregate], **laws)
     rng, n = np.random.default_rng(1), 2 * WINDOW_KEYS
 
@@ -190,13 +191,13 @@ def short_windows_row(name: str, aggregate: Aggregate, **laws: Any) -> Row:
 
 
 def _allocated() -> int:
-    """Bytes that Python and Arrow hold."""
+    """Return the bytes that Python and Arrow have allocated."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
 
 
 def forgotten_row() -> Row:
-    """Keys that come once, 400 an hour for a hundred days, forgotten after one day."""
+    """Measure keys that come once, 400 per hour for a hundred days, forgotten after one day."""
     operator = earlier_values(forget_after=float(DAY))
     most = 0
     for hour in range(HOURS):

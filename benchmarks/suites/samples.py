@@ -1,7 +1,7 @@
 """The error of a join's probability against the number of samples per reading.
 
 Two readings have normal errors and match within 1. The standard deviations of both (0.1 to 1.6),
-their distance and its direction are drawn, 4,000 times. `largest`, `99%` (99% of the errors are
+their distance and its direction are drawn 4,000 times. `largest`, `99%` (99% of the errors are
 smaller) and `mean` are the errors against the exact formulas of the normal distribution.
 """
 
@@ -20,7 +20,7 @@ QUICK = {"SAMPLES": (4, 8)}
 WITHIN, CASES = 1.0, 4000
 RANDOM = np.random.default_rng(0)
 SDS = np.exp(RANDOM.uniform(np.log(0.1), np.log(1.6), (2, CASES)))
-SPREAD = np.hypot(*SDS)  # of the difference of two readings
+SPREAD = np.hypot(*SDS)  # standard deviation of the difference of two readings
 GAPS = RANDOM.uniform(0.01, WITHIN + 2 * SPREAD)
 ANGLES = RANDOM.uniform(0, 2 * np.pi, CASES)
 TRUE = {
@@ -30,7 +30,7 @@ TRUE = {
 
 
 def errors(samples: int, attributes: int) -> Floats:
-    """The error of the probability in each case; each case is a separate key."""
+    """Return the error of the probability in each case; each case is a separate key."""
     zero = np.zeros(len(GAPS))
     far = {1: [GAPS], 2: [GAPS * np.cos(ANGLES), GAPS * np.sin(ANGLES)]}[attributes]
     names = ["x", "y"][:attributes]

@@ -1,7 +1,7 @@
 """Similarity join against straightforward C++ of the papers: nested loops, Grid, sorted samples.
 
-Every arrival counts: samples in, windows kept, answers out, through the public operator. Before
-anything is timed, both sides' answers are compared.
+Times include the complete work per arrival, through the public operator: reading samples, updating
+windows, returning answers. Before anything is timed, both sides' answers are compared.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ QUICK = {"REPEATS": 1}
 
 @dataclass(frozen=True)
 class Setting:
-    """A stream of tuples, its join, and the goal for each peer (None: none).
+    """A stream of tuples, its join, and the goal for each peer (None: no goal).
 
     warm_up : arrivals that fill the windows, untimed
-    cell : side of C++ index's cells: the best of those tried
+    cell : side of the C++ index's cells, the best of several
     """
 
     name: str
@@ -45,7 +45,7 @@ class Setting:
 def uniform_stream(
     n: int, dimensions: int, samples: int, extent: float, noise: float, seed: int
 ) -> ArrivalBatch:
-    """Tuples with centres anywhere in a cube, and equally probable samples around them."""
+    """Draw tuples with centres in a cube, and equally probable samples around them."""
     rng = np.random.default_rng(seed)
     centres = rng.uniform(0, extent, (n, 1, dimensions))
     if dimensions == 1:
@@ -93,7 +93,7 @@ def peer_join(
 def our_join(
     setting: Setting, n: int, samples: bool = False
 ) -> tuple[SimilarityJoin, ArrivalBatch]:
-    """Return an operator that has the warm-up, and the arrivals after it up to n."""
+    """Return an operator after its warm-up, and the following arrivals up to n."""
     dimensions = setting.arrivals.points.shape[1]
     window = Rows(setting.rows)
     join = SimilarityJoin(
@@ -104,7 +104,7 @@ def our_join(
 
 
 def our_time(setting: Setting, n: int, samples: bool) -> float:
-    """Seconds per arrival, the best of some runs, all in one batch."""
+    """Return seconds per arrival, the best of some runs, all in one batch."""
     best = fastest(
         lambda of: of[0].process(of[1]), REPEATS, prepare=lambda: our_join(setting, n, samples)
     )
@@ -112,7 +112,7 @@ def our_time(setting: Setting, n: int, samples: bool) -> float:
 
 
 def peer_time(setting: Setting, kind: int, n: int, samples: bool) -> float:
-    """Seconds per arrival: the whole stream less its warm-up, the best of some runs."""
+    """Return seconds per arrival: the whole stream less its warm-up, the best of some runs."""
     repeats = 1 if kind in SLOW else REPEATS
     whole, warm = (
         fastest(peer_join(setting, kind, rows, samples)[0], repeats)
@@ -140,7 +140,7 @@ def check(setting: Setting, kind: int, n: int) -> float:
 
 
 def compare(setting: Setting, samples: bool) -> list[Row]:
-    """One row for each peer of a setting; ours is timed before and after each of them."""
+    """Return one row per peer of a setting; ours is timed before and after each of them."""
     whole = setting.arrivals.side.size
     rows = []
     for kind, goal in setting.goals.items():
@@ -163,7 +163,7 @@ def compare(setting: Setting, samples: bool) -> list[Row]:
 
 
 def run() -> list[Row]:
-    """Times are per arrival."""
+    """Return the rows; times are per arrival."""
     return [
         found
         for samples in (False, True)

@@ -1,18 +1,24 @@
-"""What Spark costs: an operator through Structured Streaming against the same operator in memory.
+"""The cost of Spark: an operator in Structured Streaming against the same operator in memory.
 
-Micro-batches of 10,000 and of 100,000 rows, one file each, into a sink that discards rows. The time
-of a micro-batch is the median of Spark's own figure over the later half; the operator in memory
-gets the same rows as Arrow tables. The empty micro-batch comes from a query with an idle timeout,
-which Spark runs on without input, once Java has compiled what it runs; in turn with it, a Python
-processor that keeps nothing, by Spark alone. "Echo" is an operator that keeps nothing and returns
-its rows: what packing, shuffle, state and unpacking cost whatever the operator does. The peers
-(`peers/plain_state.py`) are the same reorder and the same extents as a user would write them with
-Spark's own Python state, key by key. Next to both is what Spark's own Java code takes for less
-work: for rows that are only dealt out by key, and for the same extents by its own windows; "Java's
-gain" is the peer's time over that. "An echo's gain" is that over the time of an echo of the same
-rows: an operator that returns the same number of rows cannot exceed it, while windows give fewer
-than an echo. Compared queries take turns, of which the first do not count: Java compiles what it
-runs in its first minutes.
+Micro-batches of 10,000 and of 100,000 rows, one file each, are written to a sink that discards
+rows. The time of a micro-batch is the median of Spark's own figure over the later half; the
+operator in memory gets the same rows as Arrow tables.
+
+The empty micro-batch comes from a query with an idle timeout, which Spark runs without input, once
+Java has compiled its code. It takes turns with a Python processor that keeps nothing, run by Spark
+alone.
+
+"Echo" is an operator that keeps nothing and returns its rows: the cost of packing, shuffle, state
+and unpacking, independent of the operator. The peers (`peers/plain_state.py`) are the same reorder
+and the same extents as a user would write them with Spark's own Python state, one key at a time.
+Both are shown with the time of Spark's own Java code for less work: rows that are only dealt out by
+key, and the same extents by Spark's windows. "Java's gain" is the peer's time over the time of this
+Java code. "An echo's gain" is the peer's time over the time of an echo of the same rows: an
+operator that returns the same number of rows cannot exceed it, while windows emit fewer rows than
+an echo.
+
+Compared queries take turns; the first turns are discarded, because Java compiles its code in its
+first minutes.
 """
 
 from __future__ import annotations
@@ -37,17 +43,17 @@ from benchmarks.spark_streams import (
     write_files,
 )
 
-SIZES = {10_000: 40, 100_000: 12}  # rows of a micro-batch: micro-batches
-PLAIN = {10_000: 6, 100_000: 4}  # the same compared with plain Python state, which takes its time
+SIZES = {10_000: 40, 100_000: 12}  # by rows of a micro-batch: the number of micro-batches
+PLAIN = {10_000: 6, 100_000: 4}  # the same, compared with plain Python state, which is slow
 GOAL_EMPTY = 150  # ms
 EMPTY = 50  # micro-batches without rows
-TURNS = 3  # of queries that are compared
+TURNS = 3  # turns of the compared queries
 QUICK = {"SIZES": {1_000: 2}, "PLAIN": {1_000: 2}, "EMPTY": 2, "TURNS": 1}
 COLUMNS = {"event_time": "event", "arrival": "arrival", "key": "device"}
 
 
 def row(name: str, size: int, seconds: float, times: dict[str, float]) -> Row:
-    """A row of one query; `times` are seconds of what it is compared with, shown in ms."""
+    """Return the row of one query; `times` are the compared seconds, shown in ms."""
     others = {f"ms {what}": round(of * 1e3) for what, of in times.items()}
     about = {"name": name, "rows per micro-batch": size, "rows/s": round(size / seconds)}
     return {**about, "ms per micro-batch": round(seconds * 1e3), **others}
@@ -65,7 +71,7 @@ def beside_memory(
 
 
 def in_memory(operator: Any, batches: list[list[tuple[int, pa.Table]]]) -> float:
-    """Median seconds of a batch through the operator alone."""
+    """Return the median seconds of a batch through the operator alone."""
     times = []
     for batch in batches:
         start = time.perf_counter()
@@ -75,7 +81,7 @@ def in_memory(operator: Any, batches: list[list[tuple[int, pa.Table]]]) -> float
 
 
 def idle_batches(queries: dict[str, Any], folder: Path) -> dict[str, float]:
-    """Median seconds of an empty micro-batch of each query, which take turns; of the last turn."""
+    """Return the median seconds of an empty micro-batch per query, in the last of several turns."""
     found = {}
     for turn in range(TURNS):
         for name, out in queries.items():
@@ -84,7 +90,7 @@ def idle_batches(queries: dict[str, Any], folder: Path) -> dict[str, float]:
 
 
 def idle_batch(out: Any, folder: Path) -> float:
-    """Median seconds of an empty micro-batch."""
+    """Return the median seconds of an empty micro-batch."""
     query = out.writeStream.format("noop").option("checkpointLocation", str(folder)).start()
     times: list[int] = []
     deadline = time.monotonic() + 120
@@ -102,7 +108,7 @@ def idle_batch(out: Any, folder: Path) -> float:
 
 
 def by_spark(stream: Any) -> Any:
-    """Count and mean in extents by Spark's own aggregation."""
+    """Compute count and mean in extents by Spark's own aggregation."""
     from pyspark.sql import functions as F  # noqa: N812
 
     extents = F.window("event", "5 minutes", "1 minute")
@@ -114,14 +120,14 @@ def by_spark(stream: Any) -> Any:
 
 
 def echo(stream: Any, key: str | None = None) -> Any:
-    """The rows of a stream, by way of buckets of a key, or one bucket."""
+    """Return a stream's rows, passed through the buckets of a key or through one bucket."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from sfumato.spark.crossing import chunks
     from sfumato.spark.runtime.run import BUCKETS
     from sfumato.spark.state.bucket_state import run_buckets
 
-    class Echo:  # in here, so that it goes to the workers by value
+    class Echo:  # defined here so that it is pickled by value for the workers
         nbytes, took = 0, True
 
         def begin(self, *_: Any) -> None: ...
@@ -203,7 +209,7 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[Row]:
 
 
 def join_rows(spark: Any, folder: Path, size: int) -> list[Row]:
-    """Half of the rows left, half right; w = 1,000, ten samples."""
+    """Measure a join: half of the rows left, half right; w = 1,000, ten samples."""
     import sfumato as sf
     from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
     from sfumato.windows import JoinWindow
@@ -241,7 +247,7 @@ def join_rows(spark: Any, folder: Path, size: int) -> list[Row]:
 
 
 def extents(stream: Any) -> Any:
-    """Count and mean in extents that overlap five times, by key, in order."""
+    """Compute count and mean in extents that overlap five times, by key, in order."""
     import sfumato as sf
 
     asked, window = {"n": "count(*)", "mean": "avg(x)"}, sf.Range("5 minutes", slide="1 minute")
@@ -249,8 +255,9 @@ def extents(stream: Any) -> Any:
 
 
 def extent_rows(spark: Any, folder: Path, size: int) -> list[Row]:
-    """Extents of certain values of 100 keys, compared with Spark's own windows and aggregation,
-    which knows certain values only."""
+    """Compare extents of certain values of 100 keys with Spark's own windows and aggregation, which
+    support certain values only.
+    """
     table = certain_readings(size * SIZES[size], 100, seed=3)
     stream = stream_of(spark, write_files(table, size, folder / "in"))
     stateless = through_spark(stream, folder / "stateless")
@@ -299,7 +306,7 @@ def plain_rows(spark: Any, folder: Path, size: int) -> list[Row]:
 
 
 def state_rows(spark: Any, folder: Path, size: int) -> list[Row]:
-    """Packing, a shuffle and unpacking, and the same with an operator that keeps nothing."""
+    """Compare packing, shuffle and unpacking with and without an operator that keeps nothing."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from sfumato.spark.crossing import chunks

@@ -1,8 +1,8 @@
-"""Top-k probabilities against C++ codings of the published recursion; timetables; running queries.
+"""Top-k probabilities against C++ versions of the published recursion; timetables; running queries.
 
 Tuples, probabilities and rules are the paper's synthetic ones (section 10.1): uniform scores and
-probabilities, random consecutive pairs of at most probability 1 in all as rules. Both sides get
-the tuples in no order and rank them themselves.
+probabilities; rules are random consecutive pairs with a total probability of at most 1. Both sides
+get the tuples in no order and rank them themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import RUN_TIME
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 
-# n, k: repeats of the peer, goals against it without and with the cut
+# n, k: repetitions of the peer, goals against it without and with the cut
 SETTINGS = {
     (1_000, 100): (3, None, 8),
     (1_000, 1_000): (2, 12, 8),
@@ -31,7 +31,7 @@ SETTINGS = {
 MOST_ERROR = 1e-12
 REPEATS = 15
 PLANNED = (1_000, 5_000, 10_000, 20_000, 40_000)  # the longest `every`, Figure 17 of the paper
-PEER_PLANS = 5_000  # Algorithm 1 needs minutes beyond
+PEER_PLANS = 5_000  # Algorithm 1 takes minutes for more
 QUERIES, TUPLES = 100, 10_000
 RANDOM_SETS = 3_000
 FAMILIES = ("uu", "ug", "gu", "gg")
@@ -61,7 +61,7 @@ def run() -> list[Row]:
 
 
 def tuples(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, probabilities and rules; a tuple without a partner is a rule."""
+    """Draw scores, probabilities and rules; a tuple without a partner is a rule by itself."""
     rng = np.random.default_rng(seed)
     score, prob, rule = rng.random(n), 1.0 - rng.random(n), np.arange(n)
     first = np.flatnonzero(prob[:-1] + prob[1:] <= 1.0)
@@ -99,12 +99,12 @@ def compare(n: int, k: int) -> list[Row]:
 
 
 def plan(longest: int) -> list[Row]:
-    """Planning times of DP and GA, Figure 17: 20 queries, `every` uniform up to `longest`."""
+    """Measure planning with DP and GA (Figure 17): 20 queries, `every` uniform up to `longest`."""
     rng = np.random.default_rng(longest)
     f = np.unique(np.append(rng.integers(1, longest, 19), longest))
     k = np.sort(rng.choice(np.arange(2, 101), f.size, replace=False))
     queries = list(zip(k.tolist(), f.tolist(), strict=True))
-    fresh = timetable.__globals__["_planned"].cache_clear  # or the second call costs nothing
+    fresh = timetable.__globals__["_planned"].cache_clear  # or the second call is cached
 
     def planned(name: str) -> float:
         fresh()
@@ -126,7 +126,7 @@ def plan(longest: int) -> list[Row]:
 
 
 def time_plans() -> list[Row]:
-    """The time of the plans with the least sum of k over the least time of a plan, by estimate."""
+    """Compare the estimated time of least-cost plans with the least time of any plan."""
     rng, found = np.random.default_rng(0), []
     for _ in range(RANDOM_SETS):
         many = rng.integers(2, 9)
@@ -141,7 +141,7 @@ def time_plans() -> list[Row]:
 
 
 def running_queries() -> list[Row]:
-    """Sets of 100 queries over a window of 10,000, run: against their own forecast, and NS."""
+    """Run sets of 100 queries over a window of 10,000, against their forecast and against NS."""
     rows, times = [], []
     for family in FAMILIES:
         more, seconds = running_family(family)
@@ -160,7 +160,7 @@ def running_queries() -> list[Row]:
 
 
 def running_family(family: str) -> tuple[list[Row], tuple[float, float, float]]:
-    """One query set; f and k uniform (u) or Gaussian (g). Time is counted in tuples."""
+    """Run one query set; f and k are uniform (u) or Gaussian (g). Time is counted in tuples."""
     rng = np.random.default_rng(7)
     f = rng.integers(1, 41, QUERIES) if family[0] == "u" else np.rint(rng.normal(40, 5, QUERIES))
     k = rng.integers(2, 101, QUERIES) if family[1] == "u" else np.rint(rng.normal(100, 10, QUERIES))
@@ -170,12 +170,12 @@ def running_family(family: str) -> tuple[list[Row], tuple[float, float, float]]:
     seconds = {"dp": np.inf, "none": np.inf, "arrivals": np.inf}
     runs, cost = {}, {}
     for name in ("dp", "none", "arrivals") * 3:
-        if name == "arrivals":  # what it takes to hold the window alone
+        if name == "arrivals":  # the cost of maintaining the window without queries
             window = TopKWindows({"never": (1, 10**9)}, length=TUPLES, start=0)
         else:
             window = TopKWindows(queries, length=TUPLES, plan=name, start=0)
         for now in (slice(TUPLES), slice(TUPLES, 2 * TUPLES), slice(2 * TUPLES, 6 * TUPLES)):
-            # the last part is timed, on a full window
+            # only the last part is timed, on a full window
             rest = {"scores": score[now], "prob": prob[now], "exclusive": rule[now]}
             before = window.executions, window.cost
             order = np.arange(6 * TUPLES)[now]
@@ -197,7 +197,7 @@ def running_family(family: str) -> tuple[list[Row], tuple[float, float, float]]:
 
 
 def price_of_a_run(ks: list[int], score: np.ndarray, prob: np.ndarray, rule: np.ndarray) -> float:
-    """Seconds of a single run over one window of tuples; it answers one query for each k."""
+    """Return the seconds of a single run over one window, which answers one query for each k."""
     window = TopKWindows({f"q{i}": (k, TUPLES) for i, k in enumerate(ks)}, rows=TUPLES, start=0)
     some = slice(TUPLES)
     window.extend(np.arange(TUPLES), scores=score[some], prob=prob[some], exclusive=rule[some])
@@ -207,8 +207,10 @@ def price_of_a_run(ks: list[int], score: np.ndarray, prob: np.ndarray, rule: np.
 
 
 def small_windows(n: int) -> list[Row]:
-    """Windows of many keys with n tuples each, one run per key and call, by each semantics: all
-    keys in one call against one call for each key."""
+    """Measure windows of many keys with n tuples each, one run per key and call, by semantics.
+
+    All keys in one call are compared with one call per key.
+    """
     rng, rows = np.random.default_rng(n), []
     key, size = np.repeat(np.arange(KEYS), 2), 2 * KEYS
 

@@ -3,9 +3,9 @@
 20,000 readings, one per second, arrive after exponential delays with a mean of 25, 50 or 100
 seconds. Both sides count the rows of windows of 100 seconds, and wait for 150 seconds:
 `withWatermark` and `max_delay`. The stream is cut into micro-batches of several sizes. `rows` is
-the number of rows in all windows. `differ` is the number of windows whose count differs from the
-count of sfumato over the whole table in memory, where each row is compared with the rows before it.
-`cut` is the number of windows whose count differs from the same side over the smallest
+the number of rows in all windows. `differ` is the number of windows whose count differs from
+sfumato's count over the whole table in memory, where each row is compared with the rows before it.
+`cut` is the number of windows whose count differs from the same side's count over the smallest
 micro-batches.
 """
 
@@ -21,7 +21,7 @@ import sfumato as sf
 from benchmarks.harness import Row
 from benchmarks.spark_streams import benchmark_session, fresh_folder, stream_of, write_files
 
-ROWS, SIZES, MEANS = 20_000, (200, 1_000), (25, 50, 100)  # the means of the delays, in seconds
+ROWS, SIZES, MEANS = 20_000, (200, 1_000), (25, 50, 100)  # means of the delays in seconds
 QUICK = {"ROWS": 1_000, "SIZES": (250,), "MEANS": (100,)}
 WINDOW, DELAY = "100 seconds", "150 seconds"
 
@@ -54,7 +54,7 @@ def sparks(rows: Any) -> Any:
 
 
 def counts(out: Any, folder: Path) -> Counts:
-    """Run a query to the end of its files, and return the rows of each window by its start."""
+    """Run a query to the end of its files, and return each window's row count by its start."""
     writer = out.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(folder / "state"))
     writer.start(str(folder / "out")).awaitTermination()
@@ -64,7 +64,7 @@ def counts(out: Any, folder: Path) -> Counts:
 
 
 def differing(found: Counts, expected: Counts) -> int:
-    """Count the windows that both have with different counts."""
+    """Count the windows that are in both, with different counts."""
     return sum(found[start] != expected[start] for start in found.keys() & expected.keys())
 
 

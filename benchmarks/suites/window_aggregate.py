@@ -1,9 +1,9 @@
 """Aggregates with mean and standard deviation over uncertain count windows, against recomputation.
 
-Ours is the whole operator, finding the window included; the C++ peers are given where each window
-begins and recompute at every arrival the recursion over (count; moments), O(w w'), for sum and
-avg, and one over the count for each value, O(values w w'), for max; so they are timed on fewer
-arrivals. Both answers are compared first.
+Ours is the whole operator, including finding the window. The C++ peers are given the start of each
+window and recompute at every arrival: for sum and avg, the recursion over the count and moments,
+O(w w'); for max, a recursion over the count for each value, O(values w w'). They are therefore
+timed on fewer arrivals. Both answers are compared first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 
 REPEATS = 5
 BATCH = 10_000
-# function and rows: our arrivals, arrivals of the peer, goal in tuples per second, goal against
+# function and rows: our arrivals, the peer's arrivals, goal in tuples per second, goal against
 # the peer
 SETTINGS = {
     ("sum", 100): (30_000, 2_000, 400_000, 4),
@@ -86,7 +86,7 @@ def take(window: CountWindowAggregate, existence: np.ndarray, value: np.ndarray)
 
 
 def starts_of(held: np.ndarray, warm: int) -> np.ndarray:
-    """int64[]: where the window of each tuple begins, 0 for the first `warm` ones."""
+    """Return where the window of each tuple starts; 0 for the first `warm` tuples."""
     begin = np.arange(warm, warm + held.size) + 1 - held
     return np.concatenate([np.zeros(warm, np.int64), begin])
 

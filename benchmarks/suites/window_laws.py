@@ -1,10 +1,10 @@
-"""Laws of aggregates over uncertain count windows, updated by every arrival, against recomputation.
+"""Distributions of aggregates over uncertain count windows, against recomputation at every arrival.
 
-Ours is the whole operator, finding the window, means and standard deviations included; asked for
-are three quantiles of the law of sum, avg and quantile (1,000 sampled worlds) and count (exact).
-The C++ peers are given where each window begins and recompute at every arrival: the same worlds,
-drawn tuple by tuple, O(samples w'), and the recursion over the count, O(w w'); so they are timed on
-fewer arrivals. Both answers are compared first.
+Ours is the whole operator, including finding the window, means and standard deviations. The answers
+are three quantiles of the distribution of sum, avg and quantile (1,000 sampled worlds) and count
+(exact). The C++ peers are given the start of each window and recompute at every arrival: the same
+worlds, drawn one tuple at a time, O(samples w'), and the recursion over the count, O(w w'). They
+are therefore timed on fewer arrivals. Both answers are compared first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 REPEATS = 3
 SHARES = np.array([0.1, 0.5, 0.9])
 SEED, SAMPLES = 0, 1_000
-# function and rows: our arrivals, arrivals of the peer, goal in tuples per second, goal against
+# function and rows: our arrivals, the peer's arrivals, goal in tuples per second, goal against
 # the peer
 SETTINGS = {
     ("sum", 100): (2_000, 40, 5_000, 2),
@@ -59,7 +59,7 @@ def compare(function: str, w: int, kind: str) -> list[Row]:
     snapshot = window.snapshot()
 
     def begun() -> tuple[CountWindowAggregate, Any]:
-        """Return the window after the first arrival, which begins the worlds, and its answer."""
+        """Return the window after its first arrival, which draws the worlds, and its answer."""
         copy = CountWindowAggregate.restore(snapshot)
         return copy, take(copy, existence[warm : warm + 1], value[warm : warm + 1])
 

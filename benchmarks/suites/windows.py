@@ -1,8 +1,9 @@
-"""Uncertain count windows against C++ peers: the exact recursion RF1, and the refined normal law.
+"""Uncertain count windows against C++ peers: the recursion RF1, and the refined normal.
 
-Every test of the exact peer recomputes the window's law (O(w w') a test), so it is timed on fewer
-arrivals, from the same warm window. The refined normal peer keeps running sums (O(1) a test) and
-changes some boundaries by a tuple or two; ours makes the exact peer's decisions, checked here.
+Every test of the exact peer recomputes the window's distribution (O(w w') per test), so it is timed
+on fewer arrivals, from the same warm window. The refined normal peer keeps running sums (O(1) per
+test) and moves some boundaries by a tuple or two; ours decides exactly as the exact peer does,
+which is checked here.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from sfumato.engine_free import UncertainWindow
 
 CONFIDENCE = 0.95
 REPEATS = 7
-# rows: our arrivals and those for refined normal, arrivals of RF1, goal against RF1
+# rows: arrivals for ours and refined normal, arrivals for RF1, goal against RF1
 SETTINGS = {100: (50_000, 5_000, 20), 1_000: (50_000, 200, 500), 5_000: (50_000, 8, 8_000)}
 QUICK = {"SETTINGS": {100: (5_000, 500, 20)}, "REPEATS": 1}
-MOST_REFINED = 8  # ours may take this many times the time of refined normal
+MOST_REFINED = 8  # our largest time as a multiple of refined normal's
 MOST_BYTES = 5_000_000
 
 

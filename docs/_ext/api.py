@@ -1,12 +1,12 @@
-"""The reference of public names: one page per name, made of its signature and docstring.
+"""The reference of public names: one page per name, built from its signature and docstring.
 
 ```{api} reorder split_late
 ```
 
-on a page lists the names with what they do, and links to a page `functions/NAME.md`, which is
-written when the site is built: the signature, a table of parameters with their defaults, returns,
-errors, notes and examples, and then the details of `notes/NAME.md` where there is such a file.
-A reference to one of the library's papers links to the page of papers.
+on a page lists the names with their summaries, and links to a page `functions/NAME.md`, which is
+written when the site is built. It contains the signature, a table of parameters with their
+defaults, returns, errors, notes and examples, followed by the details of `notes/NAME.md` if there
+is such a file. A reference to one of the library's papers links to the page of papers.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ NOTES = Path(__file__).resolve().parents[1] / "reference" / "notes"
 
 
 def public(name: str, home: str) -> Any:
-    """Return the object of a public name."""
+    """Return the object with a public name."""
     found = getattr(importlib.import_module(home), name)
-    return getattr(found, name) if inspect.ismodule(found) else found  # sf.sql is a package, too
+    return getattr(found, name) if inspect.ismodule(found) else found  # sf.sql is also a package
 
 
 def page(name: str, home: str) -> str:
@@ -64,14 +64,16 @@ def page(name: str, home: str) -> str:
 
 
 def details(name: str) -> str:
-    """Return the hand-written details of a function, without their title. Their links stay valid
-    because both folders are at the same depth."""
+    """Return a function's hand-written details without their title.
+
+    Their links stay valid because both folders are at the same depth.
+    """
     notes = NOTES / f"{name}.md"
     return notes.read_text("utf-8").partition("\n")[2] if notes.is_file() else ""
 
 
 def write_pages(app: Any) -> None:
-    """Write the pages of the names on the page of functions, and remove others."""
+    """Write the pages of the names on the page of functions, and remove other pages."""
     index = Path(app.srcdir) / "reference" / "functions.md"
     folder = index.with_suffix("")
     folder.mkdir(exist_ok=True)
@@ -100,7 +102,7 @@ def table_of_parameters(section: list[str], found: Any) -> list[str]:
     for start, end in pairwise([*starts, len(section)]):
         given, _, typed = section[start].partition(" : ")
         names = given.split(", ")
-        if "..." in names and {names[0], names[-1]} <= set(known):  # all from first to last
+        if "..." in names and {names[0], names[-1]} <= set(known):  # all from the first to the last
             order = list(known)
             names = order[order.index(names[0]) : order.index(names[-1]) + 1]
         defaults = {n: known[n].default for n in names if n in known}
@@ -120,7 +122,7 @@ def _directive(kind: str, what: str, inside: str, fence: str = "::::::") -> str:
 
 
 def signature(of: Any) -> str:
-    """The arguments with their defaults; types are said in the docstring."""
+    """Return the arguments with their defaults; types are in the docstring."""
     try:
         found = inspect.signature(of)
     except (TypeError, ValueError):
@@ -135,9 +137,9 @@ def signature(of: Any) -> str:
 
 
 def markdown(doc: str, found: Any = None) -> list[str]:
-    """Return a docstring as lines of Markdown.
+    """Convert a docstring to lines of Markdown.
 
-    Titles of sections become rubrics, parameters a table, errors definitions, and `>>>` code.
+    Section titles become rubrics, parameters a table, errors definitions, and `>>>` code.
     """
     lines: list[str] = []
     argument = code = False
@@ -196,8 +198,10 @@ def markdown(doc: str, found: Any = None) -> list[str]:
 
 
 def linked(line: str) -> str:
-    """Link `More:` to its page, and escape stars. Details of a function are on the same page, so
-    `More:` is left out there."""
+    """Link `More:` to its page, and escape stars.
+
+    `More:` is left out if it refers to a function's details, which are on the same page.
+    """
     line = re.sub(r"(?<![`*])\*(?!`)", r"\\*", line) if "`" not in line else line
     return MORE.sub(
         lambda m: "" if m[1].startswith("reference/functions/") else f"More: [{m[1]}](/{m[1]}.md)",
@@ -206,7 +210,7 @@ def linked(line: str) -> str:
 
 
 class Api(SphinxDirective):
-    """A table of the names that follow, each with what it does and a link to its page."""
+    """A table of the given names, each with its summary and a link to its page."""
 
     required_arguments = 1
     final_argument_whitespace = True

@@ -1,6 +1,6 @@
 """Draws the figures of the concepts: `python docs/_ext/figures.py` writes docs/pictures/*.svg.
 
-Figures are drawn with inks that are read on white and on black paper alike.
+The colours are legible on white and on black backgrounds.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Figure:
         )
 
     def code(self, x, y, *pieces: tuple[str, str]) -> None:
-        """Write code, piece by piece, each in its colour."""
+        """Write pieces of code next to each other, each in its colour."""
         spans = "".join(f'<tspan fill="{colour}">{what}</tspan>' for what, colour in pieces)
         self.parts.append(
             f'<text x="{x}" y="{y}" font-family="monospace" font-size="14" '
@@ -75,7 +75,7 @@ class Figure:
 
 
 def reorder() -> None:
-    """Rows as they arrive above, in event-time order below; one is late."""
+    """Draw rows in order of arrival above, and in event-time order below; one is late."""
     f = Figure(720, 300, "Rows arrive out of order, wait, and are emitted in order; one comes late")
     arrivals = [1, 2, 5, 3, 4, 7, 6, 2.5, 9]
     order = [1, 2, 3, 4, 5, 6, 7, 9]
@@ -100,7 +100,7 @@ def reorder() -> None:
 
 
 def punctuation() -> None:
-    """The punctuation on the axis of event time."""
+    """Draw the punctuation on the axis of event time."""
     f = Figure(720, 190, "The punctuation: up to here the order is closed")
     f.line(40, 110, 690, 110, arrow=True)
     f.text(690, 135, "event time", anchor="end")
@@ -117,7 +117,7 @@ def punctuation() -> None:
 
 
 def count_window() -> None:
-    """A window of the newest three existing tuples, with the confidence."""
+    """Draw a window of the newest three existing tuples, with the confidence."""
     f = Figure(720, 240, "A window of the newest three existing tuples")
     shares = [0.9, 0.5, 0.8, 0.6, 0.9, 0.7, 0.5]
     for i, p in enumerate(shares):
@@ -143,7 +143,7 @@ def count_window() -> None:
 
 
 def possible_worlds() -> None:
-    """Two tuples, their alternatives and the worlds."""
+    """Draw two tuples, their alternatives and the worlds."""
     f = Figure(720, 300, "Two uncertain tuples and their six possible worlds")
     f.text(90, 30, "tuple a", bold=True)
     f.text(230, 30, "tuple b", bold=True)
@@ -180,7 +180,7 @@ def possible_worlds() -> None:
 
 
 def extents() -> None:
-    """Extents of four units every two, a row in several of them, a late one."""
+    """Draw extents of four units every two, a row in several of them, and a late row."""
     f = Figure(720, 270, "Extents of ten minutes every five minutes")
     f.line(40, 200, 700, 200, arrow=True)
     for i in range(7):
@@ -210,7 +210,7 @@ def extents() -> None:
 
 
 def timetable() -> None:
-    """Three queries answered one by one, and together."""
+    """Draw three queries answered one by one, and together."""
     f = Figure(720, 250, "Three ranking queries, each alone and by a shared timetable")
     queries = [("top 3 every 2 min", 2, 3, BLUE), ("top 4 every 3 min", 3, 4, GREEN),
                ("top 5 every 6 min", 6, 5, ORANGE)]  # fmt: skip
@@ -230,7 +230,7 @@ def timetable() -> None:
 
 
 def dependency() -> None:
-    """Donors of a row without temperature: those that are near in humidity."""
+    """Draw a row without temperature and its donors, which are near in humidity."""
     f = Figure(720, 300, "A dependency: near in humidity means near in temperature")
     f.line(70, 260, 680, 260, arrow=True)
     f.line(70, 260, 70, 25, arrow=True)
@@ -254,7 +254,7 @@ MEASURED = FOLDER.parent / "benchmarks"
 
 
 def samples() -> None:
-    """The error of a probability against the number of samples, on logarithmic axes."""
+    """Draw the error of a probability against the number of samples, on logarithmic axes."""
     f = Figure(720, 380, "The error of a probability falls as the number of samples grows")
     rows = json.loads((MEASURED / "samples.json").read_text())
     counts = list(dict.fromkeys(int(row["setting"].split()[0]) for row in rows))
@@ -284,7 +284,7 @@ def samples() -> None:
 
 
 def early_answers() -> None:
-    """The width of the intervals of early answers against the time left, for two traces."""
+    """Draw the width of early answers' intervals against the time left, for two traces."""
     f = Figure(720, 420, "The width of the intervals of early answers against the time left")
     rows = json.loads((MEASURED / "early_widths.json").read_text())
     colours = {"count": INK, "sum": PURPLE, "avg": BLUE, "min": GREEN, "max": ORANGE}
@@ -313,7 +313,7 @@ def early_answers() -> None:
 
 
 def alternatives() -> None:
-    """Three uncertain rows: a reading with an error, candidates, a row that may not exist."""
+    """Draw three uncertain rows: a reading with an error, candidates, a row that may not exist."""
     f = Figure(720, 230, "Three uncertain rows and their alternatives")
     rows = [
         (30, "20° ± 0.5", [("19.3°", 0.25), ("19.8°", 0.25), ("20.2°", 0.25), ("20.7°", 0.25)], 0),
@@ -345,7 +345,7 @@ def alternatives() -> None:
 
 
 def wait() -> None:
-    """Delays of rows, and the delay beyond which one row in a hundred arrives."""
+    """Draw the delays of rows, and the delay that one row in a hundred exceeds."""
     f = Figure(720, 250, "How long to wait for a drop ratio")
     shares = [0.13 * 2 ** (-i / 4) for i in range(36)]
     for i, share in enumerate(shares):
@@ -363,7 +363,7 @@ def wait() -> None:
 
 
 def sources() -> None:
-    """Three sources at different speeds: each has its punctuation, the slowest one decides."""
+    """Draw three sources at different speeds; each has a punctuation, and the slowest decides."""
     f = Figure(720, 250, "Each source has a punctuation; the slowest source decides")
     rows = [("phone", 560, (120, 210, 300, 390, 470, 600)), ("tablet", 440, (150, 260, 380, 480)),
             ("watch", 290, (100, 180, 250, 330))]  # fmt: skip
@@ -383,7 +383,7 @@ def sources() -> None:
 
 
 def sessions() -> None:
-    """Rows of a key, and the sessions they form; a late row merges two of them."""
+    """Draw a key's rows and the sessions they form; a late row merges two sessions."""
     f = Figure(720, 230, "Sessions: rows without a long pause between them")
     early, later = (70, 110, 165), (380, 430, 465, 640)
     f.line(40, 100, 700, 100, arrow=True)
@@ -406,7 +406,7 @@ def sessions() -> None:
 
 
 def delta() -> None:
-    """A value over time and the window of the newest tuples within five degrees of the oldest."""
+    """Draw a value over time and the window of newest tuples within five degrees of the oldest."""
     f = Figure(720, 260, "An attribute-delta window is long while the value is stable")
     values = [8, 9, 13, 17, 18, 17.5, 18.5, 17, 18, 19, 18.5]
     at = [70 + 58 * i for i in range(len(values))]
@@ -423,7 +423,7 @@ def delta() -> None:
 
 
 def average() -> None:
-    """The distribution of the average on the page about answers, with its parts."""
+    """Draw the distribution of the average on the page about answers, with its parts."""
     f = Figure(720, 300, "The distribution of an average, and the numbers that describe it")
     values, shares = average_level()
     mean = sum(v * p for v, p in zip(values, shares, strict=True))
@@ -456,8 +456,11 @@ def average() -> None:
 
 
 def average_level() -> tuple[list[float], list[float]]:
-    """The values and probabilities of an average of three readings with an error of 0.5 degrees,
-    20.0, 21.0 and 26.0, of which the third exists with probability 0.6. Sums of normal readings."""
+    """Return the values and probabilities of an average of three readings with errors.
+
+    The readings are 20.0, 21.0 and 26.0 with an error of 0.5; 26.0 exists with probability 0.6.
+    The distribution is a mixture of sums of normal readings.
+    """
     values, shares = [], []
     for p, middle, count in ((0.4, 20.5, 2), (0.6, 67 / 3, 3)):
         deviation = 0.5 / count**0.5
@@ -479,7 +482,7 @@ def _quantile(values: list[float], shares: list[float], share: float) -> float:
 
 
 def match() -> None:
-    """The probability of a match against the distance of two readings with errors."""
+    """Draw the probability of a match against the distance of two readings with errors."""
     f = Figure(720, 290, "The probability of a match falls smoothly with the distance")
     f.line(80, 230, 680, 230, arrow=True)
     f.line(80, 230, 80, 30, arrow=True)
@@ -502,13 +505,15 @@ def match() -> None:
 
 
 def near(distance: float) -> float:
-    """The probability that two true values differ by at most 1, for readings with an error of 0.5
-    each at this distance."""
+    """Return the probability that two true values differ by at most 1, given the readings.
+
+    Both readings have an error of 0.5.
+    """
     return (erf(1 - distance) - erf(-1 - distance)) / 2
 
 
 def ranking() -> None:
-    """Three rows, their possible worlds, and their probabilities of being among the best two."""
+    """Draw three rows, their possible worlds, and their probabilities of being in the top two."""
     f = Figure(720, 270, "The probability of being among the best two, from possible worlds")
     for y, what, colour in [(60, "a 100 : 0.5", BLUE), (105, "b  90 : 1", GREEN),
                             (150, "c  80 : 0.9", INK)]:  # fmt: skip
@@ -538,7 +543,7 @@ def ranking() -> None:
 
 
 def calibration() -> None:
-    """Ranges of imputed values with the values that turned out to be true: 18 of 20 are inside."""
+    """Draw ranges of imputed values with the true values, of which 18 out of 20 are inside."""
     f = Figure(720, 250, "Of twenty ranges of 90%, about eighteen hold the true value")
     middles = [0, 9, -6, 14, 3, -12, 7, 18, -3, 5, 11, -9, 2, 16, -5, 8, -1, 12, -7, 4]
     halves = [28, 22, 34, 25, 40, 24, 30, 26, 36, 22, 28, 33, 25, 24, 38, 27, 30, 23, 29, 35]
@@ -554,7 +559,7 @@ def calibration() -> None:
 
 
 def cuts() -> None:
-    """The watermark of a stream in two micro-batches, as stairs, and the punctuation row by row."""
+    """Draw a stream's watermark over two micro-batches, as steps, and its punctuation per row."""
     f = Figure(
         720, 290, "A watermark that moves per micro-batch, and a punctuation that moves per row"
     )
@@ -590,7 +595,7 @@ def cuts() -> None:
 
 
 def policies() -> None:
-    """One window in three kinds of systems: when it answers, and what its last row does."""
+    """Draw one window in three kinds of systems: when it answers, and what its last row changes."""
     f = Figure(720, 330, "One window in three kinds of systems: its answers, and its last row")
     arrivals, late = (170, 215, 275, 330), 600
     lanes = [
@@ -622,7 +627,7 @@ def policies() -> None:
 
 
 def statements() -> None:
-    """One window in three languages, with the same parts in the same colours."""
+    """Draw one window in three languages, with the same parts in the same colours."""
     f = Figure(720, 250, "The same window in Flink SQL, ksqlDB and sfumato")
     f.text(150, 25, "window", colour=BLUE, anchor="start", bold=True)
     f.text(240, 25, "event time", colour=GREEN, anchor="start", bold=True)

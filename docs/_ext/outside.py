@@ -1,7 +1,7 @@
-"""Links to Markdown files outside the folder of pages: README.md is the site's first page, and
-other files are offered as they are.
+"""Links to Markdown files outside the folder of pages.
 
-GitHub follows `../README.md` and `../CONTRIBUTING.md`; the site has no such pages.
+README.md is the site's first page; other files are offered as downloads. GitHub follows
+`../README.md` and `../CONTRIBUTING.md`, but the site has no such pages.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class OutsideLinks(SphinxTransform):
-    """References to Markdown files outside the folder of pages."""
+    """A transform of references to Markdown files outside the folder of pages."""
 
-    default_priority = 8  # before references are resolved and those that lead nowhere reported
+    default_priority = 8  # before references are resolved and broken ones are reported
 
     def apply(self, **_: Any) -> None:
         for node in list(self.document.findall(addnodes.pending_xref)):

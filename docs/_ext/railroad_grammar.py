@@ -3,8 +3,8 @@
 ```{railroad} bracket
 ```
 
-draws one of `drawn()`. Words of brackets, joins and imputation are those of the
-constructs, so that a new word is in the picture without anybody drawing it.
+draws one of the diagrams of `drawn()`. The words of brackets, joins and imputation are read from
+the constructs, so that new words appear in the diagrams automatically.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SHAPES = {
     "names": "columns",
     "choice": "name",
 }
-"""What follows a word, as readers call it."""
+"""Names, for readers, of the values that follow a word."""
 
 
 def words(place: str) -> Any:
-    """One or more of the words that may stand at a place."""
+    """Return a loop over the words that are allowed at a place."""
     from sfumato.language.planner import VOCABULARY
 
     found: dict[str, str] = {}
@@ -57,7 +57,7 @@ def word(text: str) -> Any:
 
 
 def drawn() -> dict[str, Any]:
-    """The diagrams by name."""
+    """Return the diagrams by name."""
     return {
         "table": Stack(
             Sequence(
@@ -98,7 +98,7 @@ def drawn() -> dict[str, Any]:
 
 
 def svg(what: str) -> str:
-    """A diagram as SVG, with the inks of the page."""
+    """Return a diagram as SVG, in the colours of the page."""
     out = io.StringIO()
     Diagram(drawn()[what], type="complex").writeSvg(out.write)
     return f'<div class="railroad">{out.getvalue()}</div>'

@@ -1,9 +1,9 @@
-"""Tables of keys, made of the JSON schema of pipeline files.
+"""Tables of keys, built from the JSON schema of pipeline files.
 
 ```{schema} sources
 ```
 
-gives the keys of one part of the file; without a name, the keys of the file itself.
+lists the keys of one part of the file; without a name, the keys of the file itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def section(schema: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def kind(of: dict[str, Any]) -> str:
-    """Describe the value of a key."""
+    """Describe a key's value."""
     if "enum" in of:
         return " or ".join(f'`"{value}"`' for value in of["enum"])
     found = of.get("type", "")

@@ -9,12 +9,12 @@ from experiments.drawing import Lines, Titles, side_by_side
 from experiments.experiment import Experiment, Setting, Verdict, verdict
 from experiments.repeats import means
 
-LENGTH = 1_000  # seconds of a set
-STEADY = 1.1  # growth that counts as none
+LENGTH = 1_000  # seconds per set
+STEADY = 1.1  # growth that is treated as none
 
 
 def cost_of_a_burst(setting: Setting) -> pd.DataFrame:
-    """Mean buffer and waiting time when 10 early tuples come later than usual by some seconds."""
+    """Measure mean buffer and wait when 10 early tuples are some seconds later than usual."""
     runs = []
     for size in setting.steps([0, 5, 10, 20, 30, 40, 50, 60]):
         for run in range(setting.pick(2, 15)):
@@ -26,7 +26,7 @@ def cost_of_a_burst(setting: Setting) -> pd.DataFrame:
 
 
 def judge_burst(measured: pd.DataFrame) -> Verdict:
-    """MAX's waiting and buffer at least double with the burst; DRATIO's grow by a tenth at most."""
+    """Check that MAX's wait and buffer at least double, and DRATIO's grow by at most a tenth."""
     growth = {}
     for measure in MEASURES:
         part = measured[measured.measure == measure].set_index("disorder")
@@ -54,7 +54,7 @@ def judge_burst(measured: pd.DataFrame) -> Verdict:
 
 
 def draw_burst(rows: pd.DataFrame) -> Any:
-    """Buffer and waiting time against the size of the burst."""
+    """Draw buffer and waiting time against the size of the burst."""
     panels = []
     for name, title, unit in (("buffer", "buffer", "tuples"), ("waiting", "waiting time", "s")):
         titles = Titles("size of the early disorder (s)", f"mean {title} ({unit})", "measure")

@@ -1,4 +1,4 @@
-"""Experiment of Kim et al. (2006): tuples dropped and time waited by each measure (C7).
+"""Experiment of Kim et al. (2006): dropped tuples and waiting times of each measure (C7).
 
 C7R repeats it on real traces.
 """
@@ -26,19 +26,19 @@ from experiments.experiment import Experiment, Setting, Verdict, verdict
 from sfumato.operators.arrays import Ints
 
 Z = NormalDist().inv_cdf(0.01)
-TWICE = NormalDist().cdf(2**0.5 * Z)  # how often a delay exceeds z standard deviations of two
-LENGTHS = (30, 80, 300)  # seconds of a set
+TWICE = NormalDist().cdf(2**0.5 * Z)  # Pr(a delay exceeds z sd of a difference of two)
+LENGTHS = (30, 80, 300)  # seconds per set
 SETS = [16 + i // 4 for i in range(20)]  # sensors
 SESSIONS = "OoO-Dataset"
-# What the paper reports of its 20 sets, and how close a measured figure must be to count as it.
+# The paper's figures for its 20 sets, and the largest difference at which a figure agrees.
 MAX_DROPS, MAX_ABOVE, AVERAGED_DROPS = 1.10, 13, 3.0
 NEAR, NEAR_SETS = 0.2, 3
-# The paper calls the differences of buffers and waiting times "not significant"; this is its limit.
+# The paper calls the differences of buffers and waiting times "not significant"; this is the limit.
 SMALL = 0.25
 
 
 def drops_by_set(setting: Setting) -> pd.DataFrame:
-    """Drops, waiting and buffer for each of 20 sets of each length."""
+    """Measure drops, waiting and buffer for each of 20 sets of each length."""
     rows = []
     points = [(length, i) for length in LENGTHS for i in range(len(SETS))]
     for length, i in setting.steps(points):
@@ -60,7 +60,7 @@ def sessions(table: pd.DataFrame) -> Iterator[tuple[str, Ints, Ints]]:
 
 
 def drops_by_session(setting: Setting) -> pd.DataFrame:
-    """Drops, waiting and buffer for each session of the traces."""
+    """Measure drops, waiting and buffer for each session of the traces."""
     rows = []
     for name, event, delay in setting.steps(list(sessions(load(setting, SESSIONS)))):
         arrival = event + delay
@@ -102,7 +102,7 @@ def judge_drops(measured: pd.DataFrame) -> Verdict:
 
 
 def judge_sessions(measured: pd.DataFrame) -> Verdict:
-    """Ask whether DRATIO keeps to 1%, MAX exceeds it more often than not, averaged MAX drops 3%."""
+    """Check that DRATIO keeps 1%, MAX mostly exceeds it, and averaged MAX drops over 3%."""
     of = measured.groupby("measure")
     dropped, waits, sets = of.dropped, of.waiting, int(of.size().iloc[0])
     figures = "; ".join(
@@ -132,7 +132,7 @@ PANELS: tuple[tuple[str, str, float | None], ...] = (
 
 
 def _panels(rows: pd.DataFrame, x: str, x_title: str) -> list[tuple[str, Any]]:
-    """Charts of drops, waits and buffers."""
+    """Return charts of drops, waits and buffers."""
     return [
         (title, Lines(x, y, "measure", Titles(x_title, title, "measure"), named=True,
                       order=list(MEASURES), wanted=wanted)(rows))
@@ -141,7 +141,7 @@ def _panels(rows: pd.DataFrame, x: str, x_title: str) -> list[tuple[str, Any]]:
 
 
 def draw_drops(rows: pd.DataFrame) -> Any:
-    """Drops of each set per length, with the 1% wanted; waits and buffers of the middle length."""
+    """Draw each set's drops by length, with the requested 1%; waits and buffers of the middle."""
     parts = []
     for length in LENGTHS:
         title = "data set (16 to 20 sensors, four sets each)"
@@ -152,7 +152,7 @@ def draw_drops(rows: pd.DataFrame) -> Any:
 
 
 def draw_sessions(rows: pd.DataFrame) -> Any:
-    """Drops, waits and buffers of each session."""
+    """Draw drops, waits and buffers of each session."""
     return side_by_side(_panels(rows, "session", "session"), columns=2)
 
 

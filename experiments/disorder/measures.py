@@ -1,4 +1,4 @@
-"""The paper's readings with normal delays, and what each measure of disorder does to them."""
+"""The paper's readings with normal delays, and the effect of each measure of disorder on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.punctuator import Punctuator
 
 SECOND = 1_000_000
-# The paper gives neither the length of its sets nor the parameters of their delays.
+# The paper specifies neither the length of its sets nor the parameters of their delays.
 MEAN_DELAY, SD_DELAY = 2.0, 0.7
 
 DRATIO, MAX, AVERAGED = "DRATIO 1% (paper)", "MAX (paper)", "MAX, averaged (paper)"
@@ -45,7 +45,7 @@ MEASURES: dict[str, Punctuations] = {
 
 
 def readings(rng: np.random.Generator, sensors: int, seconds: int) -> tuple[Ints, Ints]:
-    """(event time, delay) in microseconds: a reading of each sensor in each second, normal delays.
+    """Draw (event time, delay) in microseconds: one reading per sensor and second, normal delays.
 
     Source: Kim et al. (2006), section 7.
     """
@@ -56,7 +56,7 @@ def readings(rng: np.random.Generator, sensors: int, seconds: int) -> tuple[Ints
 
 
 def judged(event: Ints, delay: Ints, measure: str) -> dict[str, float]:
-    """What a measure does to readings: dropped (%), mean waiting time (s), mean buffer (tuples)."""
+    """Apply a measure: dropped (%), mean waiting time (s), mean buffer (tuples)."""
     order = np.argsort(event + delay, kind="stable")
     event, arrival = event[order], (event + delay)[order]
     found = waiting(event, arrival, MEASURES[measure](event, arrival))

@@ -1,4 +1,4 @@
-"""How long rows wait for their place in order, and the best fixed watermark, known afterwards."""
+"""How long rows wait for their place in order, and the best fixed watermark in hindsight."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sfumato.operators.arrays import Ints
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a sequence of punctuations does to a stream; waits in microseconds."""
+    """The effect of a sequence of punctuations on a stream; waits are in microseconds."""
 
     rows: int
     late: int
@@ -26,9 +26,9 @@ class Waiting:
 def waiting(event_time: Ints, arrival: Ints, punctuation: Ints) -> Waiting:
     """Judge punctuations, one after each arrival; int64[n] microseconds in order of arrival.
 
-    A row waits from its own arrival to the first arrival, its own included, whose punctuation is
-    at or above its event time. It is late, and is not waited for, if the punctuation before its
-    arrival is above its event time.
+    A row waits from its own arrival to the first arrival, possibly its own, whose punctuation is at
+    or above its event time. It is late, and does not wait, if the punctuation before its arrival is
+    above its event time.
     """
     before = np.concatenate([[np.iinfo(np.int64).min], punctuation[:-1]])
     late, n = event_time < before, len(event_time)
@@ -47,12 +47,12 @@ def waiting(event_time: Ints, arrival: Ints, punctuation: Ints) -> Waiting:
 
 
 def fixed_watermark(event_time: Ints, slack: int) -> Ints:
-    """Punctuations that stay `slack` microseconds behind the largest event time."""
+    """Return punctuations that stay `slack` microseconds behind the largest event time."""
     return np.maximum.accumulate(event_time) - slack
 
 
 def least_slack(event_time: Ints, late: int) -> int:
-    """The least slack, in microseconds, of a fixed watermark with at most `late` late rows."""
+    """Return the least slack (microseconds) of a fixed watermark with at most `late` late rows."""
     # A row is late if the watermark before it, newest - slack, is above its event time.
     newest = np.maximum.accumulate(event_time)
     behind = np.concatenate([[-1], newest[:-1] - event_time[1:]])

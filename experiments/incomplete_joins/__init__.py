@@ -1,5 +1,5 @@
 """Joins of streams whose objects have missing attributes: the experiments of JoiniDS.
 
-Modules named `plain_...`, or as the paper names them, are its own algorithms as it describes them.
-Open: the list EXPERIMENTS of each module, which `experiments.catalogue` collects.
+Modules named `plain_...`, or as in the paper, implement the paper's own algorithms as it describes
+them. The interface is the list EXPERIMENTS of each module, which `experiments.catalogue` collects.
 """

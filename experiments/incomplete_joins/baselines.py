@@ -1,4 +1,4 @@
-"""Single-value imputation to compare dependencies with: nearest rows, own rows, the mean."""
+"""Single-value imputation, as a baseline for dependencies: nearest rows, own rows, the mean."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ KNN, INTERPOLATION, LAST, MEAN = BASELINES = ("kNN", "interpolation", "last valu
 
 
 def impute_mean(repository: Floats, values: Floats) -> Floats:
-    """Missing attributes (NaN) replaced by their mean in the repository, float64[N, D]."""
+    """Replace missing attributes (NaN) with their mean in the repository, float64[N, D]."""
     return np.where(np.isnan(values), repository.mean(axis=0), values)
 
 
 def impute_nearest(repository: Floats, values: Floats, neighbours: int = 5) -> Floats:
-    """Missing attributes replaced by their mean over the nearest rows of the repository."""
+    """Replace missing attributes with their mean over the nearest rows of the repository."""
     low, extent = repository.min(axis=0), np.ptp(repository, axis=0)
     extent[extent == 0.0] = 1.0
     nearest = KNNImputer(n_neighbors=min(neighbours, len(repository)), keep_empty_features=True)
@@ -25,7 +25,7 @@ def impute_nearest(repository: Floats, values: Floats, neighbours: int = 5) -> F
 
 
 def interpolate_stream(values: Floats, at: Floats, *, ahead: bool) -> Floats:
-    """Missing attributes of one stream from its own rows before and, if `ahead`, after.
+    """Fill missing attributes of one stream from its own previous and, if `ahead`, next rows.
 
     values : float64[n, D], NaN is missing    at : float64[n], times that do not fall
     ahead : True: linear between the last and the next row that have the attribute, the nearer one
@@ -46,13 +46,11 @@ def interpolate_stream(values: Floats, at: Floats, *, ahead: bool) -> Floats:
 
 
 def ways(repository: Floats, gaps: Floats, at: Floats) -> dict[str, Callable[[], Floats]]:
-    """For each of BASELINES how it fills the objects of two streams that arrive in turn.
+    """Return, for each of BASELINES, a function that fills the objects of two alternating streams.
 
-    kNN         the mean of the five nearest rows of the repository
-    interpolation  between the stream's own rows before and after: it waits for the next, as no join
-                could
-    last value  of the stream itself, which does not wait
-    mean        of the repository
+    kNN         the mean of the five nearest rows of the repository interpolation  between the
+    stream's own previous and next rows: it waits for the next one, which no join could do last
+    value  of the stream itself, which does not wait mean        of the repository
 
     repository : float64[R, d]    gaps : float64[n, d], NaN is missing    at : float64[n], times
     """
@@ -65,7 +63,7 @@ def ways(repository: Floats, gaps: Floats, at: Floats) -> dict[str, Callable[[],
 
 
 def from_own_rows(repository: Floats, gaps: Floats, at: Floats, *, ahead: bool) -> Floats:
-    """Each side from its own rows; what no row of a stream has, from the repository's mean."""
+    """Fill each side from its own rows, or from the repository's mean if none has the attribute."""
     result = gaps.copy()
     for side in (0, 1):
         result[side::2] = interpolate_stream(gaps[side::2], at[side::2], ahead=ahead)

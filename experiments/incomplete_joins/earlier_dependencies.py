@@ -1,8 +1,8 @@
-"""Imputers by dependencies of attributes on each other and on their own earlier values.
+"""Imputers with dependencies of attributes on each other and on their own earlier values.
 
 An object's earlier values are the newest known values of its stream, with the logarithm of their
-age. The repository needs them as well: its rows are given to streams as dense as the real streams,
-with the same share of gaps, and each complete row is stored with what such a stream knew before.
+age. The repository needs them as well: its rows are assigned to streams as dense as the real ones,
+with the same share of gaps, and each complete row is stored with its stream's earlier values.
 """
 
 import warnings
@@ -19,17 +19,17 @@ from sfumato.operators.imputation.discovery import NothingDiscovered, discover_d
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import Imputer
 
-NEAR = (0.005, 0.02, 0.08)  # of the determinants, attributes scaled to [0, 1]
-# Dependencies with wider bounds than that many times the tightest of their attribute are left out:
-# combined with it they take away donors that it needs. That pays where rows follow each other; of
-# rows drawn one by one, far apart, the wide ones are often all that applies. The factor was chosen
-# on short streams of the paper's own sets; 1.5 to 3 did nearly as well.
+NEAR = (0.005, 0.02, 0.08)  # bounds on the determinants; attributes are scaled to [0, 1]
+# Dependencies with bounds wider than this multiple of their attribute's tightest bound are omitted:
+# combined with it, they take away donors that it needs. This pays for consecutive rows; for rows
+# drawn one by one, far apart, often only the wide ones apply. The factor was chosen on short
+# streams of the paper's own sets; 1.5 to 3 did nearly as well.
 TIGHT = 2.0
-SAME_AGE = 1.0  # of the logarithm to base 2: from half to twice as old
+SAME_AGE = 1.0  # on the logarithm to base 2: from half to twice as old
 
 
 class Discovery(NamedTuple):
-    """Which dependencies are looked for."""
+    """The settings of the search for dependencies."""
 
     history: bool = True
     near: Sequence[float] = NEAR
@@ -40,7 +40,7 @@ WITH_HISTORY = Discovery()
 
 
 def with_gaps(rng: np.random.Generator, values: Floats, m: int) -> Floats:
-    """Every row without m of its attributes, drawn at random (one always stays)."""
+    """Remove m random attributes from every row (one always stays)."""
     gaps = values.copy()
     lost = np.argsort(rng.random(gaps.shape), axis=1)[:, : min(m, gaps.shape[1] - 1)]
     np.put_along_axis(gaps, lost, np.nan, axis=1)
@@ -48,8 +48,9 @@ def with_gaps(rng: np.random.Generator, values: Floats, m: int) -> Floats:
 
 
 def with_history(values: Floats, gaps: Floats, at: Floats, key: npt.ArrayLike) -> Floats:
-    """float64[n, 3 d]: values, followed by what their streams, with these gaps, knew before,
-    and since when.
+    """Return float64[n, 3 d]: values, earlier values of the streams, and log ages.
+
+    Earlier values are taken from `gaps`.
 
     at : float64[n], the rows' times    key : int64[n], their streams
     """
@@ -58,19 +59,19 @@ def with_history(values: Floats, gaps: Floats, at: Floats, key: npt.ArrayLike) -
 
 
 def names_with_history(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of the columns of `with_history`."""
+    """Return the column names of `with_history`."""
     return (*names, *(f"earlier {name}" for name in names), *(f"age {name}" for name in names))
 
 
 def discovered(
     rows: Floats, names: Sequence[str], seed: int, how: Discovery = WITH_HISTORY
 ) -> list[Dependency]:
-    """Dependencies of each attribute on each other one, with the bound half of the near pairs obey.
+    """Discover dependencies of each attribute on each other one, bounding half of the near pairs.
 
-    rows : float64[N, 3 d] as `with_history` makes them, or float64[N, d] without
+    rows : float64[N, 3 d] as `with_history` makes them, or float64[N, d] without history
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingDiscovered)  # one epsilon may have none
+        warnings.simplefilter("ignore", NothingDiscovered)  # some epsilons may have no dependency
         found = _of_every_other_and_its_own(rows, names, seed, how)
     tightest = {d.dependent: d.epsilon for d in sorted(found, key=lambda d: -d.epsilon)}
     return [d for d in found if d.epsilon <= how.tight * tightest[d.dependent]]
@@ -97,11 +98,11 @@ def _of_every_other_and_its_own(
 def imputer_of(
     rows: Floats, names: Sequence[str], seed: int, how: Discovery = WITH_HISTORY, **options: Any
 ) -> Imputer:
-    """The imputer by the dependencies discovered in a repository, attributes within [0, 1].
+    """Return the imputer with dependencies discovered in a repository, attributes within [0, 1].
 
     rows, names, seed, how : as for `discovered`
     options : of `Imputer`, by default the paper's plain method
-    Its objects are like its rows, without what is not needed: float64[n, 3 d] or [n, d].
+    Its objects have the same columns as its rows, without unused ones: float64[n, 3 d] or [n, d].
     """
     columns = names_with_history(names) if how.history else tuple(names)
     plain = {"method": "plain", "least_donors": 3, "max_combinations": 512}

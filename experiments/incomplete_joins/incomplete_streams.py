@@ -15,18 +15,18 @@ SETS = ("Intel lab", "gas", "weather", "stocks")
 INTEL = ["temperature", "humidity", "light", "voltage"]
 GAS = ["temperature", "humidity", "R7", "R8"]
 STOCKS = ["open", "high", "low", "close"]
-# The paper has Vancouver, Portland, San Francisco and Seattle; a copy without some of these cities
-# has their neighbours.
+# The paper has Vancouver, Portland, San Francisco and Seattle; in a copy without some of these
+# cities, their neighbours replace them.
 CITIES = ["Vancouver", "Portland", "San_Francisco", "Seattle", "Los_Angeles", "San_Diego"]
 
 
 @dataclass(frozen=True)
 class Objects:
-    """A stream of objects that follow each other in time, and a repository from the other rows.
+    """A stream of consecutive objects, and a repository drawn from the other rows.
 
     complete : float64[n, d], sides in turn    begin : int, place of the first in the data
     others : float64[N, d], all other rows     lent : int64[R], rows in the repository
-    first : of the arrivals that are judged and timed, those before fill the windows
+    first : number of the first arrival that is judged and timed; earlier ones fill the windows
     overlapping : whether stretches of the same set have rows in common
     """
 
@@ -51,9 +51,10 @@ class Objects:
         return self.others[self.lent]
 
     def repository_with_history(self, rng: np.random.Generator, m: int) -> Floats:
-        """float64[<= R, 3 d]: its rows, followed by what was known before, where anything was.
+        """Return float64[<= R, 3 d]: repository rows with all their earlier values and ages.
 
-        The other rows, in turn of two streams as the objects are, lose m attributes each, too.
+        The other rows, dealt to two streams in turn like the objects, also lose m attributes each.
+        Rows with an unknown earlier value are left out.
         """
         n, length = len(self.others), len(self.complete)
         at = np.arange(n, dtype=np.float64)
@@ -64,7 +65,7 @@ class Objects:
 
 
 def complete_rows(setting: Setting, name: str, d: int = 4) -> Floats:
-    """Rows of d attributes without missing ones, in order of time, each scaled to [0, 1]."""
+    """Return rows of d attributes without missing values, in time order, scaled to [0, 1]."""
     table, columns = _table(setting, name, d)
     values = table[columns].to_numpy(np.float64)
     return scaled(values[np.isfinite(values).all(axis=1)])
@@ -83,7 +84,7 @@ def _table(setting: Setting, name: str, d: int) -> tuple[pd.DataFrame, list[str]
 
 
 def _first(wanted: list[str], there: list[str], d: int) -> list[str]:
-    """The d first columns of those wanted, then of all, that are there."""
+    """Return the first d available columns: first the `wanted` ones, then the others."""
     known = [column for column in wanted if column in there]
     return (known + [column for column in there if column not in known])[:d]
 
@@ -96,7 +97,7 @@ def split(
     repository: int,
     stretch: tuple[int, int] = (0, 1),
 ) -> Objects:
-    """A stretch of the data as the stream, and rows drawn from the others as the repository."""
+    """Take a stretch of the data as the stream, and draw the repository from the other rows."""
     length = min(2 * rows + judged, len(values) // 2)
     number, of = stretch
     step = (len(values) - length) / of

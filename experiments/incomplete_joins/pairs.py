@@ -1,4 +1,4 @@
-"""Joins of objects with imputed attributes, and the number of pairs that they find."""
+"""Joins of objects with imputed attributes, and the pairs they find."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from sfumato.operators.joins.similarity_join import Answers, ArrivalBatch, Simil
 from sfumato.windows import Rows
 
 Sides = npt.NDArray[np.uint8]
-Pairs = Ints  # a number for each pair, rising
+Pairs = Ints  # a number for each pair, ascending
 NARROW = 1e-9  # a distance within which hardly anything lies
-WARM = 20  # arrivals matched before time is taken
+WARM = 20  # arrivals matched before the timing starts
 
 
 @dataclass
 class Join:
-    """A join whose windows are first filled, then matched with arrivals that follow."""
+    """A join whose windows are filled first, then matched with the following arrivals."""
 
     fill: Callable[[slice], object]
     match: Callable[[slice], Answers]
 
 
 def certain_join(sides: Sides, values: Floats, within: float, rows: int) -> Join:
-    """The join of objects that have one value each: float64[n, d]."""
+    """Join objects that have one value each: float64[n, d]."""
 
     def arrivals(part: slice) -> ArrivalBatch:
         points = np.ascontiguousarray(values[part])
@@ -44,7 +44,7 @@ def certain_join(sides: Sides, values: Floats, within: float, rows: int) -> Join
 def separate_join(
     imputer: Imputer, sides: Sides, objects: Floats, within: float, alpha: float, rows: int
 ) -> Join:
-    """The join of objects that are imputed in full before: float64[n, D], NaN is missing."""
+    """Join objects that are fully imputed beforehand: float64[n, D], NaN is missing."""
 
     def arrivals(part: slice) -> ArrivalBatch:
         done = imputer.impute(objects[part])
@@ -59,7 +59,7 @@ def separate_join(
 def _join(
     arrivals: Callable[[slice], ArrivalBatch], d: int, within: float, alpha: float, rows: int
 ) -> Join:
-    # What fills the windows need not be matched with each other, which would take most of the time.
+    # Tuples that fill the windows are not matched with each other, which would take too long.
     join = SimilarityJoin(d, NARROW, 1.0, Rows(rows, 1.0), alternatives=False)
 
     def fill(part: slice) -> None:
@@ -73,7 +73,7 @@ def _join(
 def fused_join(
     imputer: Imputer, sides: Sides, objects: Floats, within: float, alpha: float, rows: int
 ) -> Join:
-    """The join that imputes only what comes near; what it imputed while it was filled, it keeps."""
+    """Join and impute only nearby objects; imputations made while filling the windows are kept."""
     join = IncompleteJoin(imputer, within, alpha, Rows(rows))
 
     def match(part: slice) -> Answers:
@@ -85,9 +85,9 @@ def fused_join(
 
 
 def found(join: Join, first: int, n: int) -> tuple[Pairs, float]:
-    """Pairs of the arrivals from `first` on, and seconds for each; those before fill the windows.
+    """Return the pairs of arrivals starting at `first`, and seconds per arrival.
 
-    n : int, arrivals in all    Seconds are processor time.
+    n : int, arrivals in total    Earlier arrivals fill the windows. Seconds are processor time.
     """
     warm = max(first - WARM, 0)
     join.fill(slice(0, warm))
@@ -97,7 +97,7 @@ def found(join: Join, first: int, n: int) -> tuple[Pairs, float]:
 
 
 def f_score(found: Pairs, true: Pairs) -> float:
-    """2 precision recall / (precision + recall) = 2 both / (found + true); of nothing, 1."""
+    """Return 2 precision recall / (precision + recall) = 2 both / (found + true), or 1 for none."""
     if not found.size + true.size:
         return 1.0
     both = np.intersect1d(found, true, assume_unique=True).size

@@ -1,10 +1,10 @@
 """Experiments of Ren et al. (2019): pairs found despite missing attributes, and their time.
 
-The text of the paper at hand breaks off within section 6.1, before its figures: they are numbered
-here in the order of its table of parameters. Its defaults are not marked there: middle values
-serve, but for the window and the repository, the smallest, so that each point can be measured on
-ten stretches of the data. All its values are measured but windows of 5,000 and 10,000 and
-repositories of 20,000 and 40,000.
+The available text of the paper breaks off in section 6.1, before its figures; they are numbered
+here in the order of its table of parameters. The table does not mark the defaults. Middle values
+are used, except for the window and the repository, where the smallest value is used so that each
+point can be measured on ten stretches of the data. All of its values are measured, except windows
+of 5,000 and 10,000 and repositories of 20,000 and 40,000.
 """
 
 from dataclasses import dataclass, field
@@ -37,17 +37,17 @@ from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.imputer import Imputer
 
 ALPHA, DIMENSIONS, WITHIN, ROWS, REPOSITORY, MISSING = 0.5, 4, 0.3, 500, 10_000, 1
-MANY = ("gas", "weather")  # the sets of more than four attributes
-# The sets that have ten separate stretches for the widest windows, and 50,000 other rows.
+MANY = ("gas", "weather")  # the sets with more than four attributes
+# The sets with ten separate stretches for the widest windows, and 50,000 other rows.
 LONG = ("Intel lab", "stocks")
-STRETCHES = 10  # of each set; every point is measured in each of them
-CLOCKED = 4  # imputing and joining at once is timed too, in the second of each group of stretches
-# The paper's own dependencies are of the attributes on each other.
+STRETCHES = 10  # per set; every point is measured in each of them
+CLOCKED = 4  # simultaneous imputing and joining is also timed in one of this number of stretches
+# The paper's dependencies are between attributes.
 PAPER = Discovery(history=False, near=(0.02, 0.1), tight=np.inf)
 
 
 class Incomplete(NamedTuple):
-    """Objects as an imputer takes them, and the seconds it took to make each."""
+    """Objects as an imputer takes them, and the seconds to make each one."""
 
     imputer: Imputer
     values: Floats
@@ -56,15 +56,15 @@ class Incomplete(NamedTuple):
 
 @dataclass
 class Imputations:
-    """What does not depend on alpha, epsilon or the window: made once for a stream."""
+    """Imputers and filled streams, made once per stream for all alpha, epsilon and windows."""
 
     objects: Objects
     dependent: dict[str, Incomplete] = field(default_factory=dict)  # FUSED, OURS
-    certain: dict[str, tuple[Floats, float]] = field(default_factory=dict)  # values, s an object
+    certain: dict[str, tuple[Floats, float]] = field(default_factory=dict)  # values, s per object
 
 
 def imputations(setting: Setting, objects: Objects, place: tuple[int, int], m: int) -> Imputations:
-    """The imputers by discovered dependencies, and the streams filled by the baselines."""
+    """Build the imputers with discovered dependencies, and the streams filled by the baselines."""
     gaps = with_gaps(setting.rng(*place, m), objects.complete, m)
     names = tuple(f"a{i}" for i in range(gaps.shape[1]))
     ready = Imputations(objects)
@@ -84,7 +84,7 @@ def imputations(setting: Setting, objects: Objects, place: tuple[int, int], m: i
 def compared(
     ready: Imputations, within: float, alpha: float, rows: int, *, clocked: bool = True
 ) -> list[dict[str, Any]]:
-    """A row for each way. Raises RuntimeError if a way at once and its twin find other pairs."""
+    """Return a row per way. Raises RuntimeError if a way and its twin find different pairs."""
     objects = ready.objects
     sides, n = objects.side, len(objects.complete)
 
@@ -119,7 +119,7 @@ def compared(
 
 
 def measured(setting: Setting, parameter: str, values: tuple[Any, ...]) -> pd.DataFrame:
-    """F-score and time over one parameter, the others at their defaults, on each data set."""
+    """Measure F-score and time over one parameter, the others at their defaults, per data set."""
     names = {"d": MANY, "w": LONG, "R": LONG}.get(parameter, SETS)
     stretches = setting.pick(2, STRETCHES)
     todo = [(name, stretch) for name in names for stretch in range(stretches)]
@@ -132,7 +132,7 @@ def measured(setting: Setting, parameter: str, values: tuple[Any, ...]) -> pd.Da
 def of_stretch(
     setting: Setting, name: str, stretch: tuple[int, int], parameter: str, values: tuple[Any, ...]
 ) -> list[dict[str, Any]]:
-    """All points of one parameter on a stretch of one data set: rows as `measured` has."""
+    """Measure all points of one parameter on a stretch of one data set: rows as `measured` has."""
     place, small = (SETS.index(name), stretch[0]), setting.quick
     ready: dict[tuple[int, ...], Imputations] = {}
     result = []

@@ -1,7 +1,7 @@
 """Charts of the experiments of Ren et al. (2019), and the verdict, with 95% intervals.
 
-A row is one way to the pairs on one stretch of a point. Intervals are of means over the stretches,
-by Student's t; ways are compared by their differences on the same stretch.
+A row is the result of one way on one stretch of a point. Intervals are for means over the
+stretches, by Student's t; ways are compared by their differences on the same stretch.
 """
 
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from experiments.repeats import half_widths
 FUSED, SEPARATE = "DD, at once (paper)", "DD, then join"
 OURS, OURS_SEPARATE = "DD with earlier values, at once (ours)", "DD with earlier values, then join"
 EVERY = "every pair (trivial)"
-SCORED = [FUSED, OURS, KNN, INTERPOLATION, LAST, MEAN]  # their twins find the same
-TIMED = [FUSED, OURS, KNN, MEAN, SEPARATE]  # the other single values take the mean's time
-TWINS = {FUSED: SEPARATE, OURS: OURS_SEPARATE}  # which find the same pairs
+SCORED = [FUSED, OURS, KNN, INTERPOLATION, LAST, MEAN]  # their twins find the same pairs
+TIMED = [FUSED, OURS, KNN, MEAN, SEPARATE]  # the other single-value ways take as long as the mean
+TWINS = {FUSED: SEPARATE, OURS: OURS_SEPARATE}  # ways that find the same pairs
 MEASURED = ("f_score", "microseconds")
-JUDGED = 100  # arrivals whose pairs are counted and timed, after those that fill the windows
+JUDGED = 100  # arrivals whose pairs are counted and timed, after the ones that fill the windows
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a point and way: means over its stretches, with NAME_low and NAME_high."""
+    """Return a row per point and way: means over its stretches, with NAME_low and NAME_high."""
     parameter = str(rows.columns[1])
     result = []
     for point, own in rows.groupby(["data", parameter, "way"], sort=False):
@@ -72,9 +72,9 @@ def every_pair(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def judge(rows: pd.DataFrame) -> Verdict:
-    """Judge the paper's claim on time: imputing at once is faster than imputing first, everywhere.
+    """Judge the paper's claim on time: fused imputing is faster than imputing first, everywhere.
 
-    The paper claims no F-scores; they are given with the F-scores of trivial answers.
+    The paper claims no F-scores; they are reported next to the F-scores of trivial answers.
     """
     parameter = str(rows.columns[1])
     scored = pd.concat([rows, every_pair(rows)])
@@ -105,7 +105,7 @@ def judge(rows: pd.DataFrame) -> Verdict:
 
 
 def _mean(score: pd.Series) -> str:
-    """The mean over all points, and half its 95% interval."""
+    """Format the mean over all points, with half its 95% interval."""
     sets = [own.groupby("stretch").mean() for _, own in score.groupby("data", sort=False)]
     weight = score.groupby("data", sort=False).size().to_numpy() / len(score)
     half = np.sqrt(((weight * [half_widths(own)[0] for own in sets]) ** 2).sum())
@@ -113,7 +113,7 @@ def _mean(score: pd.Series) -> str:
 
 
 def _shortage(rows: pd.DataFrame) -> str:
-    """Which sets are too short for what was asked, in a sentence."""
+    """Name the sets that are too short for the requested sizes, in a sentence."""
     least = rows[rows.short].groupby("data")[["held", "lent"]].min()
     said = [
         f"{name}, whose windows hold {row.held:,} and repository {row.lent:,}"
@@ -123,6 +123,6 @@ def _shortage(rows: pd.DataFrame) -> str:
 
 
 def _span(ratio: pd.Series) -> str:
-    """The least and the greatest of some ratios, and their median."""
+    """Format the least and the greatest of some ratios, and their median."""
     short = [f"{of:.0f}" if of >= 10 else f"{of:.2g}" for of in (ratio.min(), ratio.max())]
     return f"{short[0]} to {short[1]} (median {ratio.median():.2g})"

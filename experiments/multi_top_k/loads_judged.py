@@ -1,7 +1,7 @@
 """Statements of Chen et al. (2013) on cost, throughput and latency, checked against the rows.
 
-The paper gives no numbers in its text, only orders and trends. Words such as "much" and "quickly"
-are not judged: the factors stand in the verdict.
+The paper's text has no numbers, only orders and trends. Words such as "much" and "quickly" are not
+judged; the verdict gives the factors.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from experiments.experiment import Verdict, verdict
 SHARED, UNSHARED, ALL = ("DP", "GA"), ("IN", "NS"), ("DP", "GA", "INCO", "IN", "NS")
 OURS = "DP, our run"
 ALIKE = (
-    0.05  # plans whose values differ by no more are equal, "almost the same" in the paper's words
+    0.05  # plans that differ by at most this are equal ("almost the same", in the paper's words)
 )
 STEADY = 0.02  # a change below this share is not a trend
-IDLE = 0.05  # seconds of lateness below which a query is not late
+IDLE = 0.05  # seconds of lateness below which a query is treated as on time
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Loads:
         return cls(axis, cost, work, 1.0 / each, late)
 
 
-Check = Callable[[Loads], str]  # what differs from the statement; empty if it holds
+Check = Callable[[Loads], str]  # returns the difference from the statement; empty if it holds
 Pairs = Sequence[tuple[str, str]]
 NAMES = {"cost": "cost", "work": "cost", "answers": "throughput", "late": "lateness"}
 SAME = (("GA", "DP"), ("DP", "GA"))
@@ -122,12 +122,12 @@ FEWER_ANSWERS = (
     slower("late", INCO_ORDER),
 )
 QUERIES, SIZE = (*ORDER, *RISING, *MORE_ANSWERS), (*ORDER, *RISING, *FEWER_ANSWERS)
-# Without costs.
+# Without the checks of costs.
 QUERIES_TIMES, SIZE_TIMES = (*ORDER_TIMES, *MORE_ANSWERS), (*ORDER_TIMES, *FEWER_ANSWERS)
 
 
 def judge_loads(rows: pd.DataFrame, axis: str, checks: tuple[Check, ...]) -> Verdict:
-    """Check each statement; refuted where DP costs more than NS."""
+    """Check each statement; the verdict is "refuted" where DP costs more than NS."""
     loads = Loads.of(rows, axis)
     differs = [text for check in checks if (text := check(loads))]
     refuted = bool((loads.cost.DP > loads.cost.NS).any())
@@ -146,7 +146,7 @@ def judge_loads(rows: pd.DataFrame, axis: str, checks: tuple[Check, ...]) -> Ver
 
 
 def ends(values: pd.DataFrame) -> str:
-    """Write the values of each plan at the first and the last point."""
+    """Format the values of each plan at the first and the last point."""
     first, last = values.iloc[0], values.iloc[-1]
     return ", ".join(f"{plan} {first[plan]:.3g} to {last[plan]:.3g}" for plan in ALL)
 

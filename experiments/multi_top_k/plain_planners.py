@@ -1,4 +1,4 @@
-"""Planners of Chen et al. (2013), plainly coded: dynamic programming (DP) and greedy (GA)."""
+"""Planners of Chen et al. (2013), in plain code: dynamic programming (DP) and greedy (GA)."""
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
@@ -9,7 +9,7 @@ from sfumato.kernels.compile import compiled_ieee
 
 @compiled_ieee
 def dynamic_program(f, k):
-    """Algorithm 1 (DP): the least cost per unit of time, with the times of the last runs kept.
+    """Algorithm 1 (DP): compute the least cost per time unit, storing the times of the last runs.
 
     f, k : int64[g], ascending, bounds and costs of the groups after combination
     Returns float64.  Cost: O(g f[-1]**2).  Source: Chen et al. (2013), section 7, Algorithm 1.
@@ -24,7 +24,7 @@ def dynamic_program(f, k):
         row = cost[i]
         for t in range(min(f[i], size)):
             row[t] = cost[i - 1, t]
-        # The costs once more in reverse, so that both terms are read forwards: SIMD.
+        # A reversed copy of the costs, so that both terms are read forwards (SIMD).
         for t in range(size):
             backwards[size - 1 - t] = row[t]
         for t in range(f[i], size):
@@ -47,7 +47,7 @@ def dynamic_program(f, k):
 
 @compiled_ieee
 def greedy_program(f, k):
-    """Algorithm 2 (GA): the cost per unit of time of its plan, with the group run at each time.
+    """Algorithm 2 (GA): compute the cost per unit of time of its plan, with the group of each run.
 
     f, k : as in `dynamic_program`.  Cost: O(f[-1]).
     Source: Chen et al. (2013), section 8, Algorithm 2; the first run costs k[0], not f[0] as
@@ -63,7 +63,7 @@ def greedy_program(f, k):
             cost[t], group[t] = cost[cycle] + cost[t - cycle], group[t - cycle]
         if run > cycle:
             cost[run] = cost[run - 1] + k[i]
-        else:  # the run of the group before becomes one of this group
+        else:  # a run of the previous group becomes a run of this group
             cost[run] += k[i] - k[i - 1]
         group[run] = i + 1
     return cost[run] / run

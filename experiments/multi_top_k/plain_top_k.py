@@ -1,4 +1,4 @@
-"""Algorithm of Chen et al. (2013), plainly coded: top-k probabilities tuple by tuple."""
+"""Algorithm of Chen et al. (2013), in plain code: top-k probabilities, one tuple at a time."""
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
@@ -9,22 +9,21 @@ from sfumato.kernels.compile import compiled_ieee
 
 @compiled_ieee
 def _fold(law, mass, first):
-    """One more rule above, in place: Pr(count = j) lies at law[law.size - 2 - j]."""
+    """Add one more higher-ranked rule, in place: Pr(count = j) is law[law.size - 2 - j]."""
     rest, one = 1.0 - mass, np.uint64(1)
-    # Unsigned places: no test for negative ones, which would keep the loop from becoming SIMD.
+    # Unsigned indexes need no test for negative ones, which would prevent SIMD.
     for j in range(np.uint64(first), np.uint64(law.size - 1)):
         law[j] = rest * law[j] + mass * law[j + one]
 
 
 @compiled_ieee
 def top_k_from_scratch(prob, rule, k, begin, step):
-    """Pr_k of every `step`-th tuple from place `begin` on, each computed from scratch.
+    """Compute Pr_k of every `step`-th tuple, starting at place `begin`, each from scratch.
 
-    prob : float64[n] by rank    rule : int64[n] in [0, n), a tuple without a rule is its own
-    k : int >= 1    begin, step : 0 and 1 for all tuples; a sample of them costs its share
-    Returns float64[n], 0 where not asked for.
-    Cost: O(n k) per tuple.  Source: Chen et al. (2013), section 3, (1) and (2) after
-    compressing the rules.
+    prob : float64[n] by rank    rule : int64[n] in [0, n); a tuple without a rule has a separate
+    one k : int >= 1    begin, step : 0 and 1 for all tuples; a sample of them takes its share of
+    the time Returns float64[n], 0 for the other tuples. Cost: O(n k) per tuple.  Source: Chen et
+    al. (2013), section 3, (1) and (2) after compressing the rules.
     """
     n = prob.size
     out, law = np.zeros(n), np.empty(k + 1)

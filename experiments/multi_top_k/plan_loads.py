@@ -1,4 +1,4 @@
-"""Experiments of Chen et al. (2013): what sharing saves for many top-k queries over a window."""
+"""Experiments of Chen et al. (2013): the savings of shared top-k queries over a window."""
 
 from collections.abc import Callable
 from functools import partial
@@ -34,8 +34,8 @@ from experiments.repeats import seconds
 from sfumato.operators.ranking.timetable import timetable
 from sfumato.operators.ranking.top_k import top_k_probabilities, top_k_streams
 
-# The paper's table of parameters is not in the text at hand; what its running text does not name of
-# the # axes' values is ours: the number of streams, their tuples and k over several streams.
+# The paper's table of parameters is not in the available text. Values of the axes that the running
+# text does not name are our choice: the number of streams, their tuples and k over several streams.
 XS = (20, 40, 60, 80, 100)
 NS = (2_000, 4_000, 6_000, 8_000, 10_000)
 KS = (200, 400, 600, 800, 1_000)
@@ -46,7 +46,7 @@ Price = Callable[[int], float]
 
 
 def prices(data: Data, most_k: int, sampled: int) -> tuple[Price, Price]:
-    """Seconds of a run for a greatest k: by the paper's algorithm, and by ours."""
+    """Return seconds of a run by its greatest k, with the paper's algorithm and with ours."""
     score, prob, rule, streams = data
     ks = np.unique(np.linspace(2, most_k, 4).astype(np.int64))
     ranked, ranked_rule = by_rank(data)
@@ -68,13 +68,13 @@ def prices(data: Data, most_k: int, sampled: int) -> tuple[Price, Price]:
 
 
 def spent(call: Callable[[], object]) -> float:
-    """Processor time of the better of two calls, after one that compiles."""
+    """Return the processor time of the faster of two calls, after one that compiles."""
     call()
     return seconds(call, tries=2)
 
 
 def loads(setting: Setting, point: Point, priced: tuple[Price, Price]) -> pd.DataFrame:
-    """A row for each way to answer the queries, the mean over several sets of them."""
+    """Return a row per way to answer the queries: the mean over several sets of queries."""
     runs = []
     for repeat in range(setting.pick(3, 20)):
         drawn = queries(setting.rng(2, repeat), "uu", point.x, (2, point.most_k))
@@ -84,12 +84,12 @@ def loads(setting: Setting, point: Point, priced: tuple[Price, Price]) -> pd.Dat
             runs.append((name, table.cost_per_unit, load.work, load.answers, load.lateness))
     names = ["plan", "cost", "work_seconds", "per_answer_seconds", "late_seconds"]
     means = pd.DataFrame(runs, columns=names).groupby("plan", sort=False, as_index=False).mean()
-    # Answers per second, turned over: timings are recognised by the ends of their names.
+    # The inverse of answers per second, because timings are recognised by their names' endings.
     return means.assign(per_answer_seconds=1.0 / means.per_answer_seconds)
 
 
 def figure(setting: Setting, axis: str, points: dict[int, Point]) -> pd.DataFrame:
-    """All points of one figure; the runs of equal windows are timed once."""
+    """Measure all points of one figure; the runs of equal windows are timed once."""
     result = []
     priced: dict[tuple[str, int, int], tuple[Price, Price]] = {}
     most_k = max(point.most_k for point in points.values())
@@ -105,13 +105,13 @@ def figure(setting: Setting, axis: str, points: dict[int, Point]) -> pd.DataFram
 
 
 def few(setting: Setting, values: tuple[int, ...]) -> tuple[int, ...]:
-    """All values of an axis, or in a quick run its ends."""
+    """Return all values of an axis, or in a quick run its ends."""
     return tuple(setting.pick((values[0], values[-1]), values))
 
 
 def draw_loads(axis: str, x_title: str) -> Callable[[pd.DataFrame], Any]:
     def draw(rows: pd.DataFrame) -> Any:
-        # A logarithmic axis shows no zeros: answers that are never late count as a millisecond.
+        # A logarithmic axis shows no zeros: answers that are never late are drawn at a millisecond.
         shown = rows.assign(
             throughput=1.0 / rows.per_answer_seconds,
             late_seconds=rows.late_seconds.clip(lower=1e-3),
@@ -198,7 +198,7 @@ SUBSTITUTIONS: dict[str, tuple[str, ...]] = {
 def swept(
     name: str, kind: str, axis: str, values: tuple[int, ...], claim: str, checks: tuple[Check, ...]
 ) -> Experiment:
-    """One of Figures 7 to 16."""
+    """Build the experiment of one of Figures 7 to 16."""
     over, x_title = AXES[axis]
     data = {"synthetic": "synthetic tuples", "icebergs": "icebergs", "streams": "several streams"}
     base = Point(kind, most_k=MOST_K_OF_STREAMS if kind == "streams" else MOST_K)

@@ -1,4 +1,4 @@
-"""Experiments of Chen et al. (2013) on the planners: their time, and what their plans save."""
+"""Experiments of Chen et al. (2013) on the planners: their time, and the savings of their plans."""
 
 import math
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from experiments.repeats import interval, timed
 from sfumato.operators.ranking.timetable import KAndFrequency, timetable
 
 TABLE_9 = {40: 5.3671, 60: 5.9647, 80: 8.6833, 100: 8.1622}
-FAMILIES = ("uu", "ug", "gu", "gg")  # laws of f, then of k: uniform or Gaussian
+FAMILIES = ("uu", "ug", "gu", "gg")  # distributions of f, then of k: uniform or Gaussian
 
 
 def planning(setting: Setting) -> pd.DataFrame:
-    """Time to plan 20 queries with ever longer bounds."""
+    """Measure the time to plan 20 queries as their bounds grow."""
     rows = []
     compiled = np.array([2, 3]), np.array([1, 2])
     dynamic_program(*compiled), greedy_program(*compiled)
@@ -47,12 +47,12 @@ def planning(setting: Setting) -> pd.DataFrame:
 
 
 def planned(drawn: list[KAndFrequency], plan: str) -> float:
-    """Cost per unit of time of the library's timetable. No two sets are equal."""
+    """Return the cost per unit of time of the library's timetable."""
     return timetable(drawn, plan).cost_per_unit
 
 
 def saved(setting: Setting) -> pd.DataFrame:
-    """Cost of no sharing over that of DP, over many sets of queries, with 95% intervals."""
+    """Measure the cost of no sharing over the cost of DP, with 95% intervals over query sets."""
     rows = []
     points = [(family, x) for family in FAMILIES for x in TABLE_9]
     for family, x in setting.steps(points):
@@ -89,7 +89,7 @@ def draw_saved(rows: pd.DataFrame) -> Any:
 
 
 def judge_planning(rows: pd.DataFrame) -> Verdict:
-    """Both grow with f, GA stays below DP."""
+    """Check that both times grow with f, and that GA stays below DP."""
     times = rows.pivot_table(index="longest", columns="plan", values="planning_seconds")
     dp, ga = times["DP (Algorithm 1)"], times["GA (Algorithm 2)"]
     said = (
@@ -103,7 +103,7 @@ def judge_planning(rows: pd.DataFrame) -> Verdict:
 
 
 def judge_saved(rows: pd.DataFrame) -> Verdict:
-    """The mean ratio is at least log2 x for every x, for uniform f and k."""
+    """Check that the mean ratio is at least log2 x for every x, for uniform f and k."""
     uniform = rows[rows.family == "uu"].set_index("queries")
     points = "; ".join(
         f"{x} queries {point.ratio:.2f} (paper: {point.table_9:.2f}, log2 x {point.bound:.2f}, "

@@ -1,4 +1,4 @@
-"""A set of repeated queries on one machine that runs one at a time: work, answers, lateness."""
+"""A set of repeated queries on a machine that runs one at a time: work, answers, lateness."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,12 +9,12 @@ from typing import Protocol
 
 from sfumato.operators.ranking.timetable import Timetable
 
-Step = tuple[float, int, tuple[int, ...]]  # time since the run before, k, queries answered
+Step = tuple[float, int, tuple[int, ...]]  # time since the previous run, k, answered queries
 
 
 @dataclass(frozen=True)
 class Load:
-    """What became of a set of queries."""
+    """The outcome of a set of queries."""
 
     work: float
     answers: float
@@ -22,14 +22,14 @@ class Load:
 
 
 def demand(table: Timetable, seconds: Callable[[int], float]) -> float:
-    """Seconds of running that a timetable asks for in a second, its unit of time."""
+    """Return the running seconds that a timetable requires per second, its unit of time."""
     if table.shared:
         return sum(seconds(table.ks[group - 1]) for _, group in table.runs) / table.cycle
     return sum(seconds(k) / f for k, f in zip(table.ks, table.bounds, strict=True))
 
 
 class Machine(Protocol):
-    """Carries out one run after the other. Times are in units of the timetable."""
+    """A machine that does one run after the other. Times are in units of the timetable."""
 
     def start(self, due: float) -> float:
         """Wait until the machine is free and the run is due; return the time."""
@@ -40,7 +40,7 @@ class Machine(Protocol):
 
 @dataclass
 class SimulatedMachine:
-    """A machine whose runs take the given seconds for their k, without running anything."""
+    """A simulated machine: runs take the given seconds for their k, and nothing is computed."""
 
     seconds: Callable[[int], float]
     _free: float = 0.0
@@ -55,13 +55,13 @@ class SimulatedMachine:
 
 @dataclass
 class RealMachine:
-    """A machine that computes every run, on a clock of this computer."""
+    """A machine that computes every run, on one of this computer's clocks."""
 
     compute: Callable[[int], object]
     unit: float
     wall: bool
-    busy: float = field(default=0.0, init=False)  # seconds of the clock, within runs
-    processor: float = field(default=0.0, init=False)  # seconds of the processor, within runs
+    busy: float = field(default=0.0, init=False)  # seconds of the clock within runs
+    processor: float = field(default=0.0, init=False)  # seconds of processor time within runs
     _skipped: float = field(default=0.0, init=False)  # skipped seconds of waiting
     _began: float = field(default=0.0, init=False)
 
@@ -84,7 +84,7 @@ class RealMachine:
 
     @property
     def slowed(self) -> float:
-        """How many times longer the runs took on the clock than on the processor."""
+        """The runs' clock time relative to their processor time."""
         return self.busy / self.processor if self.processor else 1.0
 
     def _clock(self) -> float:
@@ -103,9 +103,9 @@ def carried_out(table: Timetable, seconds: Callable[[int], float], horizon: floa
 def carry_out(table: Timetable, machine: Machine, horizon: float) -> tuple[float, float]:
     """Run a timetable for `horizon` units of time; return answers per unit and lateness per query.
 
-    A run starts when it is due and the machine is free, of several the one due first; the next of
-    its kind is due the planned time after this start. The lateness of a query is the time by which
-    its intervals, from one start to the next, exceed its bound.
+    A run starts when it is due and the machine is free; if several are due, the earliest due
+    starts. The next run of the same kind is due the planned time after this start. The lateness of
+    a query is the time by which its intervals, from one start to the next, exceed its bound.
     Source: Chen et al. (2013), section 10.1, the metrics.
     """
     bounds = [every for _, every in table.queries]
@@ -132,7 +132,7 @@ def carry_out(table: Timetable, machine: Machine, horizon: float) -> tuple[float
 
 
 def _steps(table: Timetable) -> list[Iterator[Step]]:
-    """Runs that depend on each other: all of a shared timetable, else each group by itself."""
+    """Return independent sequences of runs: one for a shared timetable, otherwise one per group."""
     if table.shared:
         return [_chain(table)]
     return [

@@ -10,12 +10,12 @@ from experiments.datasets import load
 from experiments.experiment import Setting
 from sfumato.operators.ranking.timetable import KAndFrequency
 
-LONGEST = 40  # of a query's bound, in seconds
+LONGEST = 40  # longest bound of a query, in seconds
 QUERIES, TUPLES, MOST_K, MOST_K_OF_STREAMS = 20, 10_000, 100, 20
-# The paper gives visibility as .8, .7, ..., .3, .2; methods of sighting in order of their trust.
+# The paper gives visibility as .8, .7, ..., .3, .2; methods of sighting are ordered by reliability.
 VISIBILITY = {"R/V": 0.8, "VIS": 0.7, "RAD": 0.6, "SAT-HIGH": 0.5, "SAT-MED": 0.4, "SAT-LOW": 0.3}
 
-# The plans by their names in the paper, and in the library.
+# The plans by their names in the paper and in the library.
 PLANS = {"NS": "none", "IN": "in", "INCO": "inco", "GA": "greedy", "DP": "dp"}
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
@@ -41,7 +41,7 @@ class Point:
 
 
 def window(setting: Setting, point: Point) -> Data:
-    """Scores, probabilities and rules of a window's tuples, and their streams if there are any."""
+    """Return scores, probabilities and rules of a window's tuples, and their streams if any."""
     rng = setting.rng(1, point.n)
     if point.kind == "icebergs":
         return icebergs(setting, rng, point.n)
@@ -52,13 +52,13 @@ def window(setting: Setting, point: Point) -> Data:
 
 
 def by_rank(data: Data) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and rules of a window's tuples, the highest score first."""
+    """Return probabilities and rules of a window's tuples, the highest score first."""
     order = np.argsort(-data[0], kind="stable")
     return data[1][order], data[2][order]
 
 
 def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:
-    """Sightings drawn at random: days since the berg's first sighting, trust in the method."""
+    """Draw random sightings: days since the iceberg's first sighting, reliability of the method."""
     table = load(setting, "Iceberg Patrol")
     first = table.groupby(["iceberg_year", "iceberg_number"]).ts.transform("min")
     days = ((table.ts - first) / pd.Timedelta(days=1)).to_numpy()
@@ -74,7 +74,7 @@ def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:
 def queries(
     rng: np.random.Generator, family: str, x: int, ks: tuple[int, int]
 ) -> list[KAndFrequency]:
-    """x queries (k, f), f and k each uniform (u) or Gaussian (g), as in section 10.1."""
+    """Draw x queries (k, f), f and k each uniform (u) or Gaussian (g), as in section 10.1."""
     f = rng.integers(1, LONGEST + 1, x) if family[0] == "u" else np.rint(rng.normal(40, 5, x))
     if family[1] == "u":
         k = rng.integers(ks[0], ks[1] + 1, x)

@@ -13,11 +13,11 @@ from experiments.multi_top_k.query_load import RealMachine, carry_out
 from experiments.multi_top_k.ranked_windows import PLANS, Point, by_rank, queries, window
 from sfumato.operators.ranking.timetable import timetable
 
-SMALLER = 5  # times fewer tuples than the paper's
-# A run costs n**2 k: with fewer tuples and shorter units the machine is as busy as in the paper.
+SMALLER = 5  # number of times fewer tuples than in the paper
+# A run costs n**2 k: with fewer tuples and shorter units, the machine is as busy as in the paper.
 UNIT = 1.0 / SMALLER**2  # seconds per unit of time
 WALL, PROCESSOR = "clock on the wall", "processor time"
-DISTURBED = 1.2  # runs that take this much longer by wall-clock time than in processor time
+DISTURBED = 1.2  # wall-clock over processor time above which the machine is busy
 TUPLES = 10_000 // SMALLER
 POINTS: dict[str, tuple[int, ...]] = {
     "x": (20, 60, 100),
@@ -28,7 +28,7 @@ NAMES = {"x": "queries x", "n": "tuples n", "k": "greatest k"}
 
 
 def real_loads(setting: Setting) -> pd.DataFrame:
-    """Answers and lateness of each plan, the mean over some sets of queries, by both clocks."""
+    """Measure each plan's answers and lateness, the mean over some query sets, by both clocks."""
     rows: list[dict[str, Any]] = []
     horizon = setting.pick(50.0, 80.0)
     points = [
@@ -52,7 +52,7 @@ def real_loads(setting: Setting) -> pd.DataFrame:
                     "value": value,
                     "clock": clock,
                     "plan": name,
-                    # Per unit of time, which stands for the paper's second.
+                    # Per unit of time, which corresponds to the paper's second.
                     "per_answer_seconds": 1.0 / answers,
                     "late_seconds": late,
                     "slowed_seconds": machine.slowed,
@@ -66,13 +66,13 @@ def real_loads(setting: Setting) -> pd.DataFrame:
 
 
 def _run_of(setting: Setting, point: Point) -> Any:
-    """The paper's algorithm over a window, for a greatest k."""
+    """Return the paper's algorithm over a window, as a function of the greatest k."""
     prob, rule = by_rank(window(setting, point))
 
     def compute(k: int) -> None:
         top_k_from_scratch(prob, rule, k, 0, 1)
 
-    compute(2)  # compiled by now
+    compute(2)  # compile first
     return compute
 
 
@@ -108,7 +108,7 @@ def judge_real(rows: pd.DataFrame) -> Verdict:
 
 
 def draw_real(rows: pd.DataFrame) -> Any:
-    """Answers and lateness over each axis, on each clock."""
+    """Draw answers and lateness over each axis, on each clock."""
     shown = rows.assign(
         throughput=1.0 / rows.per_answer_seconds, late_seconds=rows.late_seconds.clip(lower=IDLE)
     )

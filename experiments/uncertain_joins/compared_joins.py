@@ -1,4 +1,4 @@
-"""Lian and Chen's two algorithms and the library's join on the same streams: their times."""
+"""Times of Lian and Chen's two algorithms and the library's join on the same streams."""
 
 from functools import partial
 from typing import Any
@@ -14,24 +14,23 @@ CELLS = {1: 500, 2: 24, 3: 10, 4: 6, 5: 4}  # per dimension: about one cell per 
 
 
 def matching(pair: Streams, begin: int, rows: int, within: float, alpha: float) -> Matching:
-    """Pairs of probability alpha; just below, so that rounding does not decide where it is alpha
-    exactly."""
+    """Match pairs of probability alpha, with a margin for rounding where it is exactly alpha."""
     return Matching(rows, begin, within, alpha - 0.5 / pair.x.shape[2] ** 2)
 
 
 def grid(pair: Streams, matching: Matching, n: int) -> Any:
-    """Grid's answers and counts over n timestamps from `begin` on, and its seconds for each."""
+    """Return Grid's answers and counts over n timestamps from `begin`, and seconds for each."""
 
     def run(end: int) -> Any:
         return grid_join(pair.x[:end], pair.y[:end], matching, CELLS[pair.dimensions])
 
     before, end = partial(run, matching.begin), partial(run, matching.begin + n)
-    result = end()  # compiled by now, or read from the cache
+    result = end()  # compiled or read from the cache
     return *result, (seconds(end, tries=2) - seconds(before, tries=2)) / n
 
 
 def scan(pair: Streams, matching: Matching, n: int) -> Any:
-    """WoP's answers over n timestamps, and its seconds for each."""
+    """Return WoP's answers over n timestamps, and seconds per timestamp."""
 
     def run(end: int) -> Any:
         return scan_join(pair.x[:end], pair.y[:end], matching)
@@ -42,7 +41,7 @@ def scan(pair: Streams, matching: Matching, n: int) -> Any:
 
 
 def ours(pair: Streams, matching: Matching, n: int) -> Any:
-    """How many answers the library's join finds over n timestamps, and its seconds for each."""
+    """Return the number of the library's answers over n timestamps, and seconds per timestamp."""
     rows, begin, within, share = matching
     options: dict[str, Any] = {"strategy": "index", "alternatives": False}
     join = SimilarityJoin(pair.dimensions, within, share, Rows(rows, 1.0), **options)
@@ -56,7 +55,7 @@ def ours(pair: Streams, matching: Matching, n: int) -> Any:
 
 
 def compared(pair: Streams, matching: Matching, n: int, scanned: int) -> list[dict[str, Any]]:
-    """A row for each method, over n timestamps from `begin` on (`scanned` for WoP)."""
+    """Return a row per method, over n timestamps starting at `begin` (`scanned` for WoP)."""
     found, counts, by_grid = grid(pair, matching, n)
     all_found, by_scan = scan(pair, matching, scanned)
     number, by_us = ours(pair, matching, n)

@@ -1,4 +1,4 @@
-"""Experiments of Lian and Chen (2009): what the two prunings save in a join."""
+"""Experiments of Lian and Chen (2009): the effect of the two prunings in a join."""
 
 import math
 from typing import Any
@@ -13,21 +13,21 @@ from experiments.uncertain_joins.compared_joins import METHODS, compared, grid, 
 from experiments.uncertain_joins.uncertain_objects import Radii, Streams, distance_for, streams
 from sfumato.operators.arrays import Floats
 
-# The paper's table of parameters is not in the text at hand: its defaults are taken as the middle
-# values, # and the radii, which it does not tell, are shares of the data's extent.
+# The paper's table of parameters is not in the available text: middle values are used as defaults,
+# and the radii, which are not in the text, are shares of the data's extent.
 ALPHA, DIMENSIONS, ROWS, SAMPLES = 0.5, 3, 1_000, 100
 ALPHAS, WINDOWS = (0.1, 0.3, 0.5, 0.7, 0.9), (500, 1_000, 1_500, 2_000)
 PRUNED_TIMESTAMPS = 500
-TIMESTAMPS, SCANNED = 300, 10  # timestamps measured, by Grid and by WoP
-NOISE = 0.05  # of the ratio of two timings
+TIMESTAMPS, SCANNED = 300, 10  # timestamps measured by Grid and by WoP
+NOISE = 0.05  # noise in the ratio of two timings
 MOST, MOSTS = 0.02, (0.01, 0.02, 0.05)
-SELECTIVITY = 0.003  # B: 0.1% to 0.5%
+SELECTIVITY = 0.003  # the paper has 0.1% to 0.5%
 LAWS: dict[str, tuple[Radii, Radii]] = {"rUrU": ("rU", "rU"), "rUrG": ("rU", "rG")}
 PARTS = ("pruned by object (OP)", "pruned by sample (SP)", "left to refine")
 
 
 def centres(setting: Setting, kind: str, dimensions: int) -> Floats:
-    """The real readings, each dimension scaled to [0, 1]: float64[n, dimensions]."""
+    """Return the real readings, each dimension scaled to [0, 1]: float64[n, dimensions]."""
     if kind == "sensor":
         table = load(setting, "Intel lab, grid")
         return scaled(table.filter(like="mote").to_numpy(np.float64)[:, :dimensions])
@@ -40,7 +40,7 @@ def centres(setting: Setting, kind: str, dimensions: int) -> Floats:
 def made(
     setting: Setting, name: str, n: int, dimensions: int = DIMENSIONS, most: float = MOST
 ) -> Streams:
-    """The streams called sensor_rUrU, GPS_rUrG and so on, n timestamps."""
+    """Build the streams called sensor_rUrU, GPS_rUrG and so on, with n timestamps."""
     kind, laws = name.split("_")
     seed = (len(kind), list(LAWS).index(laws), dimensions)
     at = centres(setting, kind, dimensions)
@@ -48,7 +48,7 @@ def made(
 
 
 def pruned(setting: Setting) -> pd.DataFrame:
-    """Shares of the pairs that each pruning rules out, for alpha and three ranges of radii."""
+    """Return the shares of pairs ruled out by each pruning, by alpha and range of radii."""
     rows = setting.pick(500, ROWS)
     n = setting.pick(30, PRUNED_TIMESTAMPS)
     result = []
@@ -72,9 +72,9 @@ def pruned(setting: Setting) -> pd.DataFrame:
 def measured(
     setting: Setting, parameter: str, values: tuple[Any, ...], names: tuple[str, ...]
 ) -> pd.DataFrame:
-    """Time per timestamp of each method over one parameter, the others at their defaults."""
-    # A quick run measures fewer points, each at the full size: how much is pruned depends on the
-    # window and on the stretch of the data, and the verdict with it.
+    """Measure each method's time per timestamp over one parameter, the others at their defaults."""
+    # A quick run measures fewer points, each at full size: the effect of pruning, and therefore the
+    # verdict, depends on the window and on the stretch of the data.
     n, scanned, rows = TIMESTAMPS, SCANNED, ROWS
     longest = max(values) if parameter == "w" else rows
     ready: dict[tuple[str, int], tuple[Streams, float]] = {}
@@ -85,7 +85,7 @@ def measured(
         key = (name, use["d"])
         if (
             key not in ready
-        ):  # the distance is found at the defaults, and again for other dimensions
+        ):  # the distance is set at the defaults, and again for other numbers of dimensions
             pair = made(setting, name, longest + n, use["d"])
             ready[key] = pair, distance_for(setting.rng(9), pair, rows, ALPHA, SELECTIVITY)
         pair, within = ready[key]
@@ -141,7 +141,7 @@ def times_over(x: str, x_title: str, named: bool = False) -> Lines:
 
 
 def judge_pruned(rows: pd.DataFrame) -> Verdict:
-    """OP 80-90%, SP 5-10%, both together over 90%, SP growing with alpha; two points of slack."""
+    """Check OP 80-90%, SP 5-10%, together over 90%, SP growing with alpha, within two points."""
     table = rows.pivot_table(
         index=["data", "largest_radius", "alpha"], columns="part", values="percent"
     )
@@ -172,7 +172,7 @@ def judge_pruned(rows: pd.DataFrame) -> Verdict:
 def judge_times(
     rows: pd.DataFrame, parameter: str | None, gains: tuple[float, float], slowest: float
 ) -> Verdict:
-    """WoP over Grid within the gains claimed, Grid below its time claimed, trends as claimed."""
+    """Check that WoP over Grid, Grid's time and the trends are as claimed."""
     keys = ["data"] if parameter is None else ["data", parameter]
     times = rows.pivot_table(index=keys, columns="method", values="timestamp_seconds")
     grid_time, scan_time, our_time = (times[method] for method in METHODS)
@@ -191,7 +191,7 @@ def judge_times(
         ends = [part.iloc[-1] / part.iloc[0] for _, part in found.grid.groupby(level=0)]
         said += f" From the smallest {parameter} to the largest Grid's time is multiplied by "
         said += f"{min(ends):.2f} to {max(ends):.2f}."
-        # A few per cent are the noise of a timing, and no trend.
+        # A few per cent are timing noise, not a trend.
         trend = max(ends) < 1 + NOISE if parameter == "alpha" else min(ends) > 1 + NOISE
         left = 100 * (1 - rows.groupby(parameter).pruned.mean())
         said += f" Pairs left to refine: {left.iloc[0]:.1f}% there, {left.iloc[-1]:.1f}% here."
@@ -223,7 +223,7 @@ def timed(
     slowest: float,
     about: dict[str, str],
 ) -> Experiment:
-    """One of Figures 9 to 11: time over a parameter."""
+    """Build the experiment of one of Figures 9 to 11: time over a parameter."""
     kinds = ("sensor",) if parameter == "d" else ("sensor", "GPS")
     few = values[:2] if parameter == "w" else values[:: len(values) - 1]
     return Experiment(

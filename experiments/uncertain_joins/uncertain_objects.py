@@ -13,7 +13,7 @@ Radii = Literal["rU", "rG"]
 
 @dataclass(frozen=True)
 class Streams:
-    """Samples of the objects of two streams: float64[n, d, l] each, all equally probable."""
+    """The samples of two streams' objects: float64[n, d, l] each, all equally probable."""
 
     x: Floats
     y: Floats
@@ -23,7 +23,7 @@ class Streams:
         return self.x.shape[1]
 
     def arrivals(self, begin: int, end: int) -> ArrivalBatch:
-        """The objects of some timestamps for the library's join: x[t], then y[t]."""
+        """Return the objects of some timestamps for the library's join: x[t], then y[t]."""
         both = np.stack([self.x[begin:end], self.y[begin:end]], axis=1)
         n, samples = 2 * (end - begin), both.shape[3]
         points = both.transpose(0, 1, 3, 2).reshape(-1, self.dimensions)
@@ -37,7 +37,7 @@ class Streams:
 
 
 def radii(rng: np.random.Generator, n: int, law: Radii, least: float, most: float) -> Floats:
-    """Radii in [least, most]: uniform, or normal about the middle, drawn again outside."""
+    """Draw radii in [least, most]: uniform, or normal around the middle, redrawn if outside."""
     if law == "rU":
         return rng.uniform(least, most, n)
     drawn = np.empty(0)
@@ -48,7 +48,7 @@ def radii(rng: np.random.Generator, n: int, law: Radii, least: float, most: floa
 
 
 def in_balls(rng: np.random.Generator, centres: Floats, radius: Floats, samples: int) -> Floats:
-    """Samples uniform in the ball about each centre: float64[n, d, samples]."""
+    """Draw samples uniformly in the ball around each centre: float64[n, d, samples]."""
     n, d = centres.shape
     direction = rng.normal(size=(n, d, samples))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
@@ -64,9 +64,10 @@ def streams(
     n: int,
     samples: int,
 ) -> Streams:
-    """Two streams of n objects from consecutive readings: every other one belongs to y.
+    """Build two streams of n objects from consecutive readings; every other reading belongs to y.
 
-    centres : float64[>= 2 n, d], scaled    laws, span : of the radii of x and y
+    centres : float64[>= 2 n, d], scaled    laws, span : distributions and range of the radii of x
+    and y
     """
     made = []
     for side in (0, 1):
@@ -78,7 +79,7 @@ def streams(
 def distance_for(
     rng: np.random.Generator, pair: Streams, rows: int, alpha: float, selectivity: float
 ) -> float:
-    """The distance at which a share `selectivity` of the pairs in the windows are answers."""
+    """Return the distance at which a share `selectivity` of the pairs in windows are answers."""
     n, drawn, few = len(pair.x), 10_000, min(20, pair.x.shape[2])
     i = rng.integers(rows, n, drawn)
     j = i - rng.integers(0, rows, drawn)

@@ -1,7 +1,7 @@
-"""Algorithms of Lian and Chen (2009), plainly coded: WoP (no pruning), Grid (both prunings).
+"""Algorithms of Lian and Chen (2009), in plain code: WoP (no pruning), Grid (both prunings).
 
-Two streams x and y of objects with l equally probable samples, in columns: float64[n, d, l].
-At timestamp t first x[t] arrives, then y[t]; each is matched with the newest objects held on the
+The two streams x and y have objects with l equally probable samples, in columns: float64[n, d, l].
+At timestamp t, x[t] arrives first, then y[t]. Each is matched with the newest held objects of the
 other side, at most `rows`, and then enters its own window. Arrival 2t is x[t], 2t + 1 is y[t].
 """
 
@@ -18,13 +18,13 @@ from sfumato.kernels.tolerances import SIFT_SLACK
 
 @compiled_ieee
 def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, least):
-    """Lemma 5.2 in full: whether some pair of balls shows Pr(match) < least.  O(l_x + l_y).
+    """Apply Lemma 5.2 in full: return whether some pair of balls shows Pr(match) < least.
 
     distance : float64, of the centroids
     x_radius, y_radius : float64[l], samples' distances to their centroid, ascending
     x_mass, y_mass : float64[l], existence up to and including each of these samples
-    As the ball of X grows, the largest possible one of Y shrinks.  Source: Lian and Chen (2009),
-    Lemmas 5.2-5.4, generalised to existence below 1.
+    As the ball of X grows, the largest possible ball of Y shrinks.  Cost: O(l_x + l_y).
+    Source: Lian and Chen (2009), Lemmas 5.2-5.4, generalised to existence below 1.
     """
     y = y_radius.size - 1
     whole = x_mass[-1] * y_mass[-1]
@@ -39,7 +39,7 @@ def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, le
 
 
 class Counts(NamedTuple):
-    """Pairs of objects: all, those pruned by object and by sample (Lemmas 5.1, 5.2), answers."""
+    """Numbers of pairs: all, pruned by object and by sample (Lemmas 5.1, 5.2), answers."""
 
     pairs: int
     by_object: int
@@ -48,7 +48,7 @@ class Counts(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """What is matched with what."""
+    """The parameters of a join: windows of `rows`, first timestamp, distance, share of pairs."""
 
     rows: int
     begin: int
@@ -58,7 +58,7 @@ class Matching(NamedTuple):
 
 @compiled_ieee
 def _near_pairs(one, other, limit, squared):
-    """How many pairs of samples lie within the distance: int64.
+    """Return the number of pairs of samples within the distance: int64.
 
     one, other : float64[d, l]    limit : float64, the distance squared    squared : float64[l]
     """
@@ -88,7 +88,7 @@ def _keep(found, n, arrival, other):
 
 @compiled_ieee
 def scan_join(x, y, matching):
-    """WoP: every pair of an arrival and an object held opposite, by all their samples.
+    """WoP: compare each arrival with every held object of the other side, by all their samples.
 
     x, y : float64[n, d, l]    matching : Matching
     Returns int64[m, 2]: the arrival, and the timestamp of the object it matches.
@@ -111,7 +111,7 @@ def scan_join(x, y, matching):
 
 @compiled_ieee
 def _ball(points, centre, radii):
-    """The centroid of an object, and its samples' distances to it, ascending; all written."""
+    """Write the centroid of an object, and its samples' distances to it, ascending."""
     d, samples = points.shape
     for a in range(d):
         centre[a] = 0.0
@@ -133,7 +133,7 @@ def _cell(value, cells):
 
 @compiled_ieee
 def _visit(centre, reach, cells, heads, after, slots):
-    """Write the objects in cells that reach into the ball to `slots`; how many."""
+    """Write the objects in cells that intersect the ball to `slots`; return their number."""
     d = centre.size
     first, last, at = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
     for a in range(d):
@@ -163,10 +163,10 @@ def _visit(centre, reach, cells, heads, after, slots):
 def grid_join(x, y, matching, cells):
     """Grid: objects by centre in a grid; pruned by object, then by sample, then refined.
 
-    x, y, matching : as in `scan_join`, coordinates about [0, 1]    cells : int, a dimension
-    Returns (found, Counts): found as in `scan_join`, each arrival's matches in no order.
-    Cost: O(l log l) an arrival, O(1) to index, then what is visited, O(l) a candidate of the
-    objects' pruning and O(d l**2) one of the samples'.  Source: Lian and Chen (2009), sections 5
+    x, y, matching : as in `scan_join`, coordinates about [0, 1]    cells : int, per dimension
+    Returns (found, Counts): found as in `scan_join`, each arrival's matches in no order. Cost: O(l
+    log l) per arrival, O(1) to index, then the visited objects: O(l) per candidate of object
+    pruning and O(d l**2) per candidate of sample pruning.  Source: Lian and Chen (2009), sections 5
     and 6.
     """
     n, d, samples = x.shape
@@ -177,7 +177,7 @@ def grid_join(x, y, matching, cells):
     heads = np.full((2, cells**d), -1)
     after, before = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
     number = np.empty((2, n), np.int64)
-    queue = np.empty((2, n), np.int64)  # r_max: objects in order of arrival, radii falling
+    queue = np.empty((2, n), np.int64)  # r_max: objects in order of arrival, with descending radii
     front, back = np.zeros(2, np.int64), np.zeros(2, np.int64)
     slots, squared = np.empty(n, np.int64), np.empty(samples)
     pairs, by_object, by_sample, least = 0, 0, 0, share * samples * samples

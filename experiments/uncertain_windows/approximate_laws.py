@@ -1,8 +1,8 @@
-"""Three approximations of the law of a Bernoulli sum from its first moments.
+"""Three approximations of the distribution of a Bernoulli sum from its first moments.
 
-They take mu = sum p, variance = sum p (1 - p) and skew = sum p (1 - p)(1 - 2 p), so that running
-sums answer for any stretch of a stream in O(1). None carries a bound here: they are there to be
-compared with, the exact law costs little more. Compiled, so that their times can be compared too.
+Their arguments are mu = sum p, variance = sum p (1 - p) and skew = sum p (1 - p)(1 - 2 p), so that
+running sums suffice for any stretch of a stream, in O(1). None of them has an error bound; they are
+baselines, because the exact distribution costs little more. Compiled, so that times are comparable.
 """
 
 import math
@@ -18,7 +18,7 @@ POISSON, NORMAL, REFINED_NORMAL = 1, 2, 3
 
 @compiled
 def moments(p: Any) -> Any:
-    """(mu, variance, skew) of the sum of independent Bernoulli(p[i]); p float64[n].  O(n)."""
+    """Return (mu, variance, skew) of a sum of independent Bernoulli(p[i]); p float64[n].  O(n)."""
     mu, variance, skew = 0.0, 0.0, 0.0
     for i in range(p.size):
         x = p[i]
@@ -31,7 +31,7 @@ def moments(p: Any) -> Any:
 
 @compiled
 def _stirling_error(n: Any) -> Any:
-    """ln n! minus Stirling's formula, for n >= 1."""
+    """Return ln n! minus Stirling's formula, for n >= 1."""
     if n < 16.0:
         return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi)
     s = n * n
@@ -40,7 +40,7 @@ def _stirling_error(n: Any) -> Any:
 
 @compiled
 def _deviance(k: Any, mu: Any) -> Any:
-    """k ln(k / mu) + mu - k without cancellation where k is near mu."""
+    """Return k ln(k / mu) + mu - k without cancellation where k is near mu."""
     if abs(k - mu) >= 0.1 * (k + mu):
         return k * math.log(k / mu) + mu - k
     v = (k - mu) / (k + mu)
@@ -63,9 +63,9 @@ def _poisson_mass(k: Any, mu: Any) -> Any:
 
 @compiled
 def poisson_tails(k: Any, mu: Any) -> Any:
-    """(Pr(N <= k), Pr(N > k)) for N Poisson of mean mu; k >= 0 whole.
+    """Return (Pr(N <= k), Pr(N > k)) for N Poisson with mean mu; k >= 0, an integer.
 
-    The smaller is summed outwards from its largest term, O(sqrt(mu)).  Error: 1e-13 relative.
+    The smaller one is summed outwards from its largest term, O(sqrt(mu)).  Error: 1e-13 relative.
     Source: Dallachiesa et al. (2015), equation (14), whose sum must start at i = 0; first term:
     C. Loader (2000).
     """
@@ -92,18 +92,18 @@ def poisson_tails(k: Any, mu: Any) -> Any:
 
 @compiled
 def normal_tails(k: Any, mu: Any, variance: Any, skew: Any) -> Any:
-    """(Pr(N <= k), Pr(N > k)) by the normal law, refined by `skew` (0.0: plain); variance > 0.
+    """Return (Pr(N <= k), Pr(N > k)) by the normal approximation, refined by `skew` if not 0.
 
-    With x = (k + 1/2 - mu) / sigma: Phi(x) + gamma (1 - x^2) phi(x) / 6, clipped to [0, 1], gamma
-    the skewness skew / sigma^3, Phi the distribution function and phi the density.
-    Source: Dallachiesa et al. (2015), equations (15)-(17); below (17) the paper swaps the names of
-    Phi and phi.
+    variance > 0. With x = (k + 1/2 - mu) / sigma: Phi(x) + gamma (1 - x^2) phi(x) / 6, clipped to
+    [0, 1], with the skewness gamma = skew / sigma^3, the distribution function Phi and the density
+    phi. Source: Dallachiesa et al. (2015), equations (15)-(17); below (17) the paper swaps the
+    names of Phi and phi.
     """
     sigma = math.sqrt(variance)
     x = (k + 0.5 - mu) / sigma
     below, above = 0.5 * math.erfc(-x / math.sqrt(2.0)), 0.5 * math.erfc(x / math.sqrt(2.0))
     density = math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
-    if skew == 0.0 or density == 0.0:  # far out x * x may be infinite, and the term is nothing
+    if skew == 0.0 or density == 0.0:  # far out, x * x may be infinite, and the term is 0
         return below, above
     term = skew / (variance * sigma) * (1.0 - x * x) * density / 6.0
     return min(max(below + term, 0.0), 1.0), min(max(above - term, 0.0), 1.0)
@@ -111,9 +111,9 @@ def normal_tails(k: Any, mu: Any, variance: Any, skew: Any) -> Any:
 
 @compiled
 def approximate_tails(method: Any, k: Any, mu: Any, variance: Any, skew: Any) -> Any:
-    """(Pr(N <= k), Pr(N > k)) by `method`: POISSON, NORMAL or REFINED_NORMAL; k >= 0 whole.
+    """Return (Pr(N <= k), Pr(N > k)) by POISSON, NORMAL or REFINED_NORMAL; k >= 0, an integer.
 
-    variance == 0 (every p is 0 or 1) is exact under the normal laws: N = mu.
+    variance == 0 (every p is 0 or 1) is exact with both normal approximations: N = mu.
     """
     if method == POISSON:
         return poisson_tails(k, mu)
@@ -127,7 +127,7 @@ def find_starts(p: Any, w: Any, method: Any, target: Any) -> Any:
     starts = np.zeros(p.size, np.int64)
     begin, mu, variance, skew = 0, 0.0, 0.0, 0.0
     for t in range(p.size):
-        if t % 1024 == 0:  # without the roundings of tuples that have left
+        if t % 1024 == 0:  # removes the rounding errors of tuples that have left
             mu, variance, skew = moments(p[begin:t])
         m, v, s = moments(p[t : t + 1])
         mu, variance, skew = mu + m, variance + v, skew + s
@@ -142,7 +142,7 @@ def find_starts(p: Any, w: Any, method: Any, target: Any) -> Any:
 
 
 def window_starts(p: Any, w: Any, confidence: Any, probability: Any, method: Any) -> Any:
-    """Where the window begins after each arrival: "exact", or by an approximation.
+    """Return where the window begins after each arrival: "exact", or by an approximation.
 
     p : float64[n], above 0; confidence, probability : see UncertainWindow.  O(1) per arrival.
     Source: Dallachiesa et al. (2015), Algorithms 1 and 2 with equations (14)-(17).

@@ -1,4 +1,4 @@
-"""Experiments of Dallachiesa et al. (2015): approximations of the law of a window's count."""
+"""Experiments of Dallachiesa et al. (2015): approximations of a window count's distribution."""
 
 from functools import partial
 
@@ -24,7 +24,7 @@ WAY_ORDER = tuple(WAYS)
 
 
 def error_of_approximations(setting: Setting) -> pd.DataFrame:
-    """Root mean square error of the CDF, equation (29), for windows of n tuples."""
+    """Measure the root mean square error of the CDF, equation (29), for windows of n tuples."""
     runs = []
     sizes = [10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 600, 800, 1_000]
     for i, n in enumerate(setting.steps(sizes)):
@@ -39,7 +39,7 @@ def error_of_approximations(setting: Setting) -> pd.DataFrame:
 
 
 def judge_errors(measured: pd.DataFrame) -> Verdict:
-    """Refined normal lowest everywhere, below 0.002 from n = 100 on, all worse below that."""
+    """Check that refined normal is always lowest and below 0.002 for n >= 100, all worse below."""
     table = measured.pivot(index="n", columns="law", values="rmse")
     refined = table["refined normal"]
     lowest = bool((table.idxmin(axis=1) == "refined normal").all())
@@ -55,9 +55,9 @@ def judge_errors(measured: pd.DataFrame) -> Verdict:
 
 
 def cost_of_approximations(setting: Setting) -> pd.DataFrame:
-    """Seconds for one value Pr(N <= mu) by each way, over n tuples."""
+    """Measure the seconds for one value Pr(N <= mu) by each method, over n tuples."""
     runs = []
-    plain_count_laws.sum_of_cdfs(0, np.full((2, 2), 0.5), 1)  # compiled by now
+    plain_count_laws.sum_of_cdfs(0, np.full((2, 2), 0.5), 1)  # compile first
     for i, n in enumerate(setting.steps([10, 25, 50, 100, 200, 300, 400, 500, 700, 1_000])):
         for run in range(setting.pick(3, 15)):
             laws = max(20_000 // n, 20)
@@ -72,12 +72,12 @@ def cost_of_approximations(setting: Setting) -> pd.DataFrame:
 
 
 def _slope(table: pd.DataFrame, way: str) -> float:
-    """The exponent of growth from n = 200 to 1,000."""
+    """Return the exponent of growth from n = 200 to 1,000."""
     return float(np.log(table[way][1_000] / table[way][200]) / np.log(5))
 
 
 def judge_costs(measured: pd.DataFrame) -> Verdict:
-    """Judge the shapes, which do not depend on the machine; of the factor, half of 100 counts."""
+    """Judge the shapes, which do not depend on the machine; of the factor 100, half suffices."""
     table = measured.pivot(index="n", columns="way", values="cdf_seconds")
     rf1, poisson, normal, refined, ours = (WAYS[way] for way in WAY_ORDER)
     slopes = {way: _slope(table, way) for way in WAYS.values()}

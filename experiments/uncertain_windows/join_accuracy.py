@@ -1,4 +1,4 @@
-"""Experiments of Dallachiesa et al. (2015): answers of a similarity join by approximate laws."""
+"""Experiments of Dallachiesa et al. (2015): a similarity join with approximate distributions."""
 
 from functools import partial
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from sfumato.windows import JoinWindow
 
 CONFIDENCE, PROBABILITY = 0.95, 0.5
 WINDOWS = (20, 40, 60, 80, 100, 200, 300, 400, 500)
-LONGEST = 800  # tuples; windows of 500 existing ones hold some 600
+LONGEST = 800  # tuples; windows of 500 existing tuples have about 600
 PRINTED = "Poisson, (14) in doubles"
 METHODS = {
     "refined normal": "refined_normal",
@@ -37,10 +37,10 @@ NUMBERS = {None: -1, "poisson": 1, "normal": 2, "refined_normal": 3}
 
 
 class Candidates(NamedTuple):
-    """Pairs of an arrival and an earlier tuple opposite it that match if both are in the windows.
+    """Pairs of an arrival and an earlier opposite tuple that match if both are in the windows.
 
-    arrival, side : of the arriving tuple    held : number of the other, among those opposite it
-    newest : number of the newest tuple opposite it by then    match : Pr(match) without T_j
+    arrival, side : of the arriving tuple    held : number of the other one, within its side
+    newest : number of the newest opposite tuple at that time    match : Pr(match) without T_j
     """
 
     arrival: Ints
@@ -51,10 +51,10 @@ class Candidates(NamedTuple):
 
 
 def candidates(arrivals: ArrivalBatch, within: float) -> Candidates:
-    """All pairs whose samples alone make a match and that some window may hold."""
+    """Return all pairs that match by their samples alone and that some window may hold."""
     n = arrivals.side.size
-    # One row per tuple, so that T_j is 1; no window of the experiment is longer than
-    # LONGEST.
+    # The window has n rows, one per tuple, so that T_j is 1. No window of the experiment is longer
+    # than LONGEST.
     window = JoinWindow(n, 1.0, max_tuples=LONGEST)
     join = SimilarityJoin(1, within, PROBABILITY, window, alternatives=False)
     found = join.process(arrivals)
@@ -65,7 +65,7 @@ def candidates(arrivals: ArrivalBatch, within: float) -> Candidates:
 
 
 def answers(pairs: Candidates, exists: list[Floats], w: int, method: str | None) -> Floats:
-    """Pr(match) of the candidates, NaN for those not in their window; "exact" or approximate."""
+    """Return Pr(match) of the candidates, exact or approximate; NaN if not in their window."""
     result = np.full(pairs.held.size, np.nan)
     for side in (0, 1):
         opposite = exists[1 - side]
@@ -90,7 +90,7 @@ def _starts(p: Floats, w: int, method: str | None) -> Ints:
 
 
 class Quality(NamedTuple):
-    """How well answers agree; NaN where no arrival has any."""
+    """The agreement of answers; NaN if no arrival has any."""
 
     precision: float
     recall: float
@@ -98,7 +98,7 @@ class Quality(NamedTuple):
 
 
 def quality(pairs: Candidates, exact: Floats, approximate: Floats) -> Quality:
-    """Precision and recall, weighted as in (30), averaged over the arrivals that have answers."""
+    """Return precision and recall, weighted as in (30), averaged over the arrivals with answers."""
     truly, found = exact >= PROBABILITY, approximate >= PROBABILITY
     both = truly & found
     with np.errstate(invalid="ignore"):
@@ -120,7 +120,7 @@ def _of_arrivals(arrival: Ints, weight: Floats, among: Bools) -> float:
 
 
 def quality_by_window(setting: Setting) -> pd.DataFrame:
-    """Precision, recall and F1 of joins under approximate laws, all sets, with 95% intervals."""
+    """Measure precision, recall and F1 of joins with approximations, all sets, 95% intervals."""
     sets = load(setting, "UCR archive")
     key = (setting.quick, setting.seed, setting.data)
     if key not in _MEASURED:  # three figures are drawn from one measurement
@@ -150,7 +150,7 @@ def _quality_by_window(setting: Setting, sets: dict[str, Floats]) -> pd.DataFram
 
 
 def judge(column: str, measured: pd.DataFrame) -> Verdict:
-    """Refined normal 0.99, normal 0.98, give or take 0.02; Poisson 0.47, give or take 0.1."""
+    """Check refined normal 0.99 and normal 0.98, within 0.02, and Poisson 0.47, within 0.1."""
     longer = measured[measured["rows"] > 80]
     by_law = longer.groupby("law")[column].mean()
     refined, normal, poisson = by_law["refined normal"], by_law["normal"], by_law["Poisson"]

@@ -1,4 +1,4 @@
-"""Experiments of Dallachiesa et al. (2015): the time of a similarity join by each strategy."""
+"""Experiments of Dallachiesa et al. (2015): the time of a similarity join with each strategy."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -37,7 +37,7 @@ WARM, TIMED, CHUNK = 20, 120, 40  # arrivals after the windows are full
 
 
 def times(arrivals: ArrivalBatch, within: float, rows: int) -> dict[str, float]:
-    """Seconds an arriving tuple under each strategy, once the windows are full."""
+    """Measure seconds per arriving tuple with each strategy, once the windows are full."""
     fill = arrivals.side.size - WARM - TIMED
     filled = SimilarityJoin(1, within, PROBABILITY, Rows(rows, CONFIDENCE), alternatives=False)
     filled.process(arrivals.part(0, fill))
@@ -48,7 +48,7 @@ def times(arrivals: ArrivalBatch, within: float, rows: int) -> dict[str, float]:
         join = continued(filled, kind, strategy=strategy)
         join.process(arrivals.part(fill, fill + WARM))
         took = [seconds(partial(join.process, chunk)) for chunk in chunks]
-        spent[name] = float(np.median(took)) / CHUNK  # other programs disturb some of the chunks
+        spent[name] = float(np.median(took)) / CHUNK  # other programs disturb some chunks
         answers.add(join.counters["answers"])
     if len(answers) > 1:
         raise AssertionError(f"strategies found different answers: {answers}")
@@ -56,7 +56,7 @@ def times(arrivals: ArrivalBatch, within: float, rows: int) -> dict[str, float]:
 
 
 def overlap(arrivals: ArrivalBatch, within: float) -> tuple[float, float]:
-    """Shares of the pairs of samples, and of the pairs of tuples' regions, within the distance."""
+    """Return the shares of sample pairs, and of pairs of tuples' regions, within the distance."""
     values = arrivals.points.reshape(arrivals.side.size, -1)
     left, right = values[:200:2], values[1:200:2]
     near = np.abs(left[:, None, :, None] - right[None, :, None, :]) <= within
@@ -69,18 +69,18 @@ def overlap(arrivals: ArrivalBatch, within: float) -> tuple[float, float]:
 def times_over(
     setting: Setting, over: str, values: Sequence[Any] | None = None, least: int = 2
 ) -> pd.DataFrame:
-    """A row a point and strategy."""
+    """Return a row per point and strategy."""
     sets = load(setting, "UCR archive")
     values = list(sets)[:: setting.pick(4, 1)] if values is None else values
     points: list[dict[str, Any]]
     points = [{"rows": ROWS, "samples": SAMPLES, "dataset": "Coffee", over: v} for v in values]
     runs, shares = [], []
-    times(uncertain_pair(setting.rng(0), sets["Coffee"], n=150), 0.1, 10)  # compiled by now
+    times(uncertain_pair(setting.rng(0), sets["Coffee"], n=150), 0.1, 10)  # compile first
     for i, point in enumerate(setting.steps(points)):
         shared = []
         for run in range(setting.pick(least, 15)):
             rng = setting.rng(i, run)
-            n = point["rows"] * 5 // 4 + WARM + TIMED  # a window holds some 1.22 w tuples
+            n = point["rows"] * 5 // 4 + WARM + TIMED  # a window holds about 1.22 w tuples
             arrivals = uncertain_pair(rng, sets[point["dataset"]], point["samples"], n)
             within = distance_of_selectivity(rng, arrivals, PROBABILITY, pairs=20_000, closest=0.25)
             for name, spent in times(arrivals, within, point["rows"]).items():
@@ -92,18 +92,18 @@ def times_over(
 
 
 def _table(measured: pd.DataFrame, x: str) -> pd.DataFrame:
-    """Microseconds, a column a strategy."""
+    """Return microseconds, one column per strategy."""
     return measured.pivot(index=x, columns="way", values="tuple_seconds") * 1e6
 
 
 def judge_windows(measured: pd.DataFrame) -> Verdict:
-    """Nested slowest, then Index-Match, then Sort-Match, at every w."""
+    """Check that Nested is slowest, then Index-Match, then Sort-Match, at every w."""
     table = _table(measured, "rows")
     return _ranking(measured, table, f"At w = {table.index[-1]:,}", table.iloc[-1])
 
 
 def judge_datasets(measured: pd.DataFrame) -> Verdict:
-    """As `judge_windows`, on average and for all sets; 32.72, 32.13 and 27.51 ms."""
+    """Check like `judge_windows`, on average and for all sets; 32.72, 32.13 and 27.51 ms."""
     table = _table(measured, "dataset")
     return _ranking(measured, table, f"On average over {len(table)} sets", table.mean())
 
@@ -137,7 +137,7 @@ def _why(measured: pd.DataFrame) -> str:
 
 
 def judge_samples(measured: pd.DataFrame) -> Verdict:
-    """Sort-Match ahead for few samples, Index-Match for many, by more than the 95% intervals."""
+    """Check that Sort-Match leads for few samples, Index-Match for many, beyond the intervals."""
     table = _table(measured, "samples")
     low = measured.pivot(index="samples", columns="way", values="low_seconds")
     high = measured.pivot(index="samples", columns="way", values="high_seconds")

@@ -1,4 +1,4 @@
-"""Uncertain streams from certain series, drawn as in Dallachiesa et al. (2015)."""
+"""Uncertain streams made from certain series, as in Dallachiesa et al. (2015)."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from sfumato.operators.joins.similarity_join import ArrivalBatch
 Law = Literal["uniform", "normal"]
 
 LENGTH, EXISTENCE_SD, VALUE_SD, SAMPLES = 2_000, 0.1, 0.5, 10
-SHORTEST = 30  # values of a subsequence
+SHORTEST = 30  # values per subsequence
 # Substitutions of every experiment on the UCR archive.
 UCR_SUBSTITUTIONS = (
     "The series are from the archive's release of 2018, where every set is z-normalised.",
@@ -25,11 +25,10 @@ EXISTENCE_SUBSTITUTION = (
 
 
 def existence(rng: np.random.Generator, n: int, sd: float, law: Law = "uniform") -> Floats:
-    """n existence probabilities in (0, 1], below 1 by non-negative noise of the given law.
+    """Draw n existence probabilities in (0, 1], reduced from 1 by non-negative noise.
 
-    sd : parameter of the noise, >= 0: U[0, sd·sqrt(12)] or |N(0, sd)|. What falls out of (0, 1] is
-        drawn again.
-    Source: Dallachiesa et al. (2015), section 7.1.
+    sd : parameter of the noise, >= 0: U[0, sd·sqrt(12)] or |N(0, sd)|; results outside (0, 1] are
+    drawn again Source: Dallachiesa et al. (2015), section 7.1.
     """
     if sd == 0.0:
         return np.ones(n)
@@ -43,10 +42,10 @@ def existence(rng: np.random.Generator, n: int, sd: float, law: Law = "uniform")
 
 
 def subsequences(rng: np.random.Generator, series: Floats, n: int = LENGTH) -> Floats:
-    """n values: random subsequences of random series, one after the other.
+    """Return n values: random subsequences of random series, one after the other.
 
-    series : float64[series, length]. A subsequence has at least 30 values (or all there are) and
-    both its length and its place are uniform, so that neighbours stay neighbours.
+    series : float64[series, length]. A subsequence has at least 30 values (or all there are); its
+    length and its place are uniform, so that neighbours stay neighbours.
     Source: Dallachiesa et al. (2015), section 7.1.
     """
     parts, missing, longest = [], n, series.shape[1]
@@ -61,11 +60,11 @@ def subsequences(rng: np.random.Generator, series: Floats, n: int = LENGTH) -> F
 def uncertain_pair(
     rng: np.random.Generator, series: Floats, samples: int = SAMPLES, n: int = LENGTH
 ) -> ArrivalBatch:
-    """Two uncertain streams of one set, n tuples each, whose tuples arrive in turn, left first.
+    """Build two uncertain streams of one set, n tuples each, which arrive in turn, left first.
 
-    A tuple has `samples` values, its own with normal noise of standard deviation 0.5, which share
-    its existence equally; existence is uniform with standard deviation 0.1.
-    Source: Dallachiesa et al. (2015), sections 7.1 and 7.4, Table 2.
+    A tuple has `samples` values: its own with normal noise of standard deviation 0.5. They share
+    its existence equally, which is uniform with standard deviation 0.1. Source: Dallachiesa et al.
+    (2015), sections 7.1 and 7.4, Table 2.
     """
     certain = np.stack([subsequences(rng, series, n) for _ in range(2)], axis=1).reshape(-1)
     points = certain[:, None] + rng.normal(0.0, VALUE_SD, (2 * n, samples))
@@ -87,11 +86,12 @@ def distance_of_selectivity(
     pairs: int = 40_000,
     closest: float = 1.0,
 ) -> float:
-    """The distance within which this share of the pairs of a left and a right tuple match.
+    """Return the distance at which this share of pairs of a left and a right tuple match.
 
-    A pair matches when the pairs of its samples within the distance weigh at least `probability`.
-    Estimated on random pairs; of these only the share `closest`, by their means, is looked at in
-    detail, and the rest taken as no matches. Source: Dallachiesa et al. (2015), Table 2.
+    A pair matches if its pairs of samples within the distance have a total weight of at least
+    `probability`. The distance is estimated on random pairs. Only the share `closest` of them, by
+    their means, is examined in detail; the others are treated as not matching. Source: Dallachiesa
+    et al. (2015), Table 2.
     """
     tuples = arrivals.side.size
     samples = arrivals.prob.size // tuples

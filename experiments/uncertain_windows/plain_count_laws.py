@@ -1,4 +1,4 @@
-"""Methods of Dallachiesa et al. (2015) for the law of a count that the library does not use."""
+"""Methods of Dallachiesa et al. (2015) for a count's distribution that the library does not use."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ RF1, POISSON, NORMAL, REFINED_NORMAL, BANDED = range(5)
 
 @compiled
 def rf1(p: Any, k: int) -> float:
-    """Pr(at most k of the tuples exist) by the plain recursion; p float64[n]. O(n k).
+    """Return Pr(at most k of the tuples exist) by the plain recursion; p float64[n]. O(n k).
 
     Source: Dallachiesa et al. (2015), equations (5)-(8), RF1.
     """
@@ -31,7 +31,7 @@ def rf1(p: Any, k: int) -> float:
 
 @compiled
 def sum_of_cdfs(method: int, tuples: Any, k: int) -> float:
-    """The sum of Pr(N <= k) over the rows of `tuples`, float64[rows, n]: for timing, each a CDF."""
+    """Sum Pr(N <= k) over the rows of `tuples`, float64[rows, n], to time one CDF per row."""
     total = 0.0
     for i in range(tuples.shape[0]):
         p = tuples[i]
@@ -47,7 +47,7 @@ def sum_of_cdfs(method: int, tuples: Any, k: int) -> float:
 
 @compiled
 def poisson_in_doubles(k: int, mu: float) -> float:
-    """Pr(N <= k) by equation (14) term by term, mu^i e^-mu / i!, in float64, from i = 0."""
+    """Return Pr(N <= k) by equation (14) term by term, mu^i e^-mu / i!, in float64, from i = 0."""
     total, power, factorial = 1.0, 1.0, 1.0
     for i in range(1, k + 1):
         power *= mu
@@ -58,7 +58,7 @@ def poisson_in_doubles(k: int, mu: float) -> float:
 
 @compiled
 def starts_in_doubles(p: Any, w: int, target: float) -> Any:
-    """Where the window begins after each arrival, decided by `poisson_in_doubles`; int64[n]."""
+    """Return where each arrival's window begins, decided by `poisson_in_doubles`; int64[n]."""
     starts = np.zeros(p.size, np.int64)
     begin, mu = 0, 0.0
     for t in range(p.size):
@@ -72,15 +72,15 @@ def starts_in_doubles(p: Any, w: int, target: float) -> Any:
 
 @compiled
 def positions_by(method: int, p: Any, first: Any, last: Any, w: int) -> Any:
-    """Pr(at most w - 1 of p[first:last] exist) by an approximation, float64[m]; see `positions`.
+    """Approximate Pr(at most w - 1 of p[first:last] exist), float64[m]; see `positions`.
 
-    method : POISSON, NORMAL or REFINED_NORMAL; else `poisson_in_doubles`
+    method : POISSON, NORMAL or REFINED_NORMAL; otherwise `poisson_in_doubles` is used
     """
     result = np.ones(first.size)
     for i in range(first.size):
         known = method in (POISSON, NORMAL, REFINED_NORMAL)
         if known and last[i] - first[i] < w:
-            continue  # 1, whatever the law
+            continue  # 1 for any distribution
         mu, variance, skew = moments(p[first[i] : last[i]])
         if known:
             result[i] = approximate_tails(method, w - 1.0, mu, variance, skew)[0]

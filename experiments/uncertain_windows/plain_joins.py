@@ -14,16 +14,16 @@ from sfumato.kernels.tolerances import SIFT_SLACK
 from sfumato.operators.arrays import Ints, Records
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 
-MOST_SAMPLES = 50  # per tuple, the most of the paper's Table 2
-# Columns of a tuple's summary. The first four are those that the grid reads.
+MOST_SAMPLES = 50  # per tuple, the largest number in the paper's Table 2
+# Columns of a tuple's summary. The grid reads the first four.
 CENTRE, RADIUS, LOWEST, HIGHEST = range(4)
-RADII = 4  # distances of the samples to the centre, rising
+RADII = 4  # distances of the samples to the centre, ascending
 MASSES = RADII + MOST_SAMPLES  # probability within each of these distances
 
 
 @compiled
 def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
-    """Join as `join_nested` in one dimension, by plain loops over the pairs of samples.
+    """Join like `join_nested` in one dimension, with plain loops over the pairs of samples.
 
     Source: Dallachiesa et al. (2015), section 5 (the baseline).
     """
@@ -46,7 +46,7 @@ def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
 
 @compiled
 def write_balls(tuples: Any, slots: Any) -> None:
-    """Write centroid, extremes, and the balls around the centroid, to each slot's summary.
+    """Write centroid, extremes, and the balls around the centroid to each slot's summary.
 
     Source: Lian and Chen (2009), section 5: the ball of radius r holds the samples within r of the
     centroid.
@@ -72,7 +72,7 @@ def write_balls(tuples: Any, slots: Any) -> None:
 def balls_prune(tuples: Any, u: Any, v: Any, criterion: Any) -> Any:
     """Return whether Lemma 5.1 or, for some pair of balls, Lemma 5.2 rules out a match.
 
-    Two balls farther apart than the distance leave at most the mass outside of one of them.
+    If two balls are farther apart than the distance, only the mass outside one of them can match.
     Cost: O(samples).  Source: Lian and Chen (2009), Lemmas 5.1 to 5.4; Dallachiesa et al. (2015),
     section 6.2.1.
     """
@@ -97,9 +97,9 @@ def balls_prune(tuples: Any, u: Any, v: Any, criterion: Any) -> Any:
 
 @compiled
 def join_by_balls(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
-    """Join as `join_plainly`, only with the tuples that the grid and the balls leave.
+    """Join like `join_plainly`, only with the tuples that the grid and the balls do not rule out.
 
-    The grid is the library's; its cells hold the tuples by their centroids.
+    The grid is the library's; its cells contain tuples by centroid.
     Source: Dallachiesa et al. (2015), section 6.2.1 (Index-Match); Lian and Chen (2009), sections 5
     and 6 (Grid, r_max).
     """
@@ -119,7 +119,7 @@ def join_by_balls(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
         sort_slots(visited, left)
         for k in range(left):
             if k > 0 and visited[k] == visited[k - 1]:
-                continue  # two cells may share a bucket, whose tuples are then found twice
+                continue  # cells may share a bucket, whose tuples are then found twice
             total = defining_sum(tuples, u, visited[k], criterion)
             if total >= criterion.probability:
                 found = add_found(found, n, i, o, visited[k], end, total)
@@ -142,7 +142,7 @@ class PlainNestedJoin(SimilarityJoin):
 
 
 class IndexMatchJoin(SimilarityJoin):
-    """The same, but for the tuples that a grid and balls around part of the samples rule out."""
+    """A join that skips tuples ruled out by a grid and by balls around part of the samples."""
 
     columns = MASSES + MOST_SAMPLES
 

@@ -20,13 +20,13 @@ from sfumato.operators.arrays import Floats
 
 CONFIDENCE, ROWS = 0.95, 500
 CONFIDENCES = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0]
-# The paper's windows decide by refined normal, ours exactly; only at confidence 1 it matters much.
+# The paper's windows use refined normal, ours are exact; it matters much only at confidence 1.
 PAPER, OURS = "refined normal (paper)", "exact (ours)"
 METHODS = {PAPER: "refined_normal", OURS: "exact"}
 
 
 def streams(setting: Setting, of: int, sd: float) -> Iterator[Floats]:
-    """Existence in the streams of the runs of the point numbered `of`."""
+    """Yield the existence of the tuples in each run's stream, for the point numbered `of`."""
     for run in range(setting.pick(3, 15)):
         yield existence(setting.rng(of, run), LENGTH, sd)
 
@@ -34,14 +34,14 @@ def streams(setting: Setting, of: int, sd: float) -> Iterator[Floats]:
 def mean_held(
     p: Floats, rows: int, confidence: float, method: str, probability: float | None = None
 ) -> float:
-    """The mean of the tuples held once the window is full; all of the stream where it never is."""
+    """Return the mean number of held tuples in a full window, or all if it is never full."""
     starts = window_starts(p, rows, confidence, probability, method)
     held = (np.arange(1, p.size + 1) - starts)[starts > 0]
     return float(held.mean()) if held.size else float(p.size)
 
 
 def held_by_noise(setting: Setting) -> pd.DataFrame:
-    """Mean tuples held for w and the standard deviation of existence, with 95% intervals."""
+    """Measure mean held tuples by w and standard deviation of existence, with 95% intervals."""
     runs = []
     windows = range(100, 1_001, setting.pick(300, 100))
     points = [(sd, w) for sd in (0.025, 0.05, 0.1, 0.15, 0.2, 0.25) for w in windows]
@@ -53,14 +53,14 @@ def held_by_noise(setting: Setting) -> pd.DataFrame:
 
 
 def _overheads(measured: pd.DataFrame, sd: float) -> tuple[float, float]:
-    """In per cent: of all tuples held over all w, and the mean of the overhead at each w."""
+    """Return the overhead in per cent, of all held tuples over all w, and as the mean over w."""
     at = measured[measured.sd == sd]
     ratios = at.held / at["rows"] - 1
     return float(at.held.sum() / at["rows"].sum() - 1) * 100, float(ratios.mean()) * 100
 
 
 def judge_held(measured: pd.DataFrame) -> Verdict:
-    """Within one point of 6.12% and three of 82.97%, by either way to average over w."""
+    """Check for one point around 6.12% and three around 82.97%, by either way to average over w."""
     little, much = _overheads(measured, 0.025), _overheads(measured, 0.25)
     said = (
         f"{little[0]:.2f}% more tuples than w at sd 0.025 and {much[0]:.2f}% at sd 0.25, over all "
@@ -76,19 +76,19 @@ def judge_held(measured: pd.DataFrame) -> Verdict:
 
 
 def held_by_confidence(setting: Setting) -> pd.DataFrame:
-    """Mean tuples held at w = 500 for each confidence and standard deviation of existence."""
+    """Measure mean held tuples at w = 500 by confidence and standard deviation of existence."""
     runs = []
     points = [(sd, way) for sd in (0.05, 0.1, 0.15, 0.2) for way in METHODS]
     for i, (sd, way) in enumerate(setting.steps(points)):
         for confidence in CONFIDENCES:
-            for p in streams(setting, i // 2, sd):  # the same for both ways
+            for p in streams(setting, i // 2, sd):  # the same for both methods
                 held = mean_held(p, ROWS, confidence, METHODS[way])
                 runs.append({"sd": sd, "way": way, "confidence": confidence, "held": held})
     return means(runs, "held")
 
 
 def judge_confidence(measured: pd.DataFrame) -> Verdict:
-    """Alpha from 0.5 to 0.98 costs 4.83% more tuples, give or take 1.5; a steep rise at 1."""
+    """Check that alpha from 0.5 to 0.98 costs 4.83% more tuples (+-1.5), with a steep rise at 1."""
     table = measured.pivot(index="confidence", columns=["way", "sd"], values="held")
     growth = (table.loc[0.98] / table.loc[0.5] - 1) * 100
     paper, ours = float(growth[PAPER].mean()), float(growth[OURS].mean())
@@ -104,7 +104,7 @@ def judge_confidence(measured: pd.DataFrame) -> Verdict:
 
 
 def held_by_policy(setting: Setting) -> pd.DataFrame:
-    """Tuples held by uncert-evict-beta over those held by uncert-evict, at w = 500."""
+    """Measure held tuples of uncert-evict-beta over held tuples of uncert-evict, at w = 500."""
     runs = []
     points = [(beta, way) for beta in (0.5, 0.7, 0.9, 0.99) for way in METHODS]
     for i, (beta, way) in enumerate(setting.steps(points)):
@@ -118,7 +118,7 @@ def held_by_policy(setting: Setting) -> pd.DataFrame:
 
 
 def judge_policy(measured: pd.DataFrame) -> Verdict:
-    """Up to 18% fewer tuples, give or take 2, and more for a larger confidence."""
+    """Check for up to 18% fewer tuples (+-2), and more for a larger confidence."""
     paper = measured[measured.way == PAPER]
     saved = (1 - paper.ratio.min()) * 100
     below = (1 - paper[paper.confidence < 1].ratio.min()) * 100
@@ -138,7 +138,7 @@ def _draw_held(rows: pd.DataFrame) -> Any:
 
 
 def _over_confidence(y: str, series: str, y_title: str, legend: str) -> Any:
-    """The windows that refined normal decides; ours differ visibly at confidence 1 only."""
+    """Draw windows decided by refined normal; ours differ visibly only at confidence 1."""
     draw = Lines("confidence", y, series, Titles("confidence α", y_title, legend))
     return lambda rows: draw(rows[rows.way == PAPER])
 

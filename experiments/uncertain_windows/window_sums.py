@@ -21,20 +21,20 @@ from sfumato.operators.arrays import Floats
 
 
 def sums_by_window(setting: Setting) -> pd.DataFrame:
-    """Absolute change in per cent from the regular window's sum to the uncertain window's."""
+    """Measure the change in per cent from the regular window's sum to the uncertain one's."""
     series = load(setting, "UCR archive")["Coffee"]
     rows = []
     points = [(w, a) for w in (200, 400, 600, 800, 1_000) for a in (0.5, 0.7, 0.9, 0.95, 1.0)]
     for w, confidence in setting.steps(points):
         changes, medians = [], []
         for run in range(setting.pick(5, 15)):
-            rng = setting.rng(run)  # every point sees the same streams
+            rng = setting.rng(run)  # all points use the same streams
             certain = subsequences(rng, series)
             means = (certain[:, None] + rng.normal(0.0, VALUE_SD, (LENGTH, SAMPLES))).mean(axis=1)
             change = _changes(means, existence(rng, LENGTH, EXISTENCE_SD), w, confidence)
             changes.append(float(change.mean()))
             medians.append(float(np.median(change)))
-        # Quartiles of the runs: a single moment at which the regular sum is about 0 rules a mean.
+        # Quartiles, because a single moment at which the regular sum is about 0 dominates a mean.
         low, change, high = np.quantile(changes, [0.25, 0.5, 0.75]).tolist()
         point = {"rows": w, "confidence": confidence, "change": change, "low": low, "high": high}
         rows.append({**point, "median": float(np.mean(medians)), "most": max(changes)})
@@ -42,7 +42,7 @@ def sums_by_window(setting: Setting) -> pd.DataFrame:
 
 
 def _changes(means: Floats, p: Floats, w: int, confidence: float) -> Floats:
-    """|regular - uncertain| / |regular| in per cent, at every arrival from the w-th on."""
+    """Return |regular - uncertain| / |regular| in per cent at every arrival from the w-th."""
     starts = window_starts(p, w, confidence, None, "refined_normal")
     total = np.concatenate([[0.0], np.cumsum(means)])
     ends = np.arange(w, p.size + 1)
@@ -52,7 +52,7 @@ def _changes(means: Floats, p: Floats, w: int, confidence: float) -> Floats:
 
 
 def judge_sums(measured: pd.DataFrame) -> Verdict:
-    """Runs with some 1,800% (half of it or more) at w = 200; a third or less for w = 1,000."""
+    """Check for runs with about 1,800% (at least half) at w = 200, and a third of it at 1,000."""
 
     def most(column: str, w: int) -> float:
         return float(measured[measured["rows"] == w][column].max())

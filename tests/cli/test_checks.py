@@ -1,4 +1,4 @@
-"""What is told before Spark starts: twenty wrong files, each in one sentence; schema and init."""
+"""Errors before Spark starts: twenty wrong files, each with a one-sentence error; schema, init."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ AVRO = KAFKA.replace('schema = "id int, t timestamp, arrival timestamp"', CODED)
 AVRO = AVRO.replace('value = "json"', 'value = "avro"')
 AVRO = AVRO.replace('4.2.0"]', '4.2.0", "org.apache.spark:spark-avro_2.13:4.1.1"]')
 SECOND = '[sinks.second]\nquery = "ordered"\nformat = "parquet"\npath = "out/"'
-# What is changed in a right file, and what is said of it.
+# Changes to a valid file, and the error for each.
 WRONG = [
     (RIGHT, 'path = "in"', 'path = "into"', "no such file or folder"),
     (RIGHT, 'format = "json"', 'format = "jsn"', "is not a known format; did you mean `json`"),
@@ -106,7 +106,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_spark(monkeypatch):
-    """Spark may not start."""
+    """Make the test fail if Spark starts."""
 
     def start(*_, **__):
         raise AssertionError("Spark was started")

@@ -43,7 +43,7 @@ path = "out"
 
 
 def rows(*minutes: tuple[int, int]) -> list[dict]:
-    """Rows of (id, event time in minutes), arriving at the minute of their id in the next hour."""
+    """Build rows of (id, event time in minutes); a row arrives at minute `id` of the next hour."""
     return [
         {
             "id": number,
@@ -54,13 +54,13 @@ def rows(*minutes: tuple[int, int]) -> list[dict]:
     ]
 
 
-# In order of arrival: with SLACK 2, the event time 4 is late, and the last two stay held.
+# In order of arrival: with SLACK 2, the event time 4 is late, and the last two stay buffered.
 FIRST = rows((1, 1), (2, 5), (3, 3), (4, 8), (5, 7), (6, 4))
 THEN = rows((7, 9), (8, 12), (9, 10))
 
 
 def by_id(folder: Path) -> list[tuple[int, bool]]:
-    """The rows of a Parquet sink, by id."""
+    """Return the rows of a Parquet sink, by id."""
     table = written(folder)
     return sorted(zip(table["id"].to_pylist(), table["late"].to_pylist(), strict=True))
 
@@ -130,9 +130,9 @@ def test_once_with_flush_lets_out_what_is_held_and_the_next_run_goes_on(spark, t
     out += [(7, False), (8, False), (9, False), (10, True)]
     assert by_id(tmp_path / "out") == out
     assert "buffered" not in said
-    assert "reorder_ordered: 4 rows, 1 marked late" in said  # as the query is called
-    assert re.search(r"out +2 +4 +\d+ +4 ", said)  # micro-batches, rows in, a second, rows out
-    code, said = ran(spark, tmp_path, PIPELINE)  # a stream without an end is another query
+    assert "reorder_ordered: 4 rows, 1 marked late" in said  # with the query's name
+    assert re.search(r"out +2 +4 +\d+ +4 ", said)  # micro-batches, rows in, per second, rows out
+    code, said = ran(spark, tmp_path, PIPELINE)  # a stream that never ends is a different query
     assert code == 1
     assert "2] sources in the checkpoint" in said
 

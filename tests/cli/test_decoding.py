@@ -1,4 +1,4 @@
-"""Values that a decoder could not read: apart, with their reason and raw text; nothing is lost."""
+"""Values that a decoder could not read: set aside, with reason and raw text; nothing is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ format = "json"
 path = "letters"
 """
 RIGHT = '{"id": 1, "t": "2024-01-01T00:00:00Z", "arrival": "2024-01-01T00:00:01Z"}'
-# Texts, and why they are no rows.
+# Strings, and why they are not rows.
 WRONG = [
     ('{"id": 2, "t": ', "it is not a JSON object of these columns"),
     ('{"id": 3, "t": "yesterday"}', "`t` is not of type timestamp: yesterday"),

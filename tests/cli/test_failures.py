@@ -1,4 +1,4 @@
-"""How a run ends or begins anew after a failure, and how errors are told."""
+"""How a run ends or restarts after a failure, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sink_query(starter, frames=1, **more):
 
 
 def followed(*queries):
-    """The exit code of a run of these queries, and what it said."""
+    """Return the exit code of a run of these queries, and its output."""
     console = Console(file=io.StringIO(), width=400)
     return follow(queries, Log(console)), console.file.getvalue()
 
@@ -56,7 +56,7 @@ OWN = RuntimeError("Traceback (most recent call last):\nValueError: no such sens
 
 
 def attempted(errors, monkeypatch):
-    """Exit code, how often a sink was started, and what was said, if it fails in these ways."""
+    """Return exit code, starts and output of a sink whose queries end with these errors."""
     monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
     monkeypatch.setattr("sfumato.cli.run.LOOK_EVERY", 0.002)
     left = list(errors)
@@ -72,7 +72,7 @@ def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
 
 
 def test_a_sink_starts_again_only_when_its_query_is_over(monkeypatch):
-    """Spark says that a query is not active a little before its name is free."""
+    """Spark reports a query as inactive slightly before its name is free."""
     monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
     for error, frames in ((None, 2), (KILLED, 1)):
         queries = [EndedQuery(error), EndedQuery(None)]
@@ -233,7 +233,7 @@ def test_a_query_starts_once_those_that_it_reads_have_ended_for_good(monkeypatch
     shared, reader = sink_query(starter, 2), sink_query(starter)
     shared.name, reader.after = "shared", [shared]
     assert followed(shared, reader)[0] == 0
-    assert started == ["shared", "shared", "shared", "out"]  # killed, again, its end
+    assert started == ["shared", "shared", "shared", "out"]  # killed, restarted, ended
 
 
 def test_a_query_whose_shared_query_fails_is_never_started():

@@ -1,4 +1,4 @@
-"""Finding a Java runtime: the machine's own first, the packaged one where there is none."""
+"""The search for a Java runtime: the machine's own first, otherwise the packaged one."""
 
 from __future__ import annotations
 

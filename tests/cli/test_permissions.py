@@ -1,4 +1,4 @@
-"""What a pipeline file may decide by itself, and what the command line must allow."""
+"""The settings that a pipeline file may choose, and those that the command line must allow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ query = "s"
 
 
 def refusal(text, allowed, folder):
-    """The error for a file; None for one that may run."""
+    """Return the error for a file, or None if it may run."""
     pipeline = parse_pipeline(text, folder / "p.toml")
     try:
         check_settings(pipeline.spark, allowed)
@@ -145,7 +145,7 @@ RUNS_CODE = [
     ("spark.sql.shuffle.partitions=1\nspark.plugins", "a.B"),
     ("spark.sql.adaptive.x=1 --jars", "a.jar"),
     ("spark.sfumato.x y", "1"),
-    ("sfumato.maxAlternatives", "20000"),  # which lets one row cost more
+    ("sfumato.maxAlternatives", "20000"),  # one row could then cost more
     ("", "x"),
     ("--jars", "x"),
 ]

@@ -1,4 +1,4 @@
-"""The pipeline file: what it may say, and how it is told what is wrong."""
+"""The pipeline file: allowed content, and reported errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of itself: counted rows, lines of the log, what is held."""
+"""The reports of a run: counted rows, log lines, buffered rows."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
         "the event time 1970-01-01 00:01:00; the operator waits for berlin (an idle timeout "
         "releases the rows)"
     ]
-    assert said(watch, 90.0, **stuck) == []  # it is not said again at once
+    assert said(watch, 90.0, **stuck) == []  # it is not repeated immediately
     assert len(said(watch, 125.0)) == 1
-    assert said(watch, 126.0, **{**stuck, "held": 6}) == []  # one came out
+    assert said(watch, 126.0, **{**stuck, "held": 6}) == []  # one row was emitted
     assert said(watch, 185.0, **stuck) == []
     assert len(said(watch, 187.0)) == 1
 

@@ -1,4 +1,4 @@
-"""The repository of IMPUTE in a pipeline file: a table of a database by JDBC, or Parquet."""
+"""The repository of IMPUTE in a pipeline file: a database table through JDBC, or Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets in what leaves the process, however they are written there."""
+"""Secrets in everything that leaves the process, in any notation."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_secret_is_found_in_any_writing_of_any_writing(first, second):
 
 
 def test_a_letter_beyond_16_bits_is_found_in_its_escaped_form_in_any_case():
-    secret = "0000000\U000104b0"  # an Osage capital, two units in JSON
+    secret = "0000000\U000104b0"  # an Osage capital: two code units in JSON
     for written in (json.dumps(secret), json.dumps(secret).upper(), json.dumps(secret.lower())):
         assert hide(written, {"KEY": secret}) == '"${KEY}"'
 
@@ -215,7 +215,7 @@ def test_processes_that_are_started_hide_it(environment, capfd):
     with redact_children(environment):
         subprocess.run([sys.executable, "-c", code], check=True)
         subprocess.run([sys.executable, "-c", code], check=True)
-    for thread in threading.enumerate():  # reading while it writes would lose lines
+    for thread in threading.enumerate():  # a second reader would take lines from it
         if thread.name == "sfumato-stderr" and thread not in before:
             thread.join()
     said = capfd.readouterr().err

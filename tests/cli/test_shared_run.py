@@ -75,13 +75,13 @@ def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(sp
         if part == "b":
             put(tmp_path / "in", "b.json", rows(range(30, 45)))
             os.utime(tmp_path / "in" / "b.json", (2, 2))
-            put(tmp_path / "in", "c.json", rows(range(45, 60)))  # a micro-batch of its own
+            put(tmp_path / "in", "c.json", rows(range(45, 60)))  # a separate micro-batch
         code, said = ran(spark, tmp_path, PIPELINE, width=200)
         assert code == 0
         assert "best, often together" in said  # and not `slow`, which no sink asks for
         assert "first: the newest 3 rows" in said
     shown = [line.split("│")[1].strip() for line in said.splitlines() if line.startswith("│")]
-    assert shown == ["44", "48", "44"]  # the last ones: at 56 s 53, 44 and 48, at 58 s 53, 44, 57
+    assert shown == ["44", "48", "44"]  # the last answers: at 56 s 53, 44, 48, at 58 s 53, 44, 57
     together = next(line.split() for line in said.splitlines() if line.startswith("best, often"))
     assert together[4] == str(len([i for i in range(30, 60) if i * 7 % 31 > 5]))  # rows in, once
     came = written(tmp_path / "best").to_pylist()
@@ -153,7 +153,7 @@ BEHIND = "[sinks.behind]\nquery = 'ordered'\nformat = 'parquet'\npath = 'behind'
 
 
 def disordered(ids):
-    """Every seventh reading is of twenty seconds ago."""
+    """Return rows of which every seventh has an event time twenty seconds earlier."""
     found = rows(ids)
     for row in found:
         ago = 20 if row["id"] % 7 == 0 else 0
@@ -262,7 +262,7 @@ def values(first, last):
 @pytest.mark.spark
 @pytest.mark.parametrize("change", nightly_except(CHANGES, "one becomes two"))
 def test_queries_of_a_ranking_come_and_go(spark, tmp_path, change):
-    """Each answer is right, none is given twice, and none is late; a query that stays has all."""
+    """Every answer is right, none is repeated or late, and queries that stay miss none."""
     before, after = CHANGES[change]
     bounds = [0, 1500, 3000, 4500]
     seen = {}
@@ -299,7 +299,7 @@ def test_queries_of_a_ranking_come_and_go(spark, tmp_path, change):
 
 
 def _stretches(runs):
-    """Times from where on to where a query is there, of runs that follow each other."""
+    """Merge the times of consecutive runs into the intervals in which a query is present."""
     found = [list(runs[0])]
     for first, last in runs[1:]:
         if first - found[-1][1] <= 10:

@@ -71,7 +71,7 @@ def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
 
     # The command line.
     counted = f"reorder_intake: 120 rows, {len(late)} marked late, {len(invalid)} invalid"
-    assert said.count(counted) == 2  # of the sinks of ordered together, and of the windows
+    assert said.count(counted) == 2  # for the sinks of `ordered` together, and for the windows
     assert f"{too_late} rows came too late ({share:.2%} of 112)" in said
     assert f"{held} rows buffered" in said
 
@@ -86,7 +86,7 @@ def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
         assert intake["late_share"] == pytest.approx(share)
         assert query["points"][-1]["late"] == pytest.approx(share)
 
-    # Metrics, of every query under the name that the user gave.
+    # Metrics, for every query under the user's name for it.
     found = {(s.metric.name, *s.labels[:2]): s.value for s in samples(seen.figures)}
     for query in queries:
         of = (query, "reorder_intake")
@@ -96,7 +96,7 @@ def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
         assert found["sfumato_reorder_held_rows", *of] == held
         assert found["sfumato_late_share", *of] == pytest.approx(share)
 
-    # The window: rows between extents are outside, none is late for it.
+    # The window: rows between extents are outside; none is late for it.
     means = "means", "window_means"
     assert found["sfumato_operator_outside", *means] > 0
     taken = sum(row["n"] for row in written(tmp_path / "means").to_pylist())

@@ -1,11 +1,11 @@
-"""Every block of code of README and site runs, page by page, and prints what the page says.
+"""Every code block of README and site runs, page by page, and prints the output shown.
 
 A page's Python blocks run in order, as if typed one after another, all pages in one session. A
-block `text` behind one is what it prints, `...` standing for anything; a block that prints without
-one fails. SQL is planned over the page's frames and tables, TOML is parsed. What a reader has
-anyway, a file say, is made in a comment `<!-- setup`; a comment `<!-- not run: REASON -->` leaves
-out the block behind it. Pictures that a page saves are those in docs/pictures, which
-SFUMATO_PICTURES=1 writes anew.
+block `text` after a block is its output, where `...` matches anything; a block that prints without
+one fails. SQL is planned over the page's frames and tables, TOML is parsed. Things that a reader
+already has, such as a file, are created in a comment `<!-- setup`. The next block is skipped after
+a comment `<!-- not run: REASON -->`. Pictures that a page saves must equal the ones in
+docs/pictures; SFUMATO_PICTURES=1 writes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = [
     for page in pages()
     if any(block.kind in CODE for block in blocks(page))
 ]
-# Their streams take most of the time of all pages.
+# The streams of these pages take most of the time of all pages.
 NIGHTLY = (
     "docs/backfill.md",
     "docs/running.md",
@@ -43,7 +43,7 @@ NIGHTLY = (
     "docs/how-to/port-watermark.md",
 )
 TASKS = ("docs/how-to/", "docs/tutorials/", "docs/backfill.md")
-"""Pages of tasks: each writes into a folder of its name only."""
+"""Pages of tasks: each writes only to a folder with its name."""
 PATH_CALLS = {
     "Path", "csv", "json", "load", "mkdir", "open", "orc", "parquet", "save", "start", "text",
     "to_csv", "to_json", "to_parquet",
@@ -56,11 +56,13 @@ NOT_OF_A_PAGE = {
     "docs/tutorials/project.md": {"project.toml"},  # the pipeline file, next to its folder
 }
 NOT_RUN_AT_MOST = 12
-"""Blocks that are left out, over all pages: they need a broker, a cluster or another version."""
+"""Largest number of skipped blocks over all pages: they need a broker, a cluster or a different
+version.
+"""
 
 
 def run(text: str, page: str, line: int, names: dict[str, Any]) -> str:
-    """What a block of Python prints; errors have the page's own lines."""
+    """Return the output of a Python block; errors have the page's line numbers."""
     said = io.StringIO()
     code = compile("\n" * (line - 1) + text, page, "exec")
     with redirect_stdout(said):
@@ -69,7 +71,7 @@ def run(text: str, page: str, line: int, names: dict[str, Any]) -> str:
 
 
 def given(page: str, spark) -> dict[str, Any]:
-    """The names that a page's first block knows: none where a reader copies it from the top."""
+    """Return the names that exist before a page's first block; none if it is self-contained."""
     if page.startswith(("README", "docs/how-to", "docs/tutorials")):
         return {"__name__": "page"}
     import sfumato as sf
@@ -96,7 +98,7 @@ def plan(spark, text: str, names: dict[str, Any]) -> None:
 
 @pytest.fixture
 def tidy(spark, spark_folder):
-    """A session of which nothing is left for the next page: no query, view or file."""
+    """Yield the session, then remove queries, views and files, so that the next page finds none."""
     before = set(spark_folder.iterdir())
     yield spark
     for query in spark.streams.active:
@@ -134,13 +136,13 @@ def test_code_runs_and_prints_what_the_page_says(name, tidy, spark_folder):
     if name.startswith(TASKS):
         written = {path.name for path in set(spark_folder.iterdir()) - before}
         written -= {"spark-warehouse", "metastore_db", "derby.log"} | NOT_OF_A_PAGE.get(name, set())
-        # Spark may still write into the folder of the page before, which then appears again.
+        # Spark may still write to the previous page's folder, which then appears again.
         written -= {PurePath(other).stem for other in NAMES if other != name}
         assert written <= {PurePath(name).stem}, "a page writes into a folder of its name only"
     shown = {PurePath(to).name for to, _ in links(ROOT / name)}
     for picture in spark_folder.rglob("*.svg"):
         if picture.name not in shown:
-            continue  # a picture that only the reader sees
+            continue  # a picture that is shown only to the reader
         kept = DOCS / "pictures" / picture.name
         if "SFUMATO_PICTURES" in os.environ:
             shutil.copy(picture, kept)

@@ -1,4 +1,4 @@
-"""Commands that pages name exist, with the options that they are given."""
+"""Commands on pages exist, with the options that are shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = [str(page.relative_to(ROOT)) for page in pages()]
 
 
 def shell(name: str) -> str:
-    """All that a page shows as commands: blocks of a shell's, and code within lines."""
+    """Return all commands on a page: shell blocks, and code within lines."""
     found = [b.text for b in blocks(ROOT / name) if b.kind in ("sh", "bash", "dockerfile", "")]
     for token in tokens(ROOT / name):
         found += [c.content for c in token.children or () if c.type == "code_inline"]

@@ -1,4 +1,4 @@
-"""Examples in the docstrings of public names run, over the frames of the page of functions."""
+"""Examples in the docstrings of public names run over the frames of the page of functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHOUT = {
     "SqlError", "Timetable", "chart", "run_to_end", "upsert_revisions", "warm_up",
     "watch",
 }  # fmt: skip
-"""Names whose use is shown on pages: it writes files, waits, opens a port, or is no function."""
+"""Names whose use is shown on pages: they write files, wait, open a port, or are not functions."""
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -31,7 +31,7 @@ def needs_spark(name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def frames(spark) -> dict[str, Any]:
-    """What the page says the examples are run over."""
+    """Return the frames that the page defines for the examples."""
     names: dict[str, Any] = {"sf": sf, "spark": spark}
     for block in blocks(DOCS / "reference" / "functions.md"):
         if block.kind == "python":

@@ -1,4 +1,4 @@
-"""The figures of the concepts are those that their program draws, and each is shown somewhere."""
+"""The figures of the concepts equal the output of their program, and each is shown on a page."""
 
 from __future__ import annotations
 

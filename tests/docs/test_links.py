@@ -1,4 +1,4 @@
-"""Links of README and site lead to files, pages and headings; no page is unlisted."""
+"""Links in README and site lead to files, pages and headings; every page is listed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_links_lead_somewhere(name):
 
 
 def listed(page: Path) -> set[Path]:
-    """The pages that a page's lists of pages name."""
+    """Return the pages in a page's tables of contents."""
     found: set[Path] = set()
     for block in blocks(page):
         if block.kind != "{toctree}":

@@ -1,6 +1,6 @@
-"""The notebooks run from top to bottom, and print what they show.
+"""The notebooks run from top to bottom, and print the output that they show.
 
-SFUMATO_NOTEBOOKS=1 writes their outputs, pictures too, into the files.
+SFUMATO_NOTEBOOKS=1 writes their outputs, including pictures, to the files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 
 
 def run(notebook, name: str) -> None:
-    """Fill a notebook with its outputs, by a kernel of this very Python."""
+    """Fill a notebook with its outputs, using a kernel of the running Python."""
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
@@ -35,7 +35,7 @@ def run(notebook, name: str) -> None:
 
 
 def printed(notebook) -> list[str]:
-    """What the cells print, cell by cell."""
+    """Return the output of each cell."""
     return [
         "".join(out.text for out in cell.outputs if out.output_type == "stream")
         for cell in notebook.cells
@@ -59,7 +59,7 @@ def test_there_is_a_notebook_for_each_system():
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_prints_what_it_shows_and_ends_in_a_picture(name, monkeypatch, tmp_path):
-    import nbformat  # here, as what `run` imports: it takes seconds, in fast tests too
+    import nbformat  # imported here because it takes seconds, even in fast tests
 
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     path = FOLDER / f"{name}.ipynb"

@@ -101,7 +101,7 @@ PAGES = {
     r"by the clock|to the bit|(the|its|each) begin": "wall-clock time, bit for bit, start",
     r"knows? no|(answer|interval|row|error|file|column|text)s? says?": "has no, reports, shows",
 }
-"""More of them, for the pages alone."""
+"""Further constructions, for the pages alone."""
 ALLOWED = {
     ("src/sfumato/live/page/page.html", "behind the newest row"),
 }
@@ -117,7 +117,7 @@ DOCSTRING_LINES = 64
 
 
 def prose(name: str) -> list[tuple[int, str]]:
-    """The paragraphs of a page that are text, not code, with the lines of their beginnings."""
+    """Return a page's paragraphs of text, without code, with their first lines."""
     parts = {"softbreak": "\n", "hardbreak": "\n", "code_inline": "``"}
     return [
         (
@@ -130,10 +130,10 @@ def prose(name: str) -> list[tuple[int, str]]:
 
 
 def written(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the texts of a file of source with their lines.
+    """Yield the texts of a source file with their lines.
 
-    Texts of Python are strings and docstrings, whose adjacent pieces are joined, and comments,
-    whose adjacent lines are joined.
+    The texts of Python files are strings and docstrings, with adjacent pieces joined, and comments,
+    with adjacent lines joined.
     """
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
@@ -159,7 +159,7 @@ def strings(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the comments of Python. Comments on adjacent lines are one text."""
+    """Yield the comments of Python code. Comments on adjacent lines are one text."""
     block: list[str] = []
     last = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -182,7 +182,7 @@ def files(*folders: str) -> list[Path]:
 
 
 def constructions(name: str, line: int, text: str) -> list[str]:
-    """Return the hits in a text, which also match across the ends of lines."""
+    """Return the hits in a text; a hit may span several lines."""
     whole = ". " + " ".join(text.split())
     found = []
     for match in PLACES.finditer(whole):

@@ -13,9 +13,9 @@ from public_names import MODULES, PUBLIC, doc, public
 INDEX = DOCS / "reference" / "functions.md"
 BLOCK = re.compile(r"^```\{api\} (.*)\n(?::module: (\S+)\n)?```$", re.MULTILINE)
 OTHERS = {"checked", "rejected"}
-"""Names that others describe."""
+"""Names that are described by other names."""
 CANNOT_RAISE = {"counters", "Timetable"}
-"""They only read a table or hold numbers."""
+"""Names that only read a table or hold numbers."""
 RESULT_TABLES = (
     "asof_join", "earlier_values", "extent_join", "impute", "neighbours", "reorder",
     "similarity_join", "top_k", "window_aggregate",

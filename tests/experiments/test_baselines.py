@@ -1,4 +1,4 @@
-"""The baselines do what their names say; present values are never touched."""
+"""The baselines do what their names say, and never change existing values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' experiments: named, run by the command, the same again, honest about stand-ins."""
+"""The experiments: named, run by the command, repeatable, open about substitutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of papers B, D and E: the papers' own algorithms, repeatable numbers, verdicts."""
+"""Experiments on Lian and Chen, Chen, and Ren: their algorithms, repeatable numbers, verdicts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CHEAP = ("A4", "A5", "A9", "C7", "D7", "D13", "D17", "DT9", "E2")
 
 @cache
 def quick_rows(name: str, repetition: int, data: Path) -> pd.DataFrame:
-    """The rows of a cheap experiment, as often as it is repeated."""
+    """Return the rows of a quick run of a cheap experiment; each repetition runs it again."""
     return run(experiments()[name], Setting(quick=True, data=data)).rows
 
 
@@ -76,7 +76,7 @@ def test_charts_are_legal_and_their_axes_have_titles(name, data_folder):
 
 
 def axes(chart):
-    """All x and y encodings within a chart, but the ends of intervals, which share an axis."""
+    """Yield all x and y encodings within a chart, except interval ends, which share an axis."""
     for key, value in chart.items():
         if key in ("x", "y") and isinstance(value, dict) and "field" in value:
             if not value["field"].endswith(("low", "high")):
@@ -111,7 +111,7 @@ def test_wop_grid_and_the_library_find_the_same_pairs(d, alpha):
     by_grid, counts = grid_join(pair.x, pair.y, matching, 4)
     assert {tuple(row) for row in by_grid.tolist()} == {tuple(row) for row in found.tolist()}
     assert len(found) > 5
-    # x[t] meets the 15 newest y before it; y[t] the 15 newest x, x[t] among them.
+    # x[t] is compared with the 15 newest earlier y, and y[t] with the 15 newest x, including x[t].
     assert counts.pairs == 2 * 15 * 45
     assert counts.by_object + counts.by_sample + len(found) <= counts.pairs
 
@@ -157,7 +157,7 @@ def test_top_k_from_scratch_agrees_with_the_library_and_samples_its_own_tuples()
 
 
 def test_the_papers_planners_cost_what_the_librarys_do():
-    # The examples of D, sections 6 to 8: Query Example 1 and 2.
+    # The examples of Chen et al. (2013), sections 6 to 8: Query Example 1 and 2.
     for f, k, dp, ga in (
         ((2, 3, 5), (3, 4, 5), Fraction(9, 4), Fraction(9, 4)),
         ((30, 51, 60), (2, 3, 4), Fraction(7, 60), Fraction(7, 60)),
@@ -189,7 +189,7 @@ def test_a_machine_that_keeps_up_is_never_late_and_answers_as_planned():
 
 
 def test_a_machine_that_cannot_keep_up_makes_the_answers_late():
-    # One query every 2 s whose run takes 3 s: starts at 2, 5, 8, ..., 1 s late each but the first.
+    # One query every 2 s whose run takes 3 s: starts at 2, 5, 8, ..., all but the first 1 s late.
     load = carried_out(timetable([(1, 2)], "none"), lambda k: 3.0, 30.0)
     assert load.work == 1.5
     assert load.answers == pytest.approx(10 / 30)
@@ -212,7 +212,7 @@ def test_streams_and_repository_share_no_row(data_folder):
         values = complete_rows(setting, name)
         assert values.min() == 0.0
         assert values.max() == 1.0
-        values[:, 0] = np.arange(len(values))  # to tell the rows apart
+        values[:, 0] = np.arange(len(values))  # so that rows can be identified
         objects = split(setting.rng(1), values, 50, 100, 500)
         assert len(objects.complete) == 200
         assert objects.first == 100
@@ -226,7 +226,7 @@ def test_what_the_repository_knew_before_comes_from_its_own_rows():
     objects = split(np.random.default_rng(1), values, 20, 30, 300)
     rows = objects.repository_with_history(np.random.default_rng(2), 1)
     assert len(objects.lent) - 6 <= len(rows) <= len(objects.lent)
-    # Each is a lent row, beside values of other such rows, of its stream, as old as is said.
+    # Each row is a lent row, with values of earlier rows of its stream, and with their true ages.
     times = np.concatenate([np.arange(objects.begin), np.arange(objects.begin + 70, 400)])
     where = {tuple(row): place for place, row in enumerate(objects.others)}
     for row in rows:
@@ -249,7 +249,7 @@ def test_dependencies_far_wider_than_the_tightest_are_left_out():
     )
     assert set(tight) < set(every)
     assert {d.determinants[0][0] for d in tight if d.dependent == "a"} == {"b"}
-    # The one that nothing tells keeps all.
+    # The attribute that nothing determines keeps all its dependencies.
     assert len([d for d in tight if d.dependent == "c"]) == len(
         [d for d in every if d.dependent == "c"]
     )
@@ -342,7 +342,7 @@ def test_verdicts_on_pruning_and_its_gain():
 
 
 def load_rows(**changes: tuple[float, float, float, float]) -> pd.DataFrame:
-    """Cost, work, seconds for an answer and lateness of each plan, at two points."""
+    """Build cost, work, seconds per answer and lateness of each plan, at two points."""
     plans = {
         "DP": (1.0, 0.1, 0.1, 0.0),
         "GA": (1.0, 0.1, 0.1, 0.0),

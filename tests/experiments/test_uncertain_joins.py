@@ -1,4 +1,4 @@
-"""The lemma by which B's Grid prunes by samples."""
+"""The lemma by which the Grid of Lian and Chen prunes by samples."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_the_sample_level_lemma_never_prunes_an_answer(seed, d, probability, wit
 
 
 def test_the_sample_level_lemma_needs_no_more_than_one_far_sample_left_out():
-    # X: 9/10 at distance 0 and 1/10 at distance 10 of its centre; Y the same, 12 away, within 3.
-    # Full balls meet; without the tenth of each they are 12 apart, and 1 - 0.81 = 0.19 is left.
+    # X has 9/10 at its centre and 1/10 at distance 10; Y is the same, 12 away; the limit is 3.
+    # Full balls touch. Without the tenths they are 12 apart, and at most 1 - 0.81 = 0.19 is left.
     radius, mass = np.array([0.0, 10.0]), np.array([0.9, 1.0])
     assert sample_level_prunes(12.0, radius, mass, radius, mass, 3.0, 0.2)
     assert not sample_level_prunes(12.0, radius, mass, radius, mass, 3.0, 0.18)

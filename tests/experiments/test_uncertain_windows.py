@@ -1,4 +1,4 @@
-"""A's experiments: their parts against oracles, their verdicts against made-up numbers."""
+"""Experiments of Dallachiesa et al.: parts against oracles, verdicts on made-up numbers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_papers_joins_give_the_answers_of_the_library(kind, samples, rows, w
 
 
 def test_index_match_rules_out_tuples_whose_regions_overlap():
-    # Nine samples of ten lie far apart; the tenth of each lies with those of the other tuple.
+    # Each tuple's nine equal samples are far from the other's; its tenth is close to them.
     values = np.array([[0.0] * 9 + [10.0], [10.0] * 9 + [0.0]])
     arrivals = ArrivalBatch(
         side=np.array([0, 1], np.uint8),

@@ -1,4 +1,4 @@
-"""How long rows wait under a sequence of punctuations, and the best fixed watermark."""
+"""The waits of rows under a sequence of punctuations, and the best fixed watermark."""
 
 from __future__ import annotations
 

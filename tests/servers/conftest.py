@@ -1,4 +1,4 @@
-"""Servers that tests start by themselves, and a Spark session with the connectors to them."""
+"""Servers that tests start themselves, and a Spark session with the connectors to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from servers.kafka_broker import KafkaBroker
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory):
-    """The address of a real broker, or a skip where its jars cannot be had."""
+    """Return the address of a real broker; skip if its jars cannot be downloaded."""
     try:
         with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
             yield broker.address

@@ -1,7 +1,7 @@
-"""A program: early answers of a stream into a table of Delta Lake, twice over its micro-batches.
+"""A program: writes a stream's early answers to a Delta Lake table, with each micro-batch repeated.
 
-python -m servers.delta_upserts FOLDER JARS, under the PySpark that Delta Lake is made
-for. Writes the table to FOLDER/table.parquet, and the answers of the same rows in memory to
+python -m servers.delta_upserts FOLDER JARS, with the PySpark version that Delta Lake is made for.
+Writes the table to FOLDER/table.parquet, and the answers of the same rows in memory to
 FOLDER/answers.parquet.
 """
 

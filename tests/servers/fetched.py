@@ -1,6 +1,6 @@
-"""What the tests of servers fetch from registries. Run by itself, this fetches all of it ahead:
+"""The downloads of the tests of servers. Run as a program, this fetches all of them in advance:
 
-PYTHONPATH=tests python -m servers.fetched    # `make fetched`, beside what computes
+PYTHONPATH=tests python -m servers.fetched    # `make fetched`, in parallel with computations
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from servers.jars import NoRegistryError, jars
 from servers.other_pyspark import other_pyspark
 from sfumato.cli.pipeline.permissions import CONNECTORS
 
-PYSPARK_OF_DELTA = "4.2.1"  # the connector's release is for this one
+PYSPARK_OF_DELTA = "4.2.1"  # the version for which the connector is released
 KAFKA = "org.apache.kafka:kafka_2.13:4.2.0"
 KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
@@ -25,7 +25,7 @@ def all_jars() -> None:
 
 
 def fetch_all() -> bool:
-    """Whether all of it is there; a test whose part is not skips itself."""
+    """Return whether everything is available; tests skip themselves if their part is missing."""
 
     def fetched(part: Callable[[], object]) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Jars from the Maven registry, with all that they need, by the Ivy that comes with PySpark."""
+"""Jars from the Maven registry with their dependencies, fetched with PySpark's Ivy."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pyspark
 
 JARS = Path(pyspark.__file__).parent / "jars"
 FOLDER = Path(os.environ.get("SFUMATO_TEST_JARS", Path.home() / ".cache" / "sfumato-test-jars"))
-PATIENCE = 300  # seconds for a registry that answers
+PATIENCE = 300  # seconds for the registry's answer
 
 
 class NoRegistryError(Exception):
-    """The Maven registry could not be reached, or does not have it."""
+    """The Maven registry could not be reached, or does not have the jar."""
 
 
 @cache
 def jars(coordinates: str) -> tuple[Path, ...]:
-    """The jars of group:artifact:version; fetched once, then kept in a folder of the user's."""
+    """Return the jars of group:artifact:version; they are fetched once, then cached per user."""
     group, artifact, version = coordinates.split(":")
     folder = FOLDER / f"{artifact}-{version}"
     if not (folder / "whole").exists():
@@ -31,7 +31,7 @@ def jars(coordinates: str) -> tuple[Path, ...]:
 
 
 def added(*coordinates: str) -> list[str]:
-    """Paths of the jars of these that PySpark has not itself, in any version."""
+    """Return the paths of these jars with dependencies, except those in PySpark in any version."""
     own = {_name(jar) for jar in JARS.glob("*.jar")}
     found = {jar.name: jar for one in coordinates for jar in jars(one)}
     return [str(jar) for jar in found.values() if _name(jar) not in own]

@@ -1,4 +1,4 @@
-"""A real Kafka broker for tests: one node, on loopback, at free ports, in a folder of its own.
+"""A real Kafka broker for tests: one node, on loopback, on free ports, in a separate folder.
 
 By hand: python tests/servers/kafka_broker.py FOLDER; it prints its address and runs until Ctrl-C.
 """
@@ -40,7 +40,7 @@ group.initial.rebalance.delay.ms=0
 
 
 class KafkaBroker:
-    """Starts in `with`, ends with it. Raises NoRegistryError where its jars cannot be had."""
+    """A broker that runs within `with`. Raises NoRegistryError if its jars cannot be downloaded."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -103,7 +103,7 @@ class KafkaBroker:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens at, all different."""
+    """Return distinct ports on which nothing listens."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:

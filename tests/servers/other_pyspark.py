@@ -1,4 +1,4 @@
-"""Another release of PySpark beside the installed one, for connectors that are made for it."""
+"""A second PySpark release next to the installed one, for connectors that are made for it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import pyspark
 from servers.jars import FOLDER, NoRegistryError
 
 PATIENCE = 500  # seconds for half a gigabyte
-KEPT = ("bin", "jars")  # of what its archive has beside the Python: what a session needs
+KEPT = ("bin", "jars")  # the parts of its archive, in addition to Python code, that a session needs
 
 
 @cache
 def other_pyspark(version: str) -> Path:
-    """A folder for PYTHONPATH; fetched once, then kept in a folder of the user's.
+    """Return a folder for PYTHONPATH; it is fetched once, then cached per user.
 
-    Its archive is unpacked as it is, without what Python's installers would make of it first.
+    The archive is unpacked directly, without running an installer.
     """
     folder = FOLDER / f"pyspark-{version}"
     if not (folder / "whole").exists():
@@ -33,13 +33,13 @@ def other_pyspark(version: str) -> Path:
 
 
 def path_with(version: str) -> str:
-    """PYTHONPATH of a process that shall find this PySpark first."""
+    """Return a PYTHONPATH on which this PySpark comes first."""
     before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join([str(other_pyspark(version)), *filter(None, before)])
 
 
 def run_again_under(version: str, arguments: Sequence[str]) -> None:
-    """Go on as the same program under this PySpark, unless it runs under it."""
+    """Restart the program with this PySpark version, unless it already runs with it."""
     if pyspark.__version__ != version:
         environment = {**os.environ, "PYTHONPATH": path_with(version)}
         os.execve(sys.executable, [sys.executable, *arguments], environment)

@@ -1,4 +1,4 @@
-"""A pipeline file run as users run it, by `sfumato run FILE` in a process that may be killed."""
+"""A pipeline file run as users run it: `sfumato run FILE`, in a process that may be killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def started(file: Path, *options: str) -> subprocess.Popen[bytes]:
-    """The command at work; what it says goes to a file beside the pipeline's."""
+    """Start the command; its output goes to a file next to the pipeline's."""
     said = (file.parent / "said.txt").open("ab")
     command = [
         sys.executable,
@@ -28,13 +28,13 @@ def started(file: Path, *options: str) -> subprocess.Popen[bytes]:
 
 
 def killed(process: subprocess.Popen[bytes]) -> None:
-    """End it and its JVM and workers by SIGKILL."""
+    """Send SIGKILL to the process, its JVM and its workers."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def ended(process: subprocess.Popen[bytes], file: Path, patience: float = 300) -> None:
-    """Wait for its end, which must be a good one."""
+    """Wait for the process to end, which must be without error."""
     try:
         code = process.wait(patience)
     except subprocess.TimeoutExpired:

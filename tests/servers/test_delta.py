@@ -1,4 +1,4 @@
-"""Pipeline files into a table of Delta Lake and out of one, killed in mid-stream."""
+"""Pipeline files that write to and read from a Delta Lake table, killed in mid-stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from servers.other_pyspark import path_with
 from servers.pipeline_process import ended, killed, started
 from sfumato.cli.pipeline.permissions import CONNECTORS, RUNS_WITH
 
-FILES, ROWS = 8, 50  # of the source, and of each of its files
+FILES, ROWS = 8, 50  # source files, and rows per file
 SETTINGS = """
 [spark]
 master = "local[2]"
@@ -63,7 +63,7 @@ path = "files"
 
 
 def readings(number):
-    """Rows of a file, a second apart, of which some come before older ones."""
+    """Return the rows of a file, a second apart; some arrive before older ones."""
     ids = range(number * ROWS, (number + 1) * ROWS)
     second, kind = 1_000_000, pa.timestamp("us", tz="UTC")
     event = [(i - i * 7 % 5) * second for i in ids]
@@ -78,7 +78,7 @@ def readings(number):
 
 @pytest.fixture
 def jars(monkeypatch):
-    """The paths of Delta Lake's jars; processes find the PySpark that it is made for."""
+    """Return the paths of Delta Lake's jars; processes use the PySpark version it is made for."""
     assert PYSPARK_OF_DELTA.startswith(RUNS_WITH["delta"])
     try:
         found = added(CONNECTORS["delta"])
@@ -99,7 +99,7 @@ def test_a_table_has_each_row_once_through_a_kill_and_is_a_source(settings, tmp_
     for number in range(FILES):
         part = tmp_path / "in" / f"{number:02}.parquet"
         pq.write_table(readings(number), part)
-        os.utime(part, (number, number))  # Spark takes the oldest first
+        os.utime(part, (number, number))  # Spark reads the oldest first
     file, out = tmp_path / "into.toml", tmp_path / "out.toml"
     file.write_text(INTO + settings)
     out.write_text(OUT + settings)

@@ -24,7 +24,7 @@ BROUGHT = (
     "spark-tags",
     "scala-",
     "xz-",
-)  # which PySpark has itself
+)  # PySpark includes these jars
 ROWS = 3_000
 SPOILED = ["{", '{"id": 1, "t": "yesterday"}']
 FILE = """
@@ -94,18 +94,18 @@ SCHEMA = {
         {"name": "x", "type": ["null", "double"]},
     ],
 }
-NO_CODES = [b"\x01\x00\x00\x00\x07\x02", b"\x00\x00\x00\x00\x07\x02"]  # other frame; cut off
+NO_CODES = [b"\x01\x00\x00\x00\x07\x02", b"\x00\x00\x00\x00\x07\x02"]  # wrong first byte; truncated
 
 
 def code(number, second, x):
-    """A reading in Avro, behind a zero byte and the number of its schema."""
+    """Return a reading in Avro, after a zero byte and its schema's number."""
     micros = (1_700_000_000 + second) * 1_000_000
     value = b"\x00" if x is None else b"\x02" + struct.pack("<d", x)
     return b"\x00" + struct.pack(">i", 7) + zigzag(number) + zigzag(micros) + value
 
 
 def zigzag(number):
-    """Avro's long: the sign last, seven bits a byte, the lowest first."""
+    """Encode a long as in Avro: zigzag, seven bits per byte, the lowest first."""
     left, found = (number << 1) ^ (number >> 63), bytearray()
     while left > 127:
         found.append(left & 127 | 128)
@@ -114,7 +114,7 @@ def zigzag(number):
 
 
 def messages():
-    """Rows of three partitions, each in its own disorder, as (partition, value)."""
+    """Return rows of three differently disordered partitions, as (partition, value)."""
     luck = random.Random(14)
     for number in range(ROWS):
         event = number - luck.randrange(10)
@@ -127,7 +127,7 @@ def stamp(second):
 
 
 def rows_in(folder: Path) -> list[dict]:
-    """The rows of a sink of files: of those that its log of finished micro-batches names."""
+    """Return the rows of a file sink, from the files in its log of finished micro-batches."""
     logged = {
         Path(json.loads(line)["path"]).name
         for log in (folder / "_spark_metadata").glob("[0-9]*")
@@ -168,7 +168,7 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
     files = rows_in(tmp_path / "files")
     ids = [row["id"] for row in files]
     assert len(ids) == len(set(ids)), "a sink of files has each answer once"
-    assert len(ids) >= ROWS - 3 * 21  # each partition's controller holds the rows of its slack
+    assert len(ids) >= ROWS - 3 * 21  # each partition's controller buffers rows within its slack
     assert all(row["id"] % 3 == row["partition"] for row in files)
     answers = read(kafka, "answers")
     assert all(key == str(json.loads(value)["id"]) for key, value in answers)

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-PATIENCE = 60.0  # seconds for an answer
+PATIENCE = 60.0  # seconds for a response
 
 
 def written(
     address: str, topic: str, messages: Iterable[tuple[int, str | bytes]], partitions: int
 ) -> None:
-    """Make a topic and write (partition, value) into it, with the value's length as a header.
+    """Create a topic and write (partition, value) to it, with the value's length as a header.
 
-    Each once and in this order, also where the broker is so busy that some are sent again.
+    Each is written once and in this order, even if the broker is so busy that some are sent again.
     """
     admin = AdminClient({"bootstrap.servers": address})
     for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
@@ -36,7 +36,7 @@ def written(
 
 
 def ends(address: str, topic: str) -> int:
-    """How many messages a topic has had."""
+    """Return the number of messages that were ever in a topic."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "tests"})
     try:
         return sum(
@@ -47,7 +47,7 @@ def ends(address: str, topic: str) -> int:
 
 
 def read(address: str, topic: str) -> list[tuple[str | None, str]]:
-    """All (key, value) that are in a topic now."""
+    """Return all (key, value) in a topic."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "tests"})
     try:
         places = _places(consumer, topic)

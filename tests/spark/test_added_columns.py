@@ -1,4 +1,4 @@
-"""A column that only passes through is added to a running checkpoint, on real Spark."""
+"""A pass-through column is added to a running checkpoint, on real Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ODD = {
 
 
 def with_odd_types(df):
-    """The rows of a wide frame with further new columns, NULL where there is no note."""
+    """Add further new columns to a wide frame's rows, NULL where there is no note."""
     odd = {name: f"IF(note IS NULL, NULL, {of})" for name, of in ODD.items()}
     return df.selectExpr("*", *(f"{of} AS {name}" for name, of in odd.items()))
 
@@ -87,7 +87,7 @@ GROUPS = [
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Files of rows, of which the later ones have notes."""
+    """Write files of rows; the later ones have notes."""
     folder, found = tmp_path_factory.mktemp("files"), []
     rows = sorted(source(1) + source(2), key=lambda row: row["arrival"])
     for i, row in enumerate(rows[66:]):
@@ -113,7 +113,7 @@ def run(spark, folder, names, schema, build, at_once=1):
 @pytest.mark.parametrize("names", nightly_except(GROUPS, GROUPS[0]), ids=" and ".join)
 def test_a_query_goes_on_with_a_column_that_only_passes_through(spark, files, names, tmp_path):
     def together(df):
-        """Several queries in one: the name of each, and its rows as text."""
+        """Combine several queries: the name of each, and its rows as text."""
         parts = [
             QUERIES[name](df).select(
                 F.lit(name).alias("query"), F.to_json(F.struct("*")).alias("row")

@@ -1,4 +1,4 @@
-"""The uncertain tuple in Spark SQL, against the possible worlds of one tuple."""
+"""The uncertain tuple in Spark SQL, compared with the possible worlds of one tuple."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_alternatives_from_arrays_of_numbers_structs_and_points(spark):
     ]
     assert row.structs[0].asDict() == {"prob": 1.0, "b": 2.0, "a": 1.0}
     assert row.points[0].asDict() == {"prob": 1.0, "lat": 7.0, "lon": 8.0}
-    assert row.short[1].prob is None  # which `rejected` shows
+    assert row.short[1].prob is None  # `rejected` shows this alternative
 
 
 def test_alternatives_from_structs_whatever_their_fields_are_called(spark):
@@ -168,7 +168,7 @@ WRONG_TYPES = [
 
 @pytest.mark.parametrize(("taken", "options", "wanted"), WRONG_TYPES)
 def test_columns_of_other_types_are_refused_with_what_to_write(spark, taken, options, wanted):
-    """The same words without Spark; the error is Spark's own, when a frame takes the column."""
+    """The message is the same without Spark; Spark raises its own error when the frame is built."""
     frame = spark.sql(TYPES)
     with pytest.raises(AnalysisException) as of_spark:
         frame.select(sf.alternatives(*taken, **options))

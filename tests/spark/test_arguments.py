@@ -1,4 +1,4 @@
-"""What a newcomer gets wrong is said in a sentence: what was expected, what came, what to write."""
+"""Errors for common mistakes: each has the expected value, the value found, and what to write."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_last_column_of_a_list_is_named_as_the_query_writes_it(spark, rows):
 
 
 class Ended(StreamingQueryListener):
-    """Told which queries have ended: reports of their micro-batches came before."""
+    """A listener that records ended queries, after all reports of their micro-batches."""
 
     def __init__(self):
         self.ids = SimpleQueue()
@@ -108,7 +108,7 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     found = sf.window_aggregate(
         stream, {"n": "count(*)"}, window=sf.Rows(3), order="id", name="loud"
     )
-    ended = Ended()  # called behind the one that warns
+    ended = Ended()  # called after the listener that warns
     spark.streams.addListener(ended)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

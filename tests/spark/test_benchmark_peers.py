@@ -1,4 +1,4 @@
-"""The peers of the benchmark of Spark's path do what the library does, and an echo nothing."""
+"""The peers of the benchmark of Spark's path agree with the library; an echo changes nothing."""
 
 import numpy as np
 import pandas as pd

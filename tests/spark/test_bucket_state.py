@@ -1,4 +1,4 @@
-"""A bucket's operator over its state in Spark, with a map of Python in its place."""
+"""A bucket's operator over its state in Spark, with a Python dict in its place."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_small_snapshot_stays_with_the_header_while_the_log_grows():
     assert feed(worker(entries), np.arange(2000)) == 2000
     for n in range(1, 4):
         assert feed(worker(entries), [1.0]) == 2000 + n
-    assert len(entries.held) == 4  # a header with a snapshot, and a log of three
+    assert len(entries.held) == 4  # a header with a snapshot, and three log entries
 
 
 def test_of_a_snapshot_only_pieces_that_are_new_are_written(monkeypatch):
@@ -92,7 +92,7 @@ def test_the_cache_holds_any_number_within_its_bytes_and_forgets_ended_queries()
     assert len(cache) == 300
     assert not cache.put("old", 0, "n", object(), 2)
     now[0] = 61.0
-    assert cache.put("new", 0, "n", "operator", 10)  # others went
+    assert cache.put("new", 0, "n", "operator", 10)  # other entries were removed
     assert (len(cache), cache.bytes) == (1, 10)
     cache.put("new", 1, "n", "large", 995)
     assert cache.take("new", 0, "n") is None
@@ -131,7 +131,7 @@ def test_in_each_run_what_a_bucket_holds_is_counted_from_its_start(monkeypatch):
     for number in range(5):
         run = next(runs)
         monkeypatch.setattr(bucket_state, "_run", lambda run=run: run)
-        if processor is None or number % 2:  # in the same worker, or another
+        if processor is None or number % 2:  # in the same worker or in a new one
             processor = bucket_state.BucketProcessor(config, "fingerprint", None)
             processor.open(None, entries)
         at = np.arange(4 * number, 4 * number + 4)

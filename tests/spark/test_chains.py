@@ -1,4 +1,4 @@
-"""Operators that run in one step answer as each does in a step of its own."""
+"""Operators that run in one step give the same answers as in separate steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ranked(df, by="x"):
 
 
 def toll(df):
-    """Two windows share one controller; their extents meet."""
+    """Join the extents of two windows that share one controller."""
     rows = reordered(df, None)
     each, all_ = averages(rows), averages(rows, sf.Range("6 minutes", "2 minutes"), None)
     return sf.extent_join(each, all_)
@@ -44,7 +44,7 @@ def pairs(df):
     )
 
 
-CHAINS = {  # how many operators are in one step
+CHAINS = {  # number of operators in one step, query
     "extents": (2, lambda df: averages(reordered(df))),
     "members": (2, lambda df: averages(reordered(df), with_rows=True)),
     "keys of a controller without": (2, lambda df: averages(reordered(df, None))),
@@ -65,7 +65,7 @@ CHAINS = {  # how many operators are in one step
 @pytest.fixture(scope="module")
 def frame(spark):
     rows = source(1) + source(2)
-    rows[7]["alternatives"] = [{"prob": 1.5, "x": 1.0}]  # invalid: counted, by whichever step
+    rows[7]["alternatives"] = [{"prob": 1.5, "x": 1.0}]  # invalid: counted by either step
     return spark.createDataFrame([json.dumps(row) for row in rows], "string").select(
         F.from_json("value", SCHEMA).alias("r")
     ).select("r.*").withColumn("half", F.expr("id > 2000"))  # fmt: skip
@@ -73,7 +73,7 @@ def frame(spark):
 
 @pytest.fixture(scope="module")
 def apart(spark):
-    """A session in which every operator has a step of its own, and what frames are made there."""
+    """Return a function that builds frames in which every operator has a separate step."""
 
     def made(build):
         spark.conf.set("spark.sfumato.fuse", "false")
@@ -86,7 +86,7 @@ def apart(spark):
 
 
 def steps(df):
-    """How many operators run in one step, at the end of a frame's query."""
+    """Return the number of operators in a frame's last step, and why there are not more."""
     from sfumato.spark.runtime.fuse import lineage_of
 
     how = lineage_of(df)
@@ -99,7 +99,7 @@ def rows_of(df):
 
 @pytest.fixture(scope="module")
 def chains(frame, apart):
-    """{name: (frame in one step, its rows, frame in several steps, its rows)}, in two queries."""
+    """Return {name: (fused frame, its rows, frame in several steps, its rows)}, by two queries."""
     fused = {name: chain(frame) for name, (_, chain) in CHAINS.items()}
     alone = apart(lambda: {name: chain(frame) for name, (_, chain) in CHAINS.items()})
     one, other = tables_of(fused), tables_of(alone)
@@ -117,7 +117,7 @@ def test_a_chain_in_one_step_answers_as_its_operators_apart(chains, name):
 
 
 def streamed(spark, files, build, folder):
-    """(rows, totals of all counters by operator) of a query that is stopped and goes on."""
+    """Return (rows, totals of all counters by operator) of a stopped and restarted query."""
     totals = {}
 
     def run(names):
@@ -145,7 +145,7 @@ def streamed(spark, files, build, folder):
 def test_a_stream_through_a_chain_answers_and_counts_as_through_its_operators(
     spark, apart, name, tmp_path
 ):
-    """One micro-batch a file, and a restart from the checkpoint in the middle."""
+    """Run one micro-batch per file, with a restart from the checkpoint in the middle."""
     operators, chain = CHAINS[name]
     rows = sorted(source(1) + source(2), key=lambda row: row["arrival"])
     rows[7]["alternatives"] = [{"prob": 1.5, "x": 1.0}]
@@ -171,7 +171,7 @@ def test_a_stream_through_a_chain_answers_and_counts_as_through_its_operators(
 
 def test_what_cannot_be_in_one_step_is_a_step_of_its_own(frame, spark):
     rows = reordered(frame)
-    assert steps(averages(rows.where("NOT late")))[0] == 1  # Spark's filter in between
+    assert steps(averages(rows.where("NOT late")))[0] == 1  # Spark's filter is in between
     answers = averages(rows, sf.Rows(5))
     by_result = ranked(answers, "id % 7")
     assert steps(by_result)[0] == 1
@@ -205,7 +205,7 @@ def test_rows_of_extents_cannot_have_a_result_named_like_a_column_of_theirs(fram
 
 
 def test_a_frame_may_be_read_by_an_operator_and_by_spark_in_one_query(frame):
-    """Its metrics are observed twice, under two names: Spark refuses one name for two results."""
+    """Its metrics are observed twice, under two names: Spark does not allow duplicate names."""
     rows = reordered(frame)
     means = averages(rows).selectExpr("device", "m.mean AS mean")
     late = rows.groupBy("device").agg(F.count_if("late").alias("late"))

@@ -1,4 +1,4 @@
-"""What crosses between Spark and Python: how many rows make a chunk, and where figures are."""
+"""Data that crosses between Spark and Python: rows per chunk, and the place of figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standalone cluster of a master and two workers, each a process of its own."""
+"""A standalone cluster of a master and two workers, each in a separate process."""
 
 from __future__ import annotations
 

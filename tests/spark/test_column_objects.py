@@ -1,4 +1,4 @@
-"""A Column stands for a column's name wherever an argument names one; expressions too."""
+"""A Column is accepted wherever an argument names a column, including expressions."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ import sfumato as sf
 from connect_cases import CASES, STATIC
 from public_names import PUBLIC
 
-# What has nothing to do with a session, with Spark's frames or columns.
+# Names that need no session, and no Spark frames or columns.
 WITHOUT_SPARK = {"Delta", "Range", "Rows", "Session", "Top", "chart", "counters", "warm_up"}
 WITHOUT_SPARK |= {*sf.engine_free.__all__, *sf.errors.__all__}
-# Called by the client once each, beside the cases.
+# Called once each by the client, in addition to the cases.
 ONCE = {"configure", "declared", "discover_dependencies", "explain", "run_to_end", "settings"}
 ONCE |= {"ReplaySource", "watch"}
 ELSEWHERE = {"upsert_revisions"}  # needs a table with MERGE: tests/servers/test_delta.py
@@ -60,12 +60,13 @@ def test_static_frames_through_a_client(found):
     # 400 microseconds: the best two at 100, 200, 300 and 400
     assert rows["top_k"] == 8
     assert rows["impute"] == 40
-    # A left row meets the right ones 5 and 10 before it, a right row its equal and that 5 before.
+    # A left row is joined with the right rows 5 and 10 before it, a right row with the equal left
+    # row and the one 5 before it.
     assert rows["Imputation"] == (35 + 30) + (40 + 35)
     assert "contain 5 existing ones" in found["explain"]
     assert found["discovered"] > 0
-    assert found["left"] == ["event", "arrival", "x", "y", "K"]  # by name, in any case
-    assert found["differing"] == []  # calls with Column objects, and with names
+    assert found["left"] == ["event", "arrival", "x", "y", "K"]  # by name, in upper or lower case
+    assert found["differing"] == []  # calls with Column objects against calls with names
     assert found["declared"] == {"extents": rows["window_aggregate"]}
 
 
@@ -74,7 +75,7 @@ def test_static_frames_through_a_client(found):
 def test_streams_through_a_client_give_what_static_frames_give(found):
     rows, of_static = found["stream"]["rows"], found["static"]
     assert set(rows) == set(CASES) - STATIC
-    for name in rows:  # operators with state hold what later rows would let out
+    for name in rows:  # operators with state buffer answers that later rows would emit
         equal = rows[name] == of_static[name]
         assert equal or (name in STATEFUL and 0 < rows[name] < of_static[name]), name
     assert found["stream"]["ended"] == of_static["reorder"]

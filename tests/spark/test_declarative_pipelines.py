@@ -1,4 +1,4 @@
-"""The functions in declarative pipelines, over their own tables, run by `spark-pipelines`."""
+"""The functions in declarative pipelines over their own tables, run by `spark-pipelines`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from docs.pages import DOCS, blocks
 
 TEXT = "SELECT id, AVG(id) AS mean FROM readings [ROWS 5 ORDER arrival]"
 COLUMNS = "id long, event timestamp, arrival timestamp"
-# The next run knows the tables of the last one.
+# The next run sees the tables of the previous one.
 LASTING = ["--conf", "spark.sql.catalogImplementation=hive"]
-# A run takes minutes at most: the JVM need not find out how to go fastest.
+# A run takes minutes at most, so the JVM need not optimize much.
 QUICK = ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
 PYTHON = """
 from pyspark import pipelines as dp
@@ -87,7 +87,7 @@ for name, case in CASES.items():
 
 
 def put(folder, first, count):
-    """A file of rows whose event times come a little out of order."""
+    """Write a file of rows whose event times are slightly out of order."""
     ids = np.arange(first, first + count)
     stamp = pa.timestamp("us", tz="UTC")
     event, arrival = ids * 10, ids * 10 + ids % 7 * 15
@@ -106,7 +106,7 @@ def values(frame):
 
 
 def example(source, stored):
-    """The pipeline that docs/running.md shows, of these folders."""
+    """Return the pipeline that docs/running.md shows, with these folders."""
     (text,) = (
         block.text
         for block in blocks(DOCS / "running.md")
@@ -126,7 +126,7 @@ def example(source, stored):
 @pytest.mark.nightly
 @pytest.mark.spark
 def test_a_pipeline_over_its_own_tables_run_twice_equals_static_frames(spark, tmp_path):
-    """The first run also resolves a table of every function, over one that is not there yet."""
+    """The first run also resolves a table of every function, over a table yet to be created."""
     source, warehouse = tmp_path / "in", tmp_path / "spark-warehouse"
     source.mkdir()
     shown = example(source, warehouse / "readings")
@@ -141,7 +141,7 @@ def test_a_pipeline_over_its_own_tables_run_twice_equals_static_frames(spark, tm
     def in_order_of(rows):
         return sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
 
-    for first in (0, 200):  # far enough apart that no row of the first run arrives in the second
+    for first in (0, 200):  # far enough apart that the second run releases no row of the first
         put(source, first, 100)
         said = pipeline_folder.run(tmp_path, *LASTING, *QUICK, "--refresh", ",".join(RUN))
         assert "Run is COMPLETED" in said
@@ -154,7 +154,7 @@ def test_a_pipeline_over_its_own_tables_run_twice_equals_static_frames(spark, tm
         means = values(sf.sql(spark, TEXT, readings=rows))
         assert values(stored("means")) == means
         assert values(stored("high")) == [row for row in means if row[1] > 20]
-        in_order = values(stored("in_order"))  # of what the same run brought, too
+        in_order = values(stored("in_order"))  # including rows of the same run
         assert set(in_order) <= set(all_in_order)
         assert len(in_order) == rows.count() - 3  # the buffer still holds three rows
     above = {row.id: row.existence for row in stored("above").collect()}

@@ -1,4 +1,4 @@
-"""What a function given to foreachBatch may do with a micro-batch of an operator's answers."""
+"""What a function passed to foreachBatch may do with a micro-batch of answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sfumato as sf
 
 
 def started(spark, folder, write):
-    """A reorder over two micro-batches, each handed to `write`, run to its end."""
+    """Run a reorder over two micro-batches to its end, passing each to `write`."""
     source = folder / "in"
     if not source.exists():
         for first in (0, 50):
@@ -69,7 +69,7 @@ def test_a_second_action_on_what_is_not_persisted_gives_the_same_or_an_error(spa
 @pytest.mark.nightly
 @pytest.mark.spark
 def test_an_action_that_leaves_partitions_out_is_found(spark, tmp_path):
-    def first(batch, number):  # the state of the other partitions is not kept
+    def first(batch, number):  # the other partitions' state is not kept
         if number == 0:
             batch.limit(1).collect()
         else:

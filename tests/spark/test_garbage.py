@@ -1,4 +1,4 @@
-"""No collection of garbage looks at what operators are made of, and no garbage stays."""
+"""Garbage collections skip long-lived objects of operators, and no garbage stays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sfumato.spark.crossing.chunks import FROZEN, GcFreezer
 
 
 class Loop:
-    """Garbage that only a collection finds."""
+    """Garbage that only a garbage collection finds."""
 
     def __init__(self):
         self.itself = self
@@ -21,7 +21,7 @@ class Loop:
 def frozen():
     now = [0.0]
     gc.unfreeze()
-    gc.disable()  # so that none happens but where the test says so
+    gc.disable()  # collections happen only where the test requests them
     made = GcFreezer(clock=lambda: now[0])
     made.now = now
     yield made

@@ -1,4 +1,4 @@
-"""kill -9 in mid-stream, again and again: the answers are those of an undisturbed run."""
+"""Repeated kill -9 in mid-stream: the answers equal those of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sfumato.windows import JoinWindow
 KILLS, FILES, ROWS = 3, 24, 190  # `make chaos` kills more often
 STAMP = pa.timestamp("us", tz="UTC")
 
-# Both queries read one file per micro-batch; a line on standard output is a micro-batch done.
+# Both queries read one file per micro-batch and print one line per finished micro-batch.
 QUERIES = """
 import sys
 import sfumato as sf
@@ -68,7 +68,7 @@ print("finished", flush=True)
 
 
 def ordered_without_kills(table):
-    """(id, late) of what the operator lets out, as a multiset."""
+    """Return (id, late) of the rows that the operator emits, as a multiset."""
     expected = Counter()
     for device in ("d0", "d1", "d2"):
         own = table.filter(pa.compute.equal(table.column("device"), device))
@@ -81,7 +81,7 @@ def ordered_without_kills(table):
 
 
 def pairs_without_kills(table):
-    """{(left id, right id): probability} of one operator over the whole stream."""
+    """Return {(left id, right id): probability} from one operator over the whole stream."""
     config = SimilarityJoinTableConfig(
         within=0.05,
         probability=0.4,
@@ -140,7 +140,7 @@ def kill_after(folder, ready, seconds):
 @pytest.mark.nightly
 @pytest.mark.spark
 def test_kills_at_random_moments_change_no_answer(spark, tmp_path):
-    table = readings_of_three(FILES * ROWS, seed=11).drop_columns("x")  # the alternatives have one
+    table = readings_of_three(FILES * ROWS, seed=11).drop_columns("x")  # the alternatives have an x
     source = tmp_path / "in"
     source.mkdir()
     for i in range(FILES):
@@ -149,7 +149,7 @@ def test_kills_at_random_moments_change_no_answer(spark, tmp_path):
     moments = random.Random(12)
     for number in range(KILLS):
         before = committed(tmp_path)
-        # Every third time while the first micro-batch runs, else some time after one is done.
+        # Every third kill is during the first micro-batch; the others are after a finished one.
         early = number % 3 == 0
         kill_after(
             tmp_path,
@@ -173,7 +173,7 @@ def test_kills_at_random_moments_change_no_answer(spark, tmp_path):
 
 
 def committed(folder):
-    """How many micro-batches the slower of the two queries has committed."""
+    """Return the number of micro-batches that the slower of the two queries has committed."""
     counts = []
     for name in ("ordered", "pairs"):
         commits = folder / f"checkpoint-{name}" / "commits"

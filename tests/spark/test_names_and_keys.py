@@ -21,20 +21,20 @@ ODD = ["a.b", "c`d", "__tie", "__bucket", "key0", "row", "c0", "Größe, ü", "S
 
 
 def frame(spark, extra=""):
-    """Rows in order of `order0`, with columns of every odd name."""
+    """Build rows in order of `order0`, with columns of every odd name."""
     names = ", ".join(f"`{name.replace('`', '``')}` long" for name in ODD)
     rows = [(i, f"k{i % 2}", float(i), *(i * 10 + j for j in range(len(ODD)))) for i in range(6)]
     return spark.createDataFrame(rows, f"`order0` long, `key 0` string, `x.y` double, {names}")
 
 
 def columns_of(df, names):
-    """The values of some columns in one run of the frame, each column asked for by its name."""
+    """Return the values of some columns from one run, each column requested by its name."""
     quoted = ["`" + name.replace("`", "``") + "`" for name in names]
     return [column.to_pylist() for column in df.select(*map(F.col, quoted)).toArrow().columns]
 
 
 def assert_odd_columns_are_whole(out, *more):
-    """Returns the values of `more` columns, in order."""
+    """Check the odd columns, and return the values of `more` columns, in order."""
     found = columns_of(out, [*ODD, *more])
     for j, values in enumerate(found[: len(ODD)]):
         assert sorted(values) == [i * 10 + j for i in range(6)]
@@ -139,7 +139,7 @@ def test_a_key_begins_anew_after_forget_after_whatever_the_micro_batches(spark, 
     for number, (begin, end) in enumerate(pairwise([0, 1, 6, 9])):
         t, k, x = zip(*ROWS[begin:end], strict=True)
         put(tmp_path / "in", number, pa.table({"t": t, "k": k, "x": pa.array(x, pa.float64())}))
-        spark.conf.set("spark.sql.shuffle.partitions", str(1 + number % 3))  # other cores
+        spark.conf.set("spark.sql.shuffle.partitions", str(1 + number % 3))  # for different cores
         rows, query = run(known(stream_of(spark, tmp_path / "in", SCHEMA)), tmp_path)
         found |= {row.t: row.earlier_x for row in rows}
         assert {name for name, _ in observed(query)} <= {"sfumato_earlier_values_anew"}
@@ -168,7 +168,7 @@ def test_the_name_of_an_operator_stays_when_others_run_in_one_step_with_it(spark
     )
     counted = {"sfumato_top_k_best", "sfumato_top_k_best_answers"}
     assert names(best, "c") == both | counted
-    # A second chain with the same operator may be part of the same query.
+    # A second chain with the same operator may be in the same query.
     again = mean(intake, name="again").select("m")
     assert names(means.select("m").union(again), "d") == both | {
         "sfumato_window_again",
@@ -177,7 +177,7 @@ def test_the_name_of_an_operator_stays_when_others_run_in_one_step_with_it(spark
 
 
 def test_a_text_that_only_looks_like_a_column_is_computed(spark):
-    """A column may be called 1, or true."""
+    """A column may be named 1, or true."""
     df = spark.createDataFrame([(1, 5.0, 7.0)], "at long, `1` double, `true` double")
     asked = {"one": "sum(1)", "column": "sum(`1`)", "yes": "sum(true)", "named": "sum(`true`)"}
     (row,) = sf.window_aggregate(df, asked, window=sf.Rows(2), order="at").collect()

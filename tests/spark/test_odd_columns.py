@@ -1,4 +1,4 @@
-"""Columns whose names, types or order mean more than a user thinks: said in a sentence."""
+"""Error messages for columns whose names, types or order have surprising meanings."""
 
 from __future__ import annotations
 

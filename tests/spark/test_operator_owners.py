@@ -1,4 +1,4 @@
-"""An operator stays with its worker; other workers send it their rows."""
+"""An operator stays with its worker; other workers send their rows to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.spark.state import bucket_state, operator_owners
 
 @pytest.fixture
 def other():
-    """Another worker: a function from numbers and state to answer and state, with its process."""
+    """Yield another worker: a function (numbers, state) -> (answer, state), with its process."""
     context = get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=owner_process, args=("query", there), daemon=True)
@@ -45,7 +45,7 @@ def test_rows_go_to_the_worker_that_has_the_operator(other, monkeypatch):
     for n in (1, 30, 2000, 5):  # logs and snapshots
         total += n
         assert feed(here(entries, monkeypatch), np.arange(n)) == total
-    assert other([1.0], entries.held)[0] == total + 1  # where it went on all the time
+    assert other([1.0], entries.held)[0] == total + 1  # the owner never stopped
 
 
 def test_where_the_owner_has_ended_the_operator_is_rebuilt_and_owned_here(other, monkeypatch):
@@ -62,7 +62,7 @@ def test_an_operator_that_went_on_for_a_task_that_failed_is_not_used_again(other
     _, entries.held = other(np.arange(1000), {})
     before = dict(entries.held)
     assert feed(here(entries), [1.0]) == 1001
-    entries.held = before  # Spark gives the task again, over the state as it was
+    entries.held = before  # Spark repeats the task, over the previous state
     assert feed(here(entries), [1.0, 2.0]) == 1002
     assert other([1.0], entries.held)[0] == 1003
 

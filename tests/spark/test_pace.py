@@ -1,4 +1,4 @@
-"""Two sources read at any pace, with a restart, answer as the same rows of a static frame."""
+"""Two sources read at any pace, with a restart, give the same answers as a static frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from seeds import nightly_except
 from two_sources import PART, QUERIES, SCHEMA, answers, joined, put, source
 
 pytestmark = pytest.mark.spark
-# What is read of (a, b) in one micro-batch after another, in files of PART rows.
+# The numbers of files, of PART rows each, that are read from (a, b) in each micro-batch.
 PACES = {
     "one to four": [(1, 4)] * 5,
     "four to one": [(4, 1)] * 5,
@@ -33,7 +33,7 @@ def test_streams_at_any_pace_answer_as_the_static_frame(spark, tmp_path, query, 
     came, left = [], [list(enumerate(parts)) for parts in files]
     writer = query(*streams).writeStream.option("checkpointLocation", str(tmp_path / "state"))
     writer = writer.foreachBatch(lambda df, _: came.extend(df.collect()))
-    for run in PACES[pace][:1], PACES[pace][1:]:  # the history, and then what comes
+    for run in PACES[pace][:1], PACES[pace][1:]:  # the history, and then further files
         running = writer.start()
         try:
             for counts in run:

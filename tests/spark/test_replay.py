@@ -1,4 +1,4 @@
-"""The replay source on real Spark: order, pacing, restarts, and errors that say what to do."""
+"""The replay source on real Spark: order, pacing, restarts, and errors that explain what to do."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def numbers(path, n: int) -> str:
 
 @pytest.fixture
 def replay(spark):
-    """A function that plays a file into a list of micro-batches, and ends."""
+    """Return a function that plays a file into a list of micro-batches, and ends."""
     spark.dataSource.register(ReplaySource)
 
     def play(path, checkpoint, batches=None, stop_after=None, **options):
@@ -103,7 +103,7 @@ def replay(spark):
 
 
 def static(path, schema=None, **options) -> pa.Table:
-    """What Spark is given by a static read, without Spark."""
+    """Return the rows that a static read passes to Spark, without Spark."""
     source = ReplaySource({"path": str(path), **options})
     wanted = source.schema() if schema is None else _parse_datatype_string(schema)
     reader = source.reader(wanted)
@@ -220,10 +220,10 @@ def test_a_restart_in_the_middle_continues_with_the_next_row(replay, tmp_path):
     with pytest.raises(StreamingQueryException, match="stopped in the middle"):
         replay(path, tmp_path / "c", batches, stop_after=2, rows_per_batch=4)
     assert flat(batches) == [(i,) for i in range(8)]
-    numbers(tmp_path / "n.csv", 25)  # rows added behind the last one played are played too
+    numbers(tmp_path / "n.csv", 25)  # rows added after the last played row are played too
     replay(path, tmp_path / "c", batches, rows_per_batch=10)
     assert flat(batches) == [(i,) for i in range(25)]
-    # The micro-batch that failed was planned with 4 rows and is repeated as it was.
+    # The failed micro-batch was planned with 4 rows and is repeated unchanged.
     assert [len(batch) for batch in batches] == [4, 4, 4, 10, 3]
     numbers(tmp_path / "n.csv", 9)
     with pytest.raises(StreamingQueryException, match=r"25 replayed rows.* has 9: the file has"):
@@ -267,7 +267,7 @@ def test_the_pace_is_that_of_the_clock_from_the_last_row_played():
     assert {now: pace.due(now) for now in due} == due
     assert pace.wait(3, 55.0) == 15.0
     assert pace.wait(1, 60.0) == 0.0
-    again = Pace(clock, speed=1.0, row=4, now=0.0)  # the fourth row, of second 40, was the last
+    again = Pace(clock, speed=1.0, row=4, now=0.0)  # the fourth row, of second 40, was played last
     assert [again.due(now) for now in (0.0, 59.9, 60.0)] == [4, 4, 5]
 
 

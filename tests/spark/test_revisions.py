@@ -1,4 +1,4 @@
-"""Revisions of a stream in a target that holds the newest one of each window."""
+"""A stream's revisions in a target that holds each window's newest revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves the rows of a controller, on their way to another operator, changes no answer."""
+"""Operations that move a controller's rows on their way to another operator change no answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def readings(spark):
-    """One row per second; every third one arrives after more than the controller waits."""
+    """Return one row per second; every third row arrives later than the controller waits."""
     return spark.range(240).selectExpr(
         "id", "id % 5 AS device", "timestamp_seconds(id) AS made",
         "timestamp_seconds(id + IF(id % 3 = 0, 12, 1)) AS arrival",
@@ -98,7 +98,7 @@ def test_a_join_between_that_shuffles_a_stream_changes_no_answer(
 def test_rows_that_lost_what_describes_them_are_refused_where_late_ones_have_no_part(readings):
     rows = ordered(readings)
     bare = rows.sparkSession.createDataFrame(rows.rdd, rows.schema.simpleString()[7:-1])
-    assert tuples(counted(bare)) == tuples(counted(rows))  # extents take late rows too
+    assert tuples(counted(bare)) == tuples(counted(rows))  # extents read late rows too
     with pytest.raises(ValueError, match="lost the metadata that describes them"):
         earlier(bare)
     with pytest.raises(ValueError, match="lost the metadata that describes them"):

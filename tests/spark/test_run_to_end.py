@@ -1,4 +1,4 @@
-"""A stream that is run to its end gives all answers of the static frame, and can go on."""
+"""A stream that is run to its end gives all answers of the static frame, and can be continued."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A union of reordered frames: rows of several controllers, of which nobody knows what is complete.
+"""A union of reordered frames: rows of several controllers, without a known punctuation.
 
-Spark gives a union the metadata of its first frame, so that only the rows can show it. Extents
-and rankings: tests/tables/disorder/test_one_controller.py.
+Spark gives a union the metadata of its first frame, so that only the rows can show it. For extents
+and rankings, see tests/tables/disorder/test_one_controller.py.
 """
 
 from __future__ import annotations
@@ -44,4 +44,4 @@ def test_a_stream_of_two_controllers_is_refused_with_what_to_write_instead(spark
         running.awaitTermination()
     assert first_cause(failed.value) == SEVERAL_CONTROLLERS
     assert "sf.reorder(a.union(b), ..., source=" in SEVERAL_CONTROLLERS
-    assert not is_transient(failed.value)  # `sfumato run` does not try again
+    assert not is_transient(failed.value)  # `sfumato run` does not retry

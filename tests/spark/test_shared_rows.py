@@ -1,4 +1,4 @@
-"""Spark's frames say whether rows may share tuples: a refusal, or the assumption in EXPLAIN."""
+"""Spark's frames record whether rows may share tuples: an error, or the assumption in EXPLAIN."""
 
 from __future__ import annotations
 

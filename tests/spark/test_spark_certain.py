@@ -1,4 +1,4 @@
-"""On Spark, thresholds of 1 keep what is certain, and rules above one are scaled."""
+"""Thresholds of 1 keep only certain tuples, and rules above one are scaled, on Spark."""
 
 from __future__ import annotations
 

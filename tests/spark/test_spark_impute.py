@@ -23,7 +23,7 @@ DEPENDENCIES = ["a -> b : 0.1 -> 0.2", "a -> c : 0.1 -> 0.3", "b -> c : 0.05 -> 
 
 
 def readings(n, seed):
-    """float64[n, 3]: two attributes that follow the first one; one decimal, so that values tie."""
+    """Draw float64[n, 3]: two attributes that follow the first; one decimal, so that values tie."""
     rng = np.random.default_rng(seed)
     a = rng.random(n) * 10
     rows = np.column_stack([a, 2 * a + rng.normal(0, 1, n), 5 - a + rng.normal(0, 1, n)])
@@ -43,7 +43,7 @@ def frame(spark, rows):
 
 
 def expected_rows(imputer, objects):
-    """{id: (alternatives, imputed_by)} as the engine-free imputer has them."""
+    """Return {id: (alternatives, imputed_by)} from the engine-free imputer."""
     imputed = imputer.impute(objects)
     result = {}
     for i in range(len(objects)):
@@ -72,7 +72,7 @@ def add_files(objects, cuts, folder):
 
 
 def write_repository(rows, path):
-    """As a user should: a finished file takes the old one's place at once."""
+    """Replace the file at once with a finished one, as users should."""
     table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
     pq.write_table(table, path.with_suffix(".tmp"))
     path.with_suffix(".tmp").replace(path)
@@ -231,7 +231,7 @@ def test_real_gaps_are_imputed_or_marked_and_nothing_becomes_0(
     for i, attribute in enumerate(attributes):
         low, high = got[f"low_{attribute}"], got[f"high_{attribute}"]
         filled = imputed & got[f"no_{attribute}"]
-        assert (low[filled] >= repository[:, i].min()).all()  # so no 0 where there was none
+        assert (low[filled] >= repository[:, i].min()).all()  # no 0 that is not in the repository
         assert (high[filled] <= repository[:, i].max()).all()
         kept = ~got["unimputable"] & ~got[f"no_{attribute}"]
         assert (low[kept] == high[kept]).all()

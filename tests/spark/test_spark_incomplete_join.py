@@ -1,4 +1,4 @@
-"""Joins of incomplete streams on Spark: what is refused."""
+"""Joins of incomplete streams on Spark: errors."""
 
 from __future__ import annotations
 

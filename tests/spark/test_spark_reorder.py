@@ -1,4 +1,4 @@
-"""sf.reorder on real Spark: rows without times, silent streams, late rows apart."""
+"""sf.reorder on real Spark: rows without times, silent streams, separate late rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMES = {"event_time": "event", "arrival": "arrival"}
 
 
 def disordered(rows, devices, seed):
-    """A table in order of arrival: exponential delays, some heavy; distinct arrivals."""
+    """Build a table in order of arrival: exponential delays, some heavy; distinct arrivals."""
     rng = np.random.default_rng(seed)
     event = np.cumsum(rng.exponential(1e6, rows)).astype(np.int64)
     delay = rng.exponential(3e6, rows) * np.where(rng.random(rows) < 0.02, 20, 1)
@@ -79,9 +79,9 @@ def test_late_rows_go_to_a_place_of_their_own_in_one_query_that_computes_them_on
     )
     query.awaitTermination()
     taken = [r.observedMetrics["sfumato_reorder_split"].rows for r in query.recentProgress]
-    assert sum(taken) == 300  # twice that, if each part computed them
+    assert sum(taken) == 300  # it would be twice that if each part computed them
     assert all(late for _, late in parts["late"])
     assert not any(late for _, late in parts["on time"])
     assert parts["late"]
-    assert len(parts["late"]) + len(parts["on time"]) >= 290  # some are held yet
+    assert len(parts["late"]) + len(parts["on time"]) >= 290  # some are still buffered
     assert [event for event, _ in parts["on time"]] == sorted(e for e, _ in parts["on time"])

@@ -1,4 +1,4 @@
-"""Multi-top-k on Spark: a stream that falls silent, and what it counts."""
+"""Multi-top-k on Spark: a stream that falls silent, and its counters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def by_key(df, processing_time=False, **window):
 
 @contextmanager
 def silent(spark, answers, tmp_path):
-    """A running query of a stream without further rows, whose answers are the table `quiet`."""
+    """Start a query on a stream without further rows, whose answers are the table `quiet`."""
     query = (
         answers.writeStream.format("memory").queryName("quiet")
         .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
@@ -79,7 +79,7 @@ def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tm
     stream = stream_of(spark, tmp_path / "in", SCHEMA)
     whole = answered(by_key(spark.createDataFrame(rows, SCHEMA)).collect())
     with silent(spark, by_key(stream, idle_timeout="1 second"), tmp_path) as query:
-        assert wait_for(spark, len(whole)) == whole  # with no row after the last one
+        assert wait_for(spark, len(whole)) == whole  # although no row follows the last one
     counted, by_query = {}, {}
     for name, row in observed(query):
         into = by_query if name.endswith("_answers") else counted
@@ -87,7 +87,7 @@ def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tm
             if field in IDENTITY or (field in NOT_COUNTERS and into is counted):
                 continue
             into[field] = into.get(field, 0) + count
-    assert counted["rows"] == 2 * 30  # as they come, and as they are ranked
+    assert counted["rows"] == 2 * 30  # once on arrival, and once when ranked
     assert (counted["invalid"], counted["late"], counted["rejected"]) == (0, 0, 0)
     each = {(key, query, at) for key, query, at, *_ in whole}
     assert counted["answers"] == len(whole)
@@ -106,7 +106,7 @@ def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tm
 def test_in_processing_time_a_quiet_stream_is_answered_until_its_windows_are_empty(spark, tmp_path):
     rows = tuples(5, 30)
     put_parts(tmp_path / "in", spark.createDataFrame(rows, SCHEMA).toArrow(), [0, 30])
-    last = rows[-1][2] + timedelta(seconds=10)  # shows all instants of the windows above
+    last = rows[-1][2] + timedelta(seconds=10)  # reveals all query times of the windows above
     ends = [(100 + key, key, last, None, [(0.5, 0.0)]) for key in {row[1] for row in rows}]
     shown = by_key(spark.createDataFrame([*rows, *ends], SCHEMA)).collect()
     whole = [row for row in answered(shown) if row[4] < 100]

@@ -1,4 +1,4 @@
-"""Window aggregates on Spark: types of results, invalid rows, refusals, and a real trace."""
+"""Window aggregates on Spark: result types, invalid rows, errors, and a real trace."""
 
 from __future__ import annotations
 

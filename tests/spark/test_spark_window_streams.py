@@ -64,7 +64,7 @@ def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
         assert until(3) == [(4, 4), (8, 4), (12, 2)]
         put_rows(
             spark, tmp_path / "in", 1, [10, 11, 12, 13]
-        )  # 10 and 11 are late: their extent is out
+        )  # 10 and 11 are late: their extent has been emitted
         assert until(4) == [(4, 4), (8, 4), (12, 2), (16, 2)]
         counted = sum(
             row.late

@@ -1,4 +1,4 @@
-"""Streams in any micro-batches, restarted and run to their end, answer as tables in memory."""
+"""Streams in any micro-batches, restarted and run to their end, answer like tables in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sfumato.spark.run_to_end import ending
 from streams import counts_of, put_parts, stream_of
 
 pytestmark = pytest.mark.spark
-CUTS = [0, 1, 60, ROWS]  # before the last part the query is started again
+CUTS = [0, 1, 60, ROWS]  # before the last part, the query is restarted
 COUNTED = (
     "late",
     "stale",
@@ -68,7 +68,7 @@ QUERIES["uncertain times"] = (
 )  # fmt: skip
 
 
-# What Spark adds is the same for all operators; cuts and restarts of each: test_table_laws.
+# Spark's part is the same for all operators; test_table_laws has the cuts and restarts of each.
 KEPT = "reorder sources", "early answers", "full joined after reorder", "imputed by changes"
 
 

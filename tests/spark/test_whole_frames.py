@@ -1,4 +1,4 @@
-"""Static frames go through an operator a batch at a time, and the answers are those of one call."""
+"""Static frames pass through an operator one batch at a time, with the answers of one call."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KINDS = {
 
 @pytest.mark.spark
 def test_spark_sorts_as_the_operator_does(spark):
-    """Whatever the type of the order, with ties, NULL and NaN: tables in memory are not cut."""
+    """For any type of the order, with ties, NULL and NaN: tables in memory are not cut."""
     source, frames, expected = spark.createDataFrame(A), {}, {}
     for kind, text in KINDS.items():
         then = text.replace("made", "arrival")
@@ -108,7 +108,7 @@ def test_the_rows_of_a_batch_are_a_whole_number(spark):
 
 @dataclass(frozen=True, kw_only=True)
 class FedConfig(TableConfig):
-    """An operator that gives the number of rows it got, and at the end the number of its calls."""
+    """An operator that emits the numbers of rows it got, and at the end the number of its calls."""
 
     kind, counters, gauges = "fed", ("rows", "calls"), {"most": ("long", "max(most)")}
 
@@ -133,7 +133,7 @@ class Fed(TableOperator):
 
 
 def batches(buckets, cuts) -> Iterator[pa.RecordBatch]:
-    """Rows of these buckets, cut into batches."""
+    """Yield rows of these buckets, cut into batches."""
     for part in np.split(np.asarray(buckets, np.int32), cuts):
         yield pa.record_batch({ROW: np.arange(len(part)), chunks.BUCKET: part})
 
@@ -239,7 +239,7 @@ def test_no_more_is_read_ahead_than_was_asked_for_and_nothing_behind_the_end():
 
     found = read_ahead(items(), 2)
     assert next(found) == 0
-    for _ in range(3):  # the one given, and two that wait
+    for _ in range(3):  # the delivered one, and two that wait
         assert wanted.acquire(timeout=60)
     found.close()
     assert read == [0, 1, 2]
@@ -247,7 +247,7 @@ def test_no_more_is_read_ahead_than_was_asked_for_and_nothing_behind_the_end():
 
 
 def test_one_side_of_a_join_need_not_have_rows(spark):
-    """Its controller has sources, whose names nobody knows before they speak."""
+    """Its controller has sources whose names are unknown until they have rows."""
     named = {"ts": "id * 1000000", "arrival": "id * 1000000", "source": "id % 3", "x": "id / 2"}
     some = spark.range(20).selectExpr(*(f"{of} AS {name}" for name, of in named.items()))
 

@@ -1,4 +1,4 @@
-"""Frames with many columns are planned in a time that does not double with each column."""
+"""The time to plan frames with many columns does not double with each column."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_function_plans_static_frames_of_300_columns(tmp_path):
 
 @pytest.mark.parametrize("columns", [3, 12])
 def test_spark_derives_no_condition_from_the_hash_of_all_columns(spark, capsys, columns):
-    """An Expand passes no conditions on: the hash is computed below it, names are given above."""
+    """An Expand passes no conditions on: the hash is computed below it, and named above."""
     numbers = [f"id * {i} AS c{i}" for i in range(columns)]
     rows = spark.range(5).selectExpr("id", "timestamp_seconds(id) AS at", *numbers)
     found = sf.earlier_values(rows, "c1", order="at")
@@ -40,5 +40,5 @@ def test_spark_derives_no_condition_from_the_hash_of_all_columns(spark, capsys, 
     expand = next(i for i, line in enumerate(lines) if "Expand [[" in line)
     hashed = [i for i, line in enumerate(lines) if re.search(r"xxhash64\(([^,]+, ){3,}", line)]
     assert hashed
-    assert min(hashed) > expand  # a plan is printed with what is computed first at its end
+    assert min(hashed) > expand  # a printed plan starts with what is computed last
     assert [row.id for row in found.where("id > 2").orderBy("id").collect()] == [3, 4]

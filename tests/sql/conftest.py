@@ -8,7 +8,7 @@ from sql_readings import readings
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    """The session with streams of readings `s` and `r`, and certain tables `plain` and `scored`."""
+    """Return the session with streams of readings `s` and `r`, and tables `plain` and `scored`."""
     views = {
         "s": readings(spark),
         "r": readings(spark).withColumn("id", F.col("id") + 100),

@@ -1,4 +1,4 @@
-"""A frame of which only the names of its columns are known: what parsing needs, without Spark."""
+"""A frame with known column names only, which is enough for parsing without Spark."""
 
 from __future__ import annotations
 

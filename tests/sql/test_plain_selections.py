@@ -1,4 +1,4 @@
-"""Queries that only choose, name and compare columns, and those that do more."""
+"""Queries that only select, rename and compare columns, and queries that do more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sfumato.tables.reading.chain import Condition, Place
 
 
 def selection(text, fields=None):
-    """The selection that a query over the table `s` is; `fields` : what calls have become."""
+    """Return the selection of a query over the table `s`; `fields` : replacements of calls."""
     script = parsed(text)
     (statement,) = script.statements
     edits = Rewriting(text)

@@ -1,4 +1,4 @@
-"""What a function refuses is told at the word that gave the argument."""
+"""An error about a function's argument points at the word that gave the argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    """Streams `s` and `r` with attributes x and y, and a table without `arrival`."""
+    """Create streams `s` and `r` with attributes x and y, and a table without `arrival`."""
     columns = "id AS k, timestamp_seconds(id) AS ts, timestamp_seconds(id) AS arrival"
     alternatives = "array(named_struct('prob', 1D, 'x', 1D, 'y', 2D)) AS alternatives"
     stream = spark.range(3).selectExpr(*columns.split(", "), alternatives)
@@ -27,7 +27,7 @@ def tables(spark):
         spark.catalog.dropTempView(name)
 
 
-# (options of the bracket, the word underlined, a part of the reason)
+# (options of the bracket, the underlined word, a part of the reason)
 BRACKETS = [
     ("WATTR ts SLACK 10 DRATIO 1%", "1%", "DRATIO and SLACK exclude each other"),
     ("WATTR ts MAX SLACK 10", "10", "SLACK"),

@@ -1,4 +1,4 @@
-"""What is wrong is said with the line, the column, the word and the likely word."""
+"""Errors have the line, the column, the word and the likely word."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STREAM = plain_frame("id", "ts", "arrival", "temperature", "a")
 
 
 def understand(text, stream=STREAM):
-    """All that is done with a script before a function is called."""
+    """Process a script up to the call of a function."""
     script = parsed(text)
     for statement in script.statements:
         body = statement.body
@@ -70,7 +70,7 @@ def test_looking_for_a_mistake_needs_no_spark():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# (options of the window, the word underlined, a part of the reason)
+# (options of the window, the underlined word, a part of the reason)
 WINDOWS = [
     ("RANGE 1 s WATTR ts MAX DRATIO 1% ESTIMATOR normal", "ESTIMATOR normal", "MAX and ESTIMATOR"),
     (

@@ -1,4 +1,4 @@
-"""IMPUTE ... FROM ... BY: beside a similarity join the fused one, elsewhere sf.impute."""
+"""IMPUTE ... FROM ... BY: the fused join in a similarity join, elsewhere sf.impute."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_windows_hold_the_imputed_tuples(spark, tables):
 
 @pytest.fixture(scope="module")
 def in_two_steps(tables):
-    """{(left, right): probability} of both tables imputed, then joined."""
+    """Return {(left, right): probability} after imputing both tables, then joining them."""
     joined = sf.similarity_join(
         imputed(tables, "s"), imputed(tables, "u"), on=["temperature", "light"], within=0.2,
         probability=0.4, window=sf.Rows(10), order="arrival", key="room",

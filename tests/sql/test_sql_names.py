@@ -1,4 +1,4 @@
-"""NAMED: what operators are called in metrics, whatever else a text or a file has."""
+"""NAMED: the names of operators in metrics, independent of the rest of a query or file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 ROWS = "id int, t timestamp, arrival timestamp, x double, humidity double"
 BY = "BY 'humidity -> x : 0.1 -> 0.1'"
-# A query, and what Spark is to observe of it.
+# A query, and the names that Spark observes for it.
 NAMED = {
     "SELECT * FROM s [WATTR t SLACK 3 NAMED intake]": {"reorder_intake"},
     "SELECT AVG(x) FROM s [RANGE 1 minute WATTR t SLACK 3 NAMED Means] GROUP BY id": {
@@ -57,7 +57,7 @@ def tables(spark):
 
 
 def observed(df):
-    """The names of the metrics of a frame, without those of its inputs."""
+    """Return the names of a frame's metrics, without those of its inputs."""
     with redirect_stdout(io.StringIO()) as said:
         df.explain(extended=True)
     plan = said.getvalue().partition("== Analyzed Logical Plan ==")[2]
@@ -72,7 +72,7 @@ def test_operators_are_called_in_metrics_as_the_text_says(spark, text):
     assert {n for n in names if not n.endswith("_answers")} == NAMED[text]
     plan = explain(spark, text)
     names = {n.rsplit("_", 1)[1] for n in NAMED[text] if not n.endswith("_other")}
-    for name in names:  # windows are no step of a join of windows
+    for name in names:  # windows are not a step of a join of windows
         assert f"{name}, in metrics" in plan
 
 
@@ -90,7 +90,7 @@ def test_operators_of_a_file_are_named_by_their_queries_whatever_stands_before_t
     both = f"SELECT a.id FROM ({ordered}) a JOIN (SELECT * FROM u [WATTR t SLACK 3]) b ON TRUE"
     texts = {"first": ordered, "left": ordered, "two-of-them": both}
     queries = NamedQueries(spark, texts, texts)
-    for _ in range(2):  # again after a failure, say
+    for _ in range(2):  # for example, again after a failure
         found = [observed(queries.frames(name)[0].df) for name in texts]
         assert found[:2] == [{"reorder_first"}, {"reorder_left_"}]
         assert found[2] == {"reorder_two_of_them", "reorder_two_of_them__2"}

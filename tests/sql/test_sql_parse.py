@@ -1,4 +1,4 @@
-"""The grammar: the papers' queries as printed, and Spark's own text left to Spark."""
+"""The grammar: the papers' queries as printed, and Spark's own text, passed on to Spark."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def body(text):
 
 
 def relations(text):
-    """The relations of the FROM clause of a single query."""
+    """Return the relations in the FROM clause of a single query."""
     return tuple(body(text).relations)
 
 
 def asked(options, *columns):
-    """The words of `SELECT * FROM s [options]`, over a stream."""
+    """Return the words of `SELECT * FROM s [options]`, over a stream."""
     text = f"SELECT * FROM s [{options}]"
     (relation,) = relations(text)
     stream = plain_frame("ts", "arrival", *columns)
@@ -52,12 +52,12 @@ def asked(options, *columns):
 
 
 def windowed(options, *columns):
-    """The window and order of a bracket."""
+    """Return the window and order of a bracket."""
     return asked(options, *columns).window()
 
 
 def arguments(options, *columns):
-    """The arguments of a bracket's function."""
+    """Return the arguments of a bracket's function."""
     return asked(options, *columns).arguments()
 
 
@@ -246,7 +246,7 @@ def test_whatever_is_sparks_own_parses_and_shows_nothing_of_ours(text):
 @pytest.mark.parametrize("word", [*WORDS, "TOP", "RANK", "FREQUENCY", "SIMILARITY", "IMPUTE"])
 def test_the_words_of_our_constructs_stay_identifiers_everywhere_else(word):
     if word == "AND":
-        return  # Spark's own, anywhere
+        return  # this clause is Spark's, anywhere
     text = (
         f"SELECT {word}, t.{word}, f({word}) AS {word}, {word}[0] + {word} FROM t x "
         f"JOIN u ON x.{word} = u.{word} AND {word}[1] > 1 WHERE x.{word} = 1 OR {word} AND b "
@@ -359,7 +359,7 @@ def test_edits_replace_their_spans_and_nothing_else(text, data):
     expected += text[place:]
     whole = Node(0, len(text))
     assert edits.render(whole) == expected.replace("\0", "{d0}")
-    # Formatted as Spark does, the user's braces are what they were.
+    # After Spark's formatting, the user's braces are unchanged.
     assert edits.render(whole, braces=True).format(d0="\0") == expected
 
 
@@ -374,7 +374,7 @@ def test_removing_a_span_removes_the_edits_within_it():
 
 
 def exact_tuples(rows, p, confidence):
-    """Least n with Pr(Binomial(n, p) ≥ rows) ≥ confidence, by the recursion of the law."""
+    """Return the least n with Pr(Binomial(n, p) ≥ rows) ≥ confidence, by recursion."""
     law, n = [1.0], 0
     while 1 - sum(law[:rows]) < confidence:
         law = [

@@ -1,4 +1,4 @@
-"""A function from frames to a frame can stand in FROM, with the arguments of its signature."""
+"""A function from frames to a frame is allowed in FROM, with the arguments of its signature."""
 
 from __future__ import annotations
 

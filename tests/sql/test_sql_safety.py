@@ -1,4 +1,4 @@
-"""Text from outside queries and does nothing else, unless the session trusts it."""
+"""Untrusted text may query and do nothing else, unless the session trusts it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ELSEWHERE = [
     "FROM s |> JOIN {} ON TRUE",
     "FROM s |> UNION ALL TABLE {}",
     "FROM s |> UNION ALL (FROM {})",
-    # Clauses that are aliases for Spark.
+    # Clauses that Spark parses as aliases.
     "FROM (SELECT 1 a) a select (a), {} |> SELECT *",
     "FROM (SELECT 1 a) a where (a), {} SELECT *",
     "SELECT is distinct FROM {}",

@@ -1,4 +1,4 @@
-"""The language on Spark: the same rows as the functions, and Spark's own queries as Spark's."""
+"""The language on Spark: the same rows as the functions; Spark's own queries are unchanged."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_streaming_query_gives_the_rows_of_the_static_one(tables, tmp_path):
         tables.catalog.dropTempView("live")
     whole = {row.id: row for row in sql(tables, text.format("s")).collect()}
     assert out.keys() <= whole.keys()
-    assert len(whole) - len(out) <= 2  # still held
+    assert len(whole) - len(out) <= 2  # still buffered
     assert all(out[i] == whole[i] for i in out)
 
 

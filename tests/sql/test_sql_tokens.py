@@ -128,7 +128,7 @@ def test_what_is_rendered_has_the_same_tokens_and_no_comment(text):
         return
     again = tokenize(render(found))
     assert [token.value for token in again] == [token.value for token in found]
-    # A text may hold a sign of a comment, and nothing else may.
+    # A string may contain a comment sign; other tokens may not.
     bare = " ".join(t.value for t in found if t.kind not in (STRING, QUOTED))
     assert "--" not in bare
     assert "/*" not in bare
@@ -146,13 +146,13 @@ def test_the_parser_reads_the_words_that_the_lexer_reads(text):
         for t in parser(fragment(VOCABULARY)).lex(text)
         if t.type in ("STRING", "BACKQUOTED")
     }
-    assert ours <= theirs  # 'a''b' is one text here, and two for the parser
+    assert ours <= theirs  # 'a''b' is one string here, and two for the parser
 
 
 # ---- Spark's own lexer ---------------------------------------------------------------------------
 
-# A batch is one SELECT of texts, numbers and aliases; the names of its columns show how Spark read
-# them, and nothing runs.
+# A batch is one SELECT of strings, numbers and aliases. Its column names show how Spark read them,
+# and nothing runs.
 BATCH = 2_000
 INSIDE = (
     *("'", '"', "`", "\\", "''", '""', "``", "--", "/*", "*/", "\n", "\r", "\t", " ", "a", "1"),
@@ -178,7 +178,7 @@ GAPS = (*GAPS, "--\\\n", "/* /* */", "\u00a0", "\x0b", "/*+ a */", "*/", "\u2028
 
 
 def fuzzed(draw):
-    """A text like `'a' 'b' AS `c``, with anything inside its quotes and between its tokens."""
+    """Draw text like `'a' 'b' AS `c``, with anything inside its quotes and between its tokens."""
     parts = []
     for _ in range(draw.randint(1, 3)):
         opens = draw.choice(("'", '"', "r'", 'R"', "'", '"'))
@@ -191,7 +191,7 @@ def fuzzed(draw):
 
 
 def expected(tokens):
-    """The name of the one column that the tokens give, or None if they are no such column."""
+    """Return the name of the single column that the tokens define, or None if there is none."""
     texts = []
     for place, token in enumerate(tokens):
         if token.kind == STRING:
@@ -205,7 +205,7 @@ def expected(tokens):
 
 
 def compare(spark, texts):
-    """Raise AssertionError, with the text, where Spark reads one in another way."""
+    """Raise AssertionError, with the text, if Spark reads one of the texts differently."""
     if not texts:
         return
     select = "SELECT " + ",".join(f"{text}\n" for text, _ in texts)
@@ -230,7 +230,7 @@ def lexers_agree(spark, seed, count):
             name = expected(tokenize(text))
         except TokenError:
             continue
-        # Names of columns with a backquote or none at all are written in another way.
+        # Column names that are empty or contain a backquote are written differently.
         if name:
             batch.append((text, name))
         if len(batch) == BATCH:

@@ -1,4 +1,4 @@
-"""TOP queries from SQL: D's queries as printed, planned together, and what is refused."""
+"""TOP queries in SQL: the queries printed in Chen et al. (2013), shared plans, and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPEEDS = [
     ("R5", 20, 50.0, 0.8, "GR2"),
     ("R6", 20, 25.0, 0.2, "GR2"),
 ]
-# Section 1 of D: (k, FREQUENCY in minutes) of Q1 to Q6.
+# Section 1 of Chen et al. (2013): (k, FREQUENCY in minutes) of Q1 to Q6.
 PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
 
 
@@ -36,7 +36,7 @@ def words(text):
 
 
 def arguments(text, *columns):
-    """The arguments of `sf.top_k` that the words after the score give."""
+    """Return the arguments of `sf.top_k` from the words after the score."""
     given = words(text).given
     given.frame = plain_frame(*columns)
     return {name: value for name, value in given.arguments().items() if value is not None}
@@ -145,7 +145,7 @@ def test_a_ranking_that_cannot_be_says_where_and_why(text, word, reason, suggest
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    """SENSOR(id, event_time, score, ...) declares its event time and score; `u` is uncertain."""
+    """Create SENSOR(id, event_time, score, ...) with declared event time and score, and `u`."""
     rows = [(i, START + timedelta(minutes=m), s, p, g, "A") for i, m, s, p, g in SPEEDS]
     rows.append(("far", START + timedelta(minutes=12), 99.0, 1.0, None, "B"))
     sensor = spark.createDataFrame(
@@ -205,13 +205,13 @@ def test_q1_to_q6_of_d_run_as_printed_and_are_planned_together(tables):
     assert "top_3 every 2 min (k = 3, every 2 min)" in text
     assert "at 2 min" in text
     assert "a cycle of 4 min" in text
-    assert "cost       135 (sum of k) per hour" in text  # 9/4 a minute: D, section 7
+    assert "cost       135 (sum of k) per hour" in text  # 9/4 per minute: Chen et al., section 7
     alone = 60 * (3 / 2 + 2 / 2 + 4 / 3 + 3 / 5 + 5 / 5 + 2 / 7)
     assert f"{alone:.6g} without sharing (NS)" in text
 
 
 def by_worlds(rows, k):
-    """Pr_k of each of (id, speed, probability): the worlds in which it is one of the k fastest."""
+    """Return Pr_k of each of (id, speed, probability), by worlds in which it is in the top k."""
     found = dict.fromkeys((row[0] for row in rows), Fraction(0))
     for kept in product((False, True), repeat=len(rows)):
         chance = prod(
@@ -225,7 +225,7 @@ def by_worlds(rows, k):
 
 @pytest.mark.spark
 def test_the_printed_queries_answer_over_table_1_with_its_column_prob(tables):
-    """Table 1 of D calls the probability `Prob`; without a rule its rows are independent."""
+    """Table 1 of Chen et al. names the probability `Prob`; without a rule, rows are independent."""
     df = tables.table("SENSOR").withColumnRenamed("existence", "Prob")
     script = ";\n".join(printed(k, minutes) for k, minutes in PRINTED)
     found = tables_of(dict(zip(PRINTED, sql(tables, script, SENSOR=df), strict=True)))

@@ -1,4 +1,4 @@
-"""A distribution is no number: what Spark would do to it as to any array is refused, or renamed."""
+"""A distribution is not a number: Spark operations that treat it as an array raise an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    """`s`: uncertain x; `certain`: a plain v."""
+    """Create `s` with uncertain x, and `certain` with a plain v."""
     rows = spark.range(6).select(
         F.col("id"),
         (F.col("id") % 2).alias("k"),
@@ -29,7 +29,7 @@ def tables(spark):
         spark.catalog.dropTempView(name)
 
 
-# (query, the word underlined, a part of the reason)
+# (query, the underlined word, a part of the reason)
 REFUSED = [
     ("SELECT id FROM s ORDER BY x", "x", "rows must be ordered by numbers: write EXPECTED"),
     ("SELECT id FROM s ORDER BY id, s.x DESC", "s", "ordered by numbers"),

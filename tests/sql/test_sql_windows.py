@@ -1,4 +1,4 @@
-"""Aggregates over windows from SQL: the queries of C and A, and what the functions answer."""
+"""Aggregates over windows in SQL: queries of two papers, compared with the functions' answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stamp(value):
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    """Sensors(vehID, speed, ts) as C has it, and `u`, uncertain readings."""
+    """Create Sensors(vehID, speed, ts) as in Kim et al. (2006), and `u`, uncertain readings."""
     cars = [(i % 3, 60.0 + 15 * (i % 3) + i % 7, at(10 * i)) for i in range(90)]
     disordered = [*cars[:40], *cars[45:50], *cars[40:45], *cars[50:80], cars[5], *cars[80:]]
     sensors = spark.createDataFrame(cars, "vehID int, speed double, ts timestamp")
@@ -56,9 +56,9 @@ def tables(spark):
 
 
 def fast(cars, length=300, slide=30):
-    """(vehID, speed, ts) of the groups whose mean is above 80, once an extent.
+    """Return (vehID, speed, ts) of the groups whose mean is above 80, once per extent.
 
-    cars : (vehID, speed, ts) and, of a late row, its punctuation: it is in extents that end later
+    cars : (vehID, speed, ts) and, for a late row, its punctuation; it is in extents that end later
     """
     answers = []
     last = int(max(stamp(c[2]) for c in cars))
@@ -344,7 +344,7 @@ def test_the_bytes_that_explain_tells_are_those_that_are_stored(tables):
 
 
 def toll_pairs(cars, key):
-    """(end, left vehicle, right vehicle) of rows whose extents, 30 s and 60 s, end together."""
+    """Return (end, left vehicle, right vehicle) for extents of 30 s and 60 s that end together."""
     found = []
     for end in range(30, 1000, 30):
         left = [c for c in cars if end - 30 <= stamp(c[2]) < end]

@@ -1,4 +1,4 @@
-"""Submitted to a cluster: parts by name, each a line of JSON with what came of it.
+"""A job for a cluster: runs parts by name, and prints each outcome as one line of JSON.
 
 check.py FOLDER PART...    FOLDER/in has Parquet files of `chaos.readings`
 """
@@ -19,7 +19,7 @@ from benchmarks.sink_files import compared, rounded
 
 
 def session() -> SparkSession:
-    """Without a master: spark-submit says where it is."""
+    """Build a session without a master, which spark-submit provides."""
     builder = SparkSession.builder.appName("check")
     for name, value in sf.ops.settings(cores=2, local_disk=True).items():
         builder = builder.config(name, value)
@@ -32,7 +32,7 @@ def rows(frame: DataFrame) -> Counter[str]:
 
 
 def first_look(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """The first look's Python, on this cluster."""
+    """Run the Python code of the page about the first look on this cluster."""
     code = (folder / "first_look.py").read_text().replace('.master("local[2]")', "")
     found: dict[str, Any] = {}
     exec(compile(code, "first-look.md", "exec"), found)
@@ -52,7 +52,7 @@ def extents(frame: DataFrame) -> DataFrame:
 
 
 def stream(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """The stream of the files, one a micro-batch; whoever likes kills workers meanwhile."""
+    """Run a stream over the files, one per micro-batch; workers may be killed meanwhile."""
     plain = spark.read.parquet(str(folder / "in"))
     files = spark.readStream.schema(plain.schema).option("maxFilesPerTrigger", 1)
 
@@ -68,7 +68,7 @@ def stream(spark: SparkSession, folder: Path) -> dict[str, Any]:
 
 
 ADAPTIVE = "spark.sql.adaptive"
-EAGER = {  # Spark splits and joins partitions wherever it may
+EAGER = {  # Spark splits and joins partitions wherever it can
     f"{ADAPTIVE}.enabled": "true",
     f"{ADAPTIVE}.advisoryPartitionSizeInBytes": "2KB",
     f"{ADAPTIVE}.coalescePartitions.minPartitionSize": "1KB",
@@ -84,7 +84,9 @@ EAGER = {  # Spark splits and joins partitions wherever it may
 
 
 def skew(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """Nine tenths of the rows in one key, between Spark's own joins: adaptive plans or not."""
+    """Aggregate between two Spark joins, nine tenths of the rows with one key, with adaptive plans
+    and without.
+    """
     plain = spark.read.parquet(str(folder / "in"))
     skewed = plain.withColumn("device", with_hot_key("device"))
     names = spark.createDataFrame([("hot", 1), ("d0", 2), ("d1", 3)], "device string, place int")
@@ -105,14 +107,14 @@ def skew(spark: SparkSession, folder: Path) -> dict[str, Any]:
 
 
 def with_hot_key(key: str) -> Any:
-    """Nine of ten rows have the key "hot"."""
+    """Return `key`, replaced with "hot" in nine of ten rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.when(F.col("id") % 10 < 9, "hot").otherwise(F.col(key))
 
 
 def hot_key(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """A join by key of which one key has nearly all rows: by one task per key, and by two."""
+    """Join by key, with nearly all rows in one key: with one task per key, and with two."""
     plain = spark.read.parquet(str(folder / "in")).withColumn("device", with_hot_key("device"))
 
     def pairs(tasks: int) -> Counter[str]:
