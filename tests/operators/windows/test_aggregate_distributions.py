@@ -16,7 +16,7 @@ from sfumato.operators.state.tuple_batch import TupleBatch
 
 def answer(aggregate, members, options):
     """The law's own moments, quantiles and distribution."""
-    return options.measured(None, [distribution_of(aggregate, members, options)])
+    return options.summarise(None, [distribution_of(aggregate, members, options)])
 
 
 def test_inverse_counts_are_sums_of_exponentials():

@@ -10,7 +10,7 @@ from sfumato.kernels.disorder import state
 ESTIMATORS = ("conformal", "normal", "max")
 SENT = "sent"  # not an estimator: rows carry their punctuation
 WAIT_OPTIONS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
-USUAL = 0.01  # default drop ratio of the guard
+GUARD_DROP_RATIO = 0.01  # drop ratio of the guard if none is given
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class DisorderControl:
     @property
     def kernel(self) -> state.Control:
         """The settings in the form that kernels expect."""
-        ratio = float(self.drop_ratio or USUAL)
+        ratio = float(self.drop_ratio or GUARD_DROP_RATIO)
         if self.slack is not None:
             estimator = state.SLACK
         elif self.max_delay is not None:

@@ -44,7 +44,7 @@ class Reorder(Operator):
     """
 
     kind, version = "reorder", 11
-    spread = ("control",)
+    flattened_records = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
         "controllers": Part(),
@@ -152,7 +152,7 @@ class Reorder(Operator):
         groups : their order in the call, the start of each key's rows, and the keys
         before, after : punctuation of each row's source before and after the row
         least : punctuation of each row's key after the row
-        events : `evicted_late` and `forced_by_buffer` of `Judged`
+        events : `expelled` and `forced` of `Judgement`
         """
         (order, starts, present), (expelled, forced), n = groups, events, len(fresh.key)
         held, places = self._held.of(present)
@@ -292,18 +292,13 @@ class Reorder(Operator):
         self._held.rows = rows
 
     @property
-    def holds(self) -> int:
+    def held_count(self) -> int:
         """The number of held rows."""
         return len(self._held)
 
     def held_of(self, keys: Ints) -> WaitingRows:
         """Return the held rows of these keys (ascending, distinct), by number within each key."""
         return self._held.of(keys)[0]
-
-    @property
-    def held(self) -> np.ndarray:
-        """Number of held rows per key, int64[keys]."""
-        return np.bincount(self.waiting.key, minlength=self._keys)
 
     def punctuations(self) -> np.ndarray:
         """Return int64[keys] microseconds: the current punctuation of each key."""
@@ -322,7 +317,7 @@ class Reorder(Operator):
         """Totals over all keys: `Controllers.counters`, held, expelled (held rows emitted as late,
         included in late), and on_time (released). rows = on_time + late + held."""
         counts = self.controllers.counters
-        counts["held"] = self.holds
+        counts["held"] = self.held_count
         counts["expelled"] = self.expelled
         counts["late"] += self.expelled
         counts["on_time"] = counts["rows"] - counts["late"] - counts["held"]

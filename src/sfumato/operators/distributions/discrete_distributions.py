@@ -21,9 +21,9 @@ from sfumato.operators.distributions.aggregate import LISTED, Aggregate, Aggrega
 from sfumato.operators.state.columns import Columns
 
 # Above these limits, worlds are sampled.
-MOST_STATES = 4_096  # states of the exact distribution of a sum or average
-MOST_WORK = 4e6  # cell updates of the exact distribution of a quantile
-MOST_SPREAD_WORK = 1e5  # tuples examined when worlds are enumerated
+MAX_STATES = 4_096  # states of the exact distribution of a sum or average
+MAX_WORK = 4e6  # cell updates of the exact distribution of a quantile
+MAX_SPREAD_WORK = 1e5  # tuples examined when worlds are enumerated
 CERTAINTY = 0.99  # probability that a sampled distribution function is within `error`
 STATISTICS = {
     "avg": statistics.AVERAGE,
@@ -41,7 +41,7 @@ Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
 
 def distribution_limits() -> tuple[int, float, float]:
     """Return the limits of exact distributions; see `exact_distribution`."""
-    return MOST_STATES, float(MOST_WORK), float(MOST_SPREAD_WORK)
+    return MAX_STATES, float(MAX_WORK), float(MAX_SPREAD_WORK)
 
 
 @dataclass(frozen=True)
@@ -119,15 +119,15 @@ class DistributionOptions:
             )
 
     @property
-    def distributions(self) -> bool:
+    def has_distributions(self) -> bool:
         """Return whether more than means and deviations is requested."""
         return bool(self.quantiles) or self.distribution is not None
 
-    def distribution_wanted(self, aggregate: Aggregate) -> bool:
+    def needs_distribution(self, aggregate: Aggregate) -> bool:
         """Return whether the results of `aggregate` need distributions."""
-        return self.distributions or aggregate.function in LISTED
+        return self.has_distributions or aggregate.function in LISTED
 
-    def measured(
+    def summarise(
         self, moments: Moments | None, distributions: Iterable[DiscreteDistributions] | None
     ) -> AggregateResult:
         """Return one aggregate's results; without `moments`, compute them from `distributions`."""
@@ -142,24 +142,24 @@ class DistributionOptions:
             mean, stddev, existence = moments or some.moments()
             if moments is not None:
                 mean, stddev, existence = (x[begin:at] for x in (mean, stddev, existence))
-            parts.append(self._of(some, (mean, stddev, existence)))
-        return AggregateResult.joined(parts) if parts else self.nothing()
+            parts.append(self._result(some, (mean, stddev, existence)))
+        return AggregateResult.joined(parts) if parts else self.no_results()
 
-    def certain(self, values: Floats) -> AggregateResult:
+    def certain_results(self, values: Floats) -> AggregateResult:
         """Return certain results; NaN is undefined."""
         undefined = np.isnan(values)
         if not undefined.any():
             spread, existence = np.broadcast_to(0.0, values.size), np.broadcast_to(1.0, values.size)
-            return self.measured((values, spread, existence), None)
-        return self.measured((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
+            return self.summarise((values, spread, existence), None)
+        return self.summarise((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
 
-    def nothing(self) -> AggregateResult:
+    def no_results(self) -> AggregateResult:
         none = np.empty(0)
-        return self._of(
+        return self._result(
             DiscreteDistributions(np.zeros(1, np.int64), none, none, none), (none, none, none)
         )
 
-    def _of(self, distributions: DiscreteDistributions, moments: Moments) -> AggregateResult:
+    def _result(self, distributions: DiscreteDistributions, moments: Moments) -> AggregateResult:
         shares = np.array(self.quantiles, np.float64)
         quantiles = all_quantiles(
             distributions.places, distributions.prob, distributions.value, shares

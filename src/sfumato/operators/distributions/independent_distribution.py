@@ -36,7 +36,7 @@ from sfumato.operators.distributions.discrete_distributions import (
 )
 from sfumato.operators.state.tuple_batch import TupleBatch
 
-MOST_DISTRIBUTIONS = 256  # summarised together
+MAX_DISTRIBUTIONS = 256  # summarised together
 
 
 def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
@@ -143,7 +143,7 @@ class ResultsWithDistributions:
     ) -> None:
         self._aggregates, self._options, self._moments = aggregates, options, moments
         self.with_distributions = [
-            r for r, a in enumerate(aggregates) if options.distribution_wanted(a)
+            r for r, a in enumerate(aggregates) if options.needs_distribution(a)
         ]
         self._rows: list[int] = []  # with distributions, in order of `put`
         self._distributions: list[list[DiscreteDistributions]] = [
@@ -158,10 +158,10 @@ class ResultsWithDistributions:
             self._distributions[r].append(
                 distribution_of(self._aggregates[r], members, self._options)
             )
-        if len(self._rows) % MOST_DISTRIBUTIONS == 0:
+        if len(self._rows) % MAX_DISTRIBUTIONS == 0:
             self._summarise()
 
-    def measured(self, order: Ints) -> list[AggregateResult]:
+    def results(self, order: Ints) -> list[AggregateResult]:
         """Return these rows' results, in this order; all rows or none must have distributions."""
         self._summarise()
         place = np.empty(self._moments.shape[2], np.int64)
@@ -172,9 +172,9 @@ class ResultsWithDistributions:
                 results.append(AggregateResult.joined(parts).take(place[order]))
             elif order.size:
                 mean, stddev, existence = self._moments[r][:, order]
-                results.append(self._options.measured((mean, stddev, existence), None))
+                results.append(self._options.summarise((mean, stddev, existence), None))
             else:
-                results.append(self._options.nothing())
+                results.append(self._options.no_results())
         return results
 
     def _summarise(self) -> None:
@@ -184,7 +184,7 @@ class ResultsWithDistributions:
                 mean, stddev, existence = self._moments[r][:, self._rows[-len(distributions) :]]
                 from_distribution = self._aggregates[r].function in LISTED
                 moments = None if from_distribution else (mean, stddev, existence)
-                done = self._options.measured(
+                done = self._options.summarise(
                     moments, [DiscreteDistributions.joined(distributions)]
                 )
                 self._parts[r].append(done)

@@ -18,8 +18,8 @@ from sfumato.operators.imputation.repository_columns import columns_of
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 EPSILON_PARTS = 1e4  # found epsilons are rounded up to multiples of 1/EPSILON_PARTS
-FEWEST_PAIRS = 30  # a share of fewer pairs is not meaningful
-MOST_TOLD = 5  # attributes whose nearest miss a warning describes
+MIN_PAIRS = 30  # a share of fewer pairs is not meaningful
+MAX_REPORTED_MISSES = 5  # attributes whose nearest miss a warning describes
 
 
 class NothingDiscovered(UserWarning):
@@ -156,7 +156,7 @@ def _candidates(
     for epsilon in sorted(search.epsilons, reverse=True):
         near = difference[reach <= epsilon]
         support = near.size / difference.size
-        if near.size < FEWEST_PAIRS or support < least:
+        if near.size < MIN_PAIRS or support < least:
             return  # smaller epsilons have even fewer pairs
         inside = int(np.count_nonzero(near <= search.within))
         if inside < search.confidence * near.size:
@@ -181,10 +181,10 @@ def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
     lines = [
         f"`{name}`: "
         + (f"the closest candidate is {miss}" if miss else "too few pairs are near each other")
-        for name, miss in list(missed.items())[:MOST_TOLD]
+        for name, miss in list(missed.items())[:MAX_REPORTED_MISSES]
     ]
-    if len(missed) > MOST_TOLD:
-        lines.append(f"and {len(missed) - MOST_TOLD} more")
+    if len(missed) > MAX_REPORTED_MISSES:
+        lines.append(f"and {len(missed) - MAX_REPORTED_MISSES} more")
     warnings.warn(
         f"no dependency found for {len(missed)} attribute{'s' * (len(missed) > 1)}: "
         f"{search.confidence:.0%} of the near pairs must differ by at most {search.within:g} of "

@@ -23,7 +23,7 @@ from sfumato.operators.imputation.lattice import (
     Combination,
     build_lattice,
     combine,
-    donors_expected,
+    donor_estimator,
     tightest,
 )
 from sfumato.operators.imputation.repository_columns import (
@@ -36,8 +36,8 @@ from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
 FALLBACKS = ("marginal", "reject")
-LEAST_DONORS = {"calibrated": 20, "plain": 1}  # defaults, from measurements; see docs
-IMPUTATION_METHODS = tuple(LEAST_DONORS)
+DEFAULT_LEAST_DONORS = {"calibrated": 20, "plain": 1}  # defaults, from measurements; see docs
+IMPUTATION_METHODS = tuple(DEFAULT_LEAST_DONORS)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ class ImputerSettings:
         one_of("method", self.method, IMPUTATION_METHODS)
         if self.max_alternatives is not None:
             whole("max_alternatives", self.max_alternatives)
-        least = LEAST_DONORS[self.method] if self.least_donors is None else self.least_donors
+        least = (
+            DEFAULT_LEAST_DONORS[self.method] if self.least_donors is None else self.least_donors
+        )
         object.__setattr__(self, "least_donors", whole("least_donors", least))
 
     def choice(self, rows: int) -> Choice:
@@ -225,7 +227,7 @@ class Imputer:
         self._orders = prepared_repository.tree_orders(scaled, self.names, self._ordered)
         self._tried: list[list[Combination]] = []
         self.left_out = len(set(self.dependencies)) - sum(map(len, self._ordered))
-        expected = donors_expected(scaled, self.names)
+        expected = donor_estimator(scaled, self.names)
         for own in self._ordered:
             wanted = own if method == "plain" else ()
             tried, left_out = build_lattice(wanted, expected, max(most, len(own)))
@@ -250,7 +252,7 @@ class Imputer:
             object with an infinite attribute is not imputed
         """
         objects = matrix_of(values, self.names)
-        completion = imputation.Completion(self.joint, self.most)
+        completion = imputation.Completion(self.joint, self.max_alternatives)
         offsets, prob, points, chosen, reason, (donors, spread, error), joint = (
             imputation.impute_batch(self.prepared, completion, objects)
         )
@@ -359,7 +361,7 @@ class Imputer:
     def _set(self, settings: ImputerSettings) -> None:
         self.settings, self.joint, self.fallback = settings, settings.joint, settings.fallback
         self.method, self.least_donors = settings.method, settings.least_donors or 1
-        self.most = settings.max_alternatives or NO_LIMIT
+        self.max_alternatives = settings.max_alternatives or NO_LIMIT
 
     def _check_categories(self, rows: Floats) -> None:
         """Raise ValueError if codes of an imputed category could be merged."""
@@ -370,7 +372,7 @@ class Imputer:
                 f"and joint=False; got method={self.method!r} and joint={self.joint}"
             )
         together = len(self.attributes)
-        most = min(self.most, MOST_NEAREST_PRODUCTS if together > 1 else MOST_UNASKED)
+        most = min(self.max_alternatives, MOST_NEAREST_PRODUCTS if together > 1 else MOST_UNASKED)
         donors = self.settings.choice(len(rows)).least_donors
         for name in imputed:
             found = len(np.unique(rows[:, self.names.index(name)]))

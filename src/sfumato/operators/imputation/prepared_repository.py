@@ -20,14 +20,14 @@ from sfumato.kernels.imputation.repository import (
 )
 from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.lattice import MOST_DEPENDENCIES
+from sfumato.operators.imputation.repository_columns import MAX_MASK_BITS
 
 Own = Sequence[Dependency]  # the dependencies of one attribute, in order
 U = 2.0**-53  # relative error of one rounding
 # Held-out rows to fit a curve, to choose how an attribute is imputed, to order its dependencies.
 CALIBRATING, HELD_OUT, FEWER_HELD_OUT = 1024, 512, 128
 GAPS = 0.3  # share of other attributes that are missing, if the number is not given
-MOST_GROUPS = 5  # curves per attribute; the last is for at least MOST_GROUPS - 1 missing attributes
+MAX_CURVES = 5  # curves per attribute; the last is for at least MAX_CURVES - 1 missing attributes
 TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
 CURVE_BINS, PRIOR = 20, 10.0  # bins of a calibration curve; weight of its uniform prior, in ranks
@@ -64,7 +64,7 @@ def rounding(rows: Floats, shift: Floats, span: Floats) -> Floats:
 def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
     """Return calibration fields of a `Repository` without effect."""
     weighting = np.zeros(attributes, WEIGHTING)
-    weighting["narrowing"] = MOST_DEPENDENCIES
+    weighting["narrowing"] = MAX_MASK_BITS
     curve = np.tile(np.linspace(0.0, 1.0, CURVE_BINS + 1), (attributes, groups, 1))
     tails = np.zeros((attributes, groups, 2, TAIL + 1))
     return {"curve": curve, "tails": tails, "far": tails[:, :, 0, 0].copy(), "weighting": weighting}
@@ -163,7 +163,7 @@ class HeldOut:
         return held_out_ranks(repository, t, objects, picked, chance)
 
 
-def alone(sets: DependencySets, t: int, d: int) -> DependencySets:
+def only_dependency(sets: DependencySets, t: int, d: int) -> DependencySets:
     """Return the sets with dependency number d as the only dependency of attribute t."""
     first = sets.first.copy()
     first[t], first[t + 1] = d, d + 1
@@ -180,7 +180,7 @@ def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> li
     for t in range(repository.column_of.size):
         scores, sets = [], repository.sets
         for d in range(sets.first[t], sets.first[t + 1]):
-            scores.append(held_out.mean_score(t, FEWER_HELD_OUT, sets=alone(sets, t, d)))
+            scores.append(held_out.mean_score(t, FEWER_HELD_OUT, sets=only_dependency(sets, t, d)))
         orders.append(np.argsort(np.array(scores), kind="stable").tolist())
     return orders
 
@@ -195,7 +195,7 @@ def calibrate(
     Cost: imputation of some thousand rows per attribute.
     """
     held_out, asked = HeldOut(repository, rows, rank), repository.sets.determinants.sum(axis=1)
-    groups = max(min(MOST_GROUPS, int(asked.max(initial=0))), 1)
+    groups = max(min(MAX_CURVES, int(asked.max(initial=0))), 1)
     found = no_calibration(asked.size, groups)
     for t, weighting in enumerate(found["weighting"]):
         own, scores = np.diff(repository.sets.first)[t], {}

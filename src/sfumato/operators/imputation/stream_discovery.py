@@ -18,7 +18,7 @@ from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer, ImputerSettings
-from sfumato.operators.imputation.prepared_repository import alone
+from sfumato.operators.imputation.prepared_repository import only_dependency
 from sfumato.operators.imputation.stream_imputer import (
     NEAR_EPSILON,
     NEAREST,
@@ -29,7 +29,7 @@ from sfumato.operators.imputation.stream_imputer import (
     change_scaling,
 )
 
-FEWEST_CHANGES = 80  # so that there are at least twice `LEAST_DONORS` rows to impute from
+MIN_CHANGES = 80  # so that there are at least twice `DEFAULT_LEAST_DONORS` rows to impute from
 DONOR_SHARE = 0.75  # share of the rows, the oldest, from which later rows are imputed
 VALUE = 0.1  # epsilon of scaled values of other attributes
 LEVELS = 64  # quantiles of all changes, for rows without donors
@@ -58,7 +58,7 @@ def discover_changes(
     A set of determinants is kept if its mean score is smaller than each subset's score. Simpler
     dependencies thus remain for rows without some determinants. Sets of at least two other
     attributes are formed of the `NEAREST` four, which score best alone. Returns no dependencies for
-    fewer than `FEWEST_CHANGES` rows.
+    fewer than `MIN_CHANGES` rows.
     Cost: imputation of `sample` rows per candidate; one attribute of four has 13 candidates.
     Raises ValueError for arguments outside these ranges.
     """
@@ -67,7 +67,7 @@ def discover_changes(
     unknown = [name for name in chosen if name not in attributes]
     if unknown:
         raise ValueError(f"`dependents` must be columns of {list(attributes)}; got {unknown}")
-    if len(rows) < FEWEST_CHANGES:
+    if len(rows) < MIN_CHANGES:
         return []
     border, rng = int(len(rows) * DONOR_SHARE), np.random.default_rng(seed)
     donors = _drawn(rows[:border], whole("max_rows", max_rows), rng)
@@ -131,7 +131,7 @@ def _scores(
     of_all = _ranked_scores(offsets, same, np.tile(levels, len(true)), true)
     found: Scores = {}
     for d, candidate in enumerate(imputer.dependencies_of(0)):
-        sets = prepared._replace(sets=alone(prepared.sets, 0, d))
+        sets = prepared._replace(sets=only_dependency(prepared.sets, 0, d))
         offsets, prob, values, *_ = impute_batch(sets, Completion(False, UNLIMITED), objects)
         scores = _ranked_scores(offsets, prob, values[:, 0], true)
         found[candidate] = np.where(np.diff(offsets) > 0, scores, of_all)

@@ -24,15 +24,15 @@ from sfumato.operators.imputation.imputer import Imputed, Imputer
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Operator
 
-MOST_CHANGING = 15  # attributes; four columns each
-MOST_CHOSEN = 12  # attributes with chosen dependencies; five columns each
+MAX_CHANGING = 15  # attributes; four columns each
+MAX_CHOSEN = 12  # attributes with chosen dependencies; five columns each
 KINDS = ("change_", "age_", "earlier_", "value_")  # prefixes of determinants
 NEAREST = 4  # other attributes that determine a change: those with the most similar changes
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR_EPSILON, ROUGH_EPSILON, WIDE_EPSILON = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
 USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
 TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
-MOST_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
+MAX_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
 GOLDEN = (5**0.5 - 1) / 2
 EQUAL_SHARES = 1e-12  # cumulative shares that differ by less are treated as equal
 
@@ -169,20 +169,20 @@ class StreamImputer(Operator):
         by_change = changing.any(axis=1)
         number = self._numbers(key)
         tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
-        row, asked = np.nonzero(np.column_stack([by_change, tests]))
-        asked -= 1  # the hidden attribute, or -1 if the object is the row itself
+        row, hidden = np.nonzero(np.column_stack([by_change, tests]))
+        hidden -= 1  # the hidden attribute, or -1 if the object is the row itself
         used = [change_names(changes.attributes).index(name) for name in changes.names]
         objects = columns[row][:, used]
-        targets = np.where(changing[row] & (asked < 0)[:, None], np.nan, 0.0)
-        targets[asked >= 0, asked[asked >= 0]] = np.nan
+        targets = np.where(changing[row] & (hidden < 0)[:, None], np.nan, 0.0)
+        targets[hidden >= 0, hidden[hidden >= 0]] = np.nan
         objects[:, : self.attributes] = targets
         done = changes.impute(objects)
-        truth = columns[row, np.maximum(asked, 0)]
+        truth = columns[row, np.maximum(hidden, 0)]
         counts = correct_widths(
-            key[row], asked, truth, done.offsets, done.prob, done.values,
+            key[row], hidden, truth, done.offsets, done.prob, done.values,
             self.low, self.high,
         )  # fmt: skip
-        kept = np.flatnonzero(asked < 0)
+        kept = np.flatnonzero(hidden < 0)
         result, places = imputed_part(done, kept), row[kept]
         of = np.repeat(places, np.diff(result.offsets))
         result.values[:] = np.where(changing[of], earlier[of] + result.values, values[of])
@@ -194,7 +194,7 @@ class StreamImputer(Operator):
             found.append((places, [(changes, result), (levels, levels.impute(objects))]))
         others = np.flatnonzero(~by_change)
         found.append((others, [(levels, levels.impute(values[others]))]))
-        most = min(changes.most, levels.most, MOST_COUPLED)
+        most = min(changes.max_alternatives, levels.max_alternatives, MAX_COUPLED)
         return [imputed_rows(*part, changing, most) for part in found if len(part[0])], counts
 
     def _numbers(self, key: Ints) -> Ints:

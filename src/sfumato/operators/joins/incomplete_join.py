@@ -24,7 +24,7 @@ from sfumato.windows import JoinWindow
 __all__ = ["IncompleteArrivals", "IncompleteJoin", "IncompleteJoinConfig"]
 
 IMPUTED_CHUNK = 512  # arrivals imputed together: an object may have tens of thousands of samples
-MOST_STREAMS = 256
+MAX_STREAMS = 256
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class IncompleteJoinConfig:
                 "`units` and `scaled` exclude each other, because both set the unit of the "
                 "distances: give one of them"
             )
-        if not 2 <= len(self.windows) <= MOST_STREAMS:
+        if not 2 <= len(self.windows) <= MAX_STREAMS:
             raise ValueError(
-                f"`windows` must have 2 to {MOST_STREAMS} windows, one per stream; got "
+                f"`windows` must have 2 to {MAX_STREAMS} windows, one per stream; got "
                 f"{len(self.windows)}"
             )
 

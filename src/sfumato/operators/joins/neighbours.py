@@ -139,7 +139,7 @@ def results_of_neighbours(
     values = np.concatenate([values, np.ones((1, prob.size))])
     batch = with_absent_values(near.begins, prob, values, empty.size)
     full = replace(
-        options, quantiles=(), distribution=ALL_VALUES if options.distributions else None
+        options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
     )
     found = extents_of_groups(np.append(group, empty), batch, asked, full).results
     return [

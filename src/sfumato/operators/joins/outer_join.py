@@ -144,7 +144,7 @@ class OuterJoin(SimilarityJoin):
         self.lone_left, self.lone_right = self.lone = [
             LoneSide(self.config.probability) for _ in range(2)
         ]
-        self.wanted = self.criterion  # for answers; candidates are all near pairs
+        self.answer_criterion = self.criterion  # for answers; candidates are all near pairs
         self.criterion = self.criterion._replace(probability=UNDERFLOW, least=UNDERFLOW)
 
     def live(self, side: int) -> Ints:
@@ -201,9 +201,11 @@ class OuterJoin(SimilarityJoin):
                 tuples, slots[here], partners[here], places, lone.tuples.alone, self.criterion
             )
             lone.drop_paired()
-        likely = found["total"] >= self.wanted.probability * (1.0 - 4.0 * SIFT_SLACK)
+        likely = found["total"] >= self.answer_criterion.probability * (1.0 - 4.0 * SIFT_SLACK)
         found = found[likely]
-        found["total"] = match_probabilities(tuples, arriving[likely], held[likely], self.wanted)
+        found["total"] = match_probabilities(
+            tuples, arriving[likely], held[likely], self.answer_criterion
+        )
         return super()._answers(batch, found[found["total"] >= 0.0])
 
     def _fresh(self, batch: Batch, places: Ints) -> LoneTuples:

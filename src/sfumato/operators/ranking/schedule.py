@@ -129,7 +129,7 @@ class Schedule(Stateful):
             self._replan(now)
             return
         self.waiting[name] = query
-        self._switch = self._soon_enough(now, now + query[1])
+        self._switch = self._cycle_end_by(now, now + query[1])
 
     def remove(self, name: str, now: int) -> None:
         """Remove a query, which is not answered after `now`.
@@ -203,7 +203,7 @@ class Schedule(Stateful):
         groups = [last] if table.shared else range(1, last + 1)
         return [_due(time, [names[i] for i in table.answers(each)], everyone) for each in groups]
 
-    def _soon_enough(self, now: int, deadline: int) -> int:
+    def _cycle_end_by(self, now: int, deadline: int) -> int:
         """Return the instant, at most `deadline`, at which to end the running cycle."""
         assert self.table is not None
         if self._switch is not None and self._switch <= deadline:
@@ -248,7 +248,9 @@ def listed(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int]]:
     return [(name, k, every) for name, (k, every) in queries.items()]
 
 
-def _steady_ones(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools, Ints, Ints]:
+def _equal_steady_schedules(
+    schedules: Sequence[Schedule],
+) -> tuple[Schedule | None, Bools, Ints, Ints]:
     """Return a steady schedule, the mask of schedules equal to it, and all origins and clocks."""
     first = next((each for each in schedules if each.steady), None)
     alike = [
@@ -264,7 +266,7 @@ def _steady_ones(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools,
 
 def next_runs(schedules: Sequence[Schedule]) -> Ints:
     """Return int64[w]: the instant of each schedule's next run, or NO_RUN."""
-    first, alike, origin, clock = _steady_ones(schedules)
+    first, alike, origin, clock = _equal_steady_schedules(schedules)
     found = np.full(len(schedules), NO_RUN)
     if first is not None and first.table is not None:
         number = first.table.count_until((clock - origin)[alike])
@@ -284,7 +286,7 @@ def runs_within(
     Returns int64[3, r], each run's interval, time and kind, in this order; and each kind's queries.
     The clocks of steady schedules do not move.
     """
-    first, alike, origin, clock = _steady_ones(schedules)
+    first, alike, origin, clock = _equal_steady_schedules(schedules)
     kinds: dict[tuple[str, ...], int] = {}
     found = [np.empty((3, 0), np.int64)]
     some = np.flatnonzero(alike[window])

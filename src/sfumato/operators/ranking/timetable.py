@@ -22,8 +22,8 @@ SHARING_PLANS = ("dp", "time", "greedy")
 # and 5,000 tuples. Over smaller windows, k does not matter.
 RUN_TIME = 200
 LONGEST_CYCLE = 40_000  # units per cycle; longer bounds are shortened to it
-FINEST = 50  # least number of units in the shortest bound, if the unit is coarsened
-MOST_RUNS = 1_000_000
+MIN_UNITS_PER_BOUND = 50  # least number of units in the shortest bound, if the unit is coarsened
+MAX_LISTED_RUNS = 1_000_000
 
 KAndFrequency = tuple[int, int]
 Run = tuple[int, int]
@@ -98,7 +98,7 @@ class Timetable:
         """
         if self.times is not None and self.numbers is not None:
             return tuple(zip(self.times.tolist(), self.numbers.tolist(), strict=True))
-        if sum(self.cycle // bound for bound in self.bounds) > MOST_RUNS:
+        if sum(self.cycle // bound for bound in self.bounds) > MAX_LISTED_RUNS:
             raise ValueError(
                 f"the timetable repeats only after {self.cycle} units and has too many runs to "
                 'list: iterate over `after`, or use plan="dp"'
@@ -241,7 +241,7 @@ def _unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
     shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
     if longest <= LONGEST_CYCLE * divisor:
         return divisor
-    return max(divisor, min(-(-longest // LONGEST_CYCLE), shortest // FINEST))
+    return max(divisor, min(-(-longest // LONGEST_CYCLE), shortest // MIN_UNITS_PER_BOUND))
 
 
 def _grouped(

@@ -83,7 +83,8 @@ class Operator(Stateful):
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
-    spread: ClassVar[tuple[str, ...]] = ()  # records whose fields are arguments of the constructor
+    # Records of the config whose fields are arguments of the constructor.
+    flattened_records: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def of(cls, config: Any, **resources: Any) -> Self:
@@ -92,7 +93,7 @@ class Operator(Stateful):
         Override this method if the constructor does not take the config's fields by name.
         """
         given = {**vars(config), **resources}
-        for name in cls.spread:
+        for name in cls.flattened_records:
             given |= vars(given.pop(name))
         return cls(**given)
 

@@ -72,7 +72,7 @@ class DeltaWindowAggregate(Operator):
     """
 
     kind, version = "delta_window_aggregate", 4
-    spread = ("options",)
+    flattened_records = ("options",)
     config: DeltaWindowConfig
     state = {
         "overflow": Value(low=0),
@@ -141,7 +141,7 @@ class DeltaWindowAggregate(Operator):
             if results.with_distributions:
                 for place, low, high in zip(places, *bounds, strict=True):
                     results.put(place, tuples.part(low, high))
-        return WindowAnswers(held, results.measured(np.arange(n)))
+        return WindowAnswers(held, results.results(np.arange(n)))
 
     def _slide(self, code: int, arrivals: TupleBatch, enters: Any) -> tuple[TupleBatch, Ints, Any]:
         """Return held and arriving tuples, window bounds int64[2, n], moments float64[r, 3, n]."""
@@ -158,16 +158,16 @@ class DeltaWindowAggregate(Operator):
         bounds = np.empty((2, enters.size), np.int64)
         answers = np.full((len(self.aggregates), 3, enters.size), np.nan)
         state = np.array([(0, front, held, -1)], STACK_MARKS)
+        scratch = self._scratch_stacks(tuples.size, uncertain)
         self.overflow += slide_delta(
-            parts, state, enters, self._rule, self._measures, self._room(tuples.size, uncertain),
-            bounds, answers,
-        )  # fmt: skip
+            parts, state, enters, self._rule, self._measures, scratch, bounds, answers
+        )
         head, middle, tail, _ = state[0].tolist()
         marks = np.array([middle - head, arrived + fresh.size, tail - head])
         self._groups[code] = _pack(marks, tuples.part(head, tail))
         return tuples, bounds, answers
 
-    def _room(self, tuples: int, uncertain: bool) -> PartialStacks:
+    def _scratch_stacks(self, tuples: int, uncertain: bool) -> PartialStacks:
         """Return scratch partials for a number of tuples, with nodes once tuples are uncertain."""
         strides, has_uncertain, room = tuples // STRIDE + 1, uncertain, self._channels.room
         if self._stacks is not None:

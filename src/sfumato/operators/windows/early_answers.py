@@ -57,8 +57,8 @@ EARLY_FUNCTIONS = {
     "min": EARLY_MIN,
     "max": EARLY_MAX,
 }
-MOST_TICKS = 1_000  # per extent length
-STAGES_BEHIND = 16  # stages beyond the length
+MAX_TICKS = 1_000  # per extent length
+EXTRA_STAGES = 16  # stages beyond the length
 OCTAVES = 16  # further stages, each of which reaches twice as far as the stage before
 NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), EARLY_SCOPE)
 SAVED_SCOPE = 4  # leading fields that are saved
@@ -111,9 +111,9 @@ class EarlyConfig:
 
 def check_early(early: int, length: int) -> None:
     """Raise ValueError if `early`, the interval between revisions, is out of range."""
-    if not 0 < early <= length or length > early * MOST_TICKS:
+    if not 0 < early <= length or length > early * MAX_TICKS:
         raise ValueError(
-            f"`early` must be at most the window's length, and at least a {MOST_TICKS:,}th of it; "
+            f"`early` must be at most the window's length, and at least a {MAX_TICKS:,}th of it; "
             f"got {early:,} microseconds for a length of {length:,}"
         )
 
@@ -183,12 +183,12 @@ class EarlyAnswers(Operator):
             )
         self._wanted = EarlyAggregates(what, source, measure, False)
         self._attributes = attributes if certain else 0  # attributes with cells
-        linear = -(-length // early) + STAGES_BEHIND
+        linear = -(-length // early) + EXTRA_STAGES
         stages = linear + OCTAVES
         self._grid = EarlyGrid(length, slide, early, linear, stages, float(level))
         many = len(what)
         self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK, many * USUALS
-        self._s = EarlyState(
+        self._state = EarlyState(
             np.array([(0, NONE, 0, NONE)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
             np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0), self._sets(0),
             self._extremes(0), np.empty(0, PREDICTION), np.empty(0), np.empty(0), np.empty(0),
@@ -223,8 +223,8 @@ class EarlyAnswers(Operator):
         )
         if has_uncertain and not self._wanted.has_uncertain:
             self._wanted = self._wanted._replace(has_uncertain=True)
-            nodes = self._sets(len(self._s.sets.sums)).nodes
-            self._s = self._s._replace(sets=self._s.sets._replace(nodes=nodes))
+            nodes = self._sets(len(self._state.sets.sums)).nodes
+            self._state = self._state._replace(sets=self._state.sets._replace(nodes=nodes))
         return per_tuple
 
     def process(
@@ -264,11 +264,11 @@ class EarlyAnswers(Operator):
         per_tuple = self._per_tuple(bounds, masses, table)
         steps = self._tuple_steps(bounds, masses, table)
         table = table[: self._attributes]
-        s = self._s
+        s = self._state
         scopes, groups = with_codes(s.scopes, scope, NEW_SCOPE), s.groups
         groups = with_codes(groups, np.append(group, complete.group), NEW_GROUP)
         groups["scope"][group] = scope
-        self._s = s = s._replace(
+        self._state = s = s._replace(
             scopes=scopes,
             groups=groups,
             usual=pad(s.usual, len(groups) * self._per_group, np.nan),
@@ -280,7 +280,7 @@ class EarlyAnswers(Operator):
         finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL_ANSWER)[:, 0]
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
         rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, per_tuple, steps)
-        self._s, turns, out, figures = early_answers.advance(
+        self._state, turns, out, figures = early_answers.advance(
             rows, finals, answers[order].astype(float).ravel(), self._grid, self._wanted,
             self._attributes, s,
         )  # fmt: skip
@@ -299,25 +299,25 @@ class EarlyAnswers(Operator):
 
     def idle_groups(self, groups: Ints) -> Ints:
         """Return the groups that `forget` may delete without changing any answer."""
-        known = self._s.groups[groups[groups < len(self._s.groups)]]
+        known = self._state.groups[groups[groups < len(self._state.groups)]]
         last = (known["latest"] + early_answers.LONGEST_GAP + 1) * self._grid.slide
-        fine = (known["first"] == NONE) & (last <= self._s.scopes["reached"][known["scope"]])
-        return groups[groups < len(self._s.groups)][fine]
+        fine = (known["first"] == NONE) & (last <= self._state.scopes["reached"][known["scope"]])
+        return groups[groups < len(self._state.groups)][fine]
 
     def forget(self, groups: Ints, scopes: bool = False) -> None:
         """Delete the state of groups and, with `scopes`, of the scopes with the same codes."""
-        groups = groups[groups < len(self._s.groups)]
-        early_answers.drop_groups(groups, self._s)
-        self._s.groups[groups] = NEW_GROUP
-        self._s.usual.reshape(-1, self._per_group)[groups] = np.nan
+        groups = groups[groups < len(self._state.groups)]
+        early_answers.drop_groups(groups, self._state)
+        self._state.groups[groups] = NEW_GROUP
+        self._state.usual.reshape(-1, self._per_group)[groups] = np.nan
         if scopes:
-            changed = self._s.scopes["changed"][groups]
-            self._s.tracks.reshape(-1, self._per_scope)[groups] = 0
-            self._s.scopes[groups] = NEW_SCOPE
-            self._s.scopes["changed"][groups] = changed  # the next tick frees these entries
+            changed = self._state.scopes["changed"][groups]
+            self._state.tracks.reshape(-1, self._per_scope)[groups] = 0
+            self._state.scopes[groups] = NEW_SCOPE
+            self._state.scopes["changed"][groups] = changed  # the next tick frees these entries
 
     def before_saving(self) -> None:
-        s, attributes, many = self._s, self._attributes, len(self._wanted.what)
+        s, attributes, many = self._state, self._attributes, len(self._wanted.what)
         used = int(s.pool[0]["entries"])
         kept = np.flatnonzero(s.entries["group"][:used] != NONE)
         self.entries = np.stack([s.entries[name][kept] for name in SAVED_ENTRY], axis=1)
@@ -383,7 +383,7 @@ class EarlyAnswers(Operator):
         entries["next_changed"][places] = _linked(scopes["changed"], of, places)
         predictions["stage"], predictions["held"] = stage, before
         predictions["following"] = _linked(entries["prediction"], owner, np.arange(m))
-        self._s = EarlyState(
+        self._state = EarlyState(
             np.array([(n, NONE, m, NONE)], EXTENT_POOL), scopes, all_groups, entries,
             self.cells.ravel(), sets, extremes, predictions, self.predicted.ravel(),
             self.usual.ravel(), self.tracks.ravel(),

@@ -78,7 +78,7 @@ NO_VERSIONS = Versions(
     np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID),
     np.empty(0, REPLACED), False,
 )  # fmt: skip
-SAVED = 4  # leading fields that are saved; the others are derived from the tuples
+SAVED_FIELDS = 4  # leading fields that are saved; the others are derived from the tuples
 TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
 
 
@@ -132,7 +132,7 @@ class ExtentConfig:
                     "`slide` must be at most `length` for time_avg and integral, whose values "
                     f"hold until the next value; got {self.slide} and {self.length}"
                 )
-            if self.options.distributions:
+            if self.options.has_distributions:
                 raise ValueError(
                     "time_avg and integral have only a mean and a standard deviation: leave out "
                     "`quantiles` and `distribution`"
@@ -144,7 +144,7 @@ class ExtentConfig:
         totalled = (*TOTALLED, *OVER_TIME)
         plain = (
             all(of.function in totalled for of in self.aggregates)
-            and not self.options.distributions
+            and not self.options.has_distributions
         )
         return self.certain and plain and not self.members
 
@@ -194,15 +194,15 @@ class ExtentAggregate(Operator):
 
     from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent at once
     kind, version = "extent_aggregate", 7
-    spread = ("options",)
+    flattened_records = ("options",)
     config: ExtentConfig
     state = {
-        "scopes": Array(int, "scopes", SAVED, **TIME_BOUNDS),
-        "groups": Array(int, "groups", SAVED, **TIME_BOUNDS),
+        "scopes": Array(int, "scopes", SAVED_FIELDS, **TIME_BOUNDS),
+        "groups": Array(int, "groups", SAVED_FIELDS, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
         "panes": Array(int, "panes", 2, **TIME_BOUNDS),  # group and number, late rows first
         "totals": Array(float, "panes", None),
-        "late_rows": Array(int, "late rows", SAVED, **TIME_BOUNDS),
+        "late_rows": Array(int, "late rows", SAVED_FIELDS, **TIME_BOUNDS),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
         "readings": Part(),
@@ -239,7 +239,7 @@ class ExtentAggregate(Operator):
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
         first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
         self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
-        with_distributions = any(self.options.distribution_wanted(of) for of in self._pooled)
+        with_distributions = any(self.options.needs_distribution(of) for of in self._pooled)
         self._listing = members or with_distributions or self.from_tuples
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
         unmeasured = self._plain or self.from_tuples
@@ -388,9 +388,9 @@ class ExtentAggregate(Operator):
         marks = {name: tuples.at[name][:n] for name in ("index", "group", "time", "number")}
         offsets = np.append(tuples.at["begin"][:n], m)
         self.held = GroupedBatch(offsets, tuples.prob[:m], tuples.values[:, :m], **marks)
-        self.scopes = as_numbers(self._scopes)[:, :SAVED]
-        self.groups = as_numbers(self._groups)[:, :SAVED]
-        self.late_rows = as_numbers(self._late_rows)[:, :SAVED]
+        self.scopes = as_numbers(self._scopes)[:, :SAVED_FIELDS]
+        self.groups = as_numbers(self._groups)[:, :SAVED_FIELDS]
+        self.late_rows = as_numbers(self._late_rows)[:, :SAVED_FIELDS]
         used = self._used if self._plain else np.empty(0, np.int64)
         of = self._panes[used]
         self.panes = np.stack([of["last"], of["number"]], axis=1)
@@ -399,16 +399,16 @@ class ExtentAggregate(Operator):
             place = np.full(len(self._panes) + 1, NONE)  # NONE stays NONE
             place[used] = np.arange(used.size)
             self.late_rows = self.late_rows.copy()
-            self.late_rows[:, SAVED - 1] = place[self.late_rows[:, SAVED - 1]]
+            self.late_rows[:, SAVED_FIELDS - 1] = place[self.late_rows[:, SAVED_FIELDS - 1]]
 
     def after_loading(self) -> None:
         self._scopes = np.full(len(self.scopes), NO_SCOPE)
         self._groups = groups = np.full(len(self.groups), NO_GROUP)
-        as_numbers(self._scopes)[:, :SAVED] = self.scopes
-        as_numbers(groups)[:, :SAVED] = self.groups
+        as_numbers(self._scopes)[:, :SAVED_FIELDS] = self.scopes
+        as_numbers(groups)[:, :SAVED_FIELDS] = self.groups
         self.readings.check(len(groups), MAX_TIME_US)
         held, late_rows = self.held, np.full(len(self.late_rows), NO_LATE_ROW)
-        as_numbers(late_rows)[:, :SAVED] = self.late_rows
+        as_numbers(late_rows)[:, :SAVED_FIELDS] = self.late_rows
         _check_codes(held.group, held.number, held.time)
         check_held(held.offsets, held.prob, held.values)
         if (groups["scope"] >= len(self._scopes)).any() or (groups["arrived"] < 0).any():
@@ -608,15 +608,17 @@ class ExtentAggregate(Operator):
         if results.with_distributions:
             for x in range(order.size):
                 results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
-        return results.measured(order)
+        return results.results(order)
 
     def _with_over_time(
         self, measured: list[AggregateResult], found: Records, end: Ints
     ) -> list[AggregateResult]:
-        results = iter(self.readings.measured(found, end - self.length, end, self._clock))
+        results = iter(self.readings.results(found, end - self.length, end, self._clock))
         others = iter(measured)
         return [
-            self.options.measured(next(results), None) if of.function in OVER_TIME else next(others)
+            self.options.summarise(next(results), None)
+            if of.function in OVER_TIME
+            else next(others)
             for of in self.aggregates
         ]
 
@@ -635,7 +637,7 @@ class ExtentAggregate(Operator):
             a = self.attributes if aggregate.attribute is None else aggregate.attribute
             count = of.get((0.0, -1 - a), found[:, 0])
             total = of.get((EXTREMES.get(aggregate.function, 0.0), a), count)
-            results.append(self.options.certain(plain_result(aggregate, total, count)))
+            results.append(self.options.certain_results(plain_result(aggregate, total, count)))
         return results
 
     def _tuples_at(self, places: Ints) -> TupleBatch:

@@ -30,7 +30,7 @@ from sfumato.operators.windows.extent_aggregate import (
 )
 
 NO_SESSION_SCOPE = np.array((NO_EXTENT,) * 3, SESSION_SCOPE)
-SAVED_OF_SESSION = 5  # leading fields of a session that are saved
+SAVED_SESSION_FIELDS = 5  # leading fields of a session that are saved
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class SessionAggregate(Operator):
     """
 
     kind, version = "session_aggregate", 1
-    spread = ("options",)
+    flattened_records = ("options",)
     config: SessionConfig
     state = {
         "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **TIME_BOUNDS),
         "groups": Array(int, "groups", low=int(NONE)),
-        "sessions": Array(int, "sessions", SAVED_OF_SESSION, **TIME_BOUNDS),
+        "sessions": Array(int, "sessions", SAVED_SESSION_FIELDS, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
@@ -109,7 +109,7 @@ class SessionAggregate(Operator):
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
         self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
-        self._nothing = self._measured(self.held, np.empty(0, np.int64))
+        self._nothing = self._results(self.held, np.empty(0, np.int64))
 
     def process(
         self,
@@ -196,13 +196,13 @@ class SessionAggregate(Operator):
 
     def before_saving(self) -> None:
         self.scopes = as_numbers(self._scopes)
-        self.sessions = as_numbers(self._sessions)[:, :SAVED_OF_SESSION]
+        self.sessions = as_numbers(self._sessions)[:, :SAVED_SESSION_FIELDS]
 
     def after_loading(self) -> None:
         self._scopes = np.full(len(self.scopes), NO_SESSION_SCOPE)
         as_numbers(self._scopes)[:] = self.scopes
         self._sessions = np.zeros(len(self.sessions), SESSION)
-        as_numbers(self._sessions)[:, :SAVED_OF_SESSION] = self.sessions
+        as_numbers(self._sessions)[:, :SAVED_SESSION_FIELDS] = self.sessions
         self._sessions["into"] = NONE
         held, of = self.held, self._sessions
         check_held(held.offsets, held.prob, held.values)
@@ -238,7 +238,7 @@ class SessionAggregate(Operator):
             tuples = self.held.take(inside)
             code = rank[tuples.group]
             of, by = self._sessions[done], np.lexsort((tuples.time, code))
-            found = self._measured(tuples.take(by), code[by])
+            found = self._results(tuples.take(by), code[by])
             complete = replace(
                 found, start=of["start"].copy(), end=ends, group=of["group"].copy(),
                 punctuation=at, late=of["late"].copy(),
@@ -250,7 +250,7 @@ class SessionAggregate(Operator):
             self._sessions = self._sessions[left]
         return complete
 
-    def _measured(self, tuples: GroupedBatch, code: Ints) -> Extents:
+    def _results(self, tuples: GroupedBatch, code: Ints) -> Extents:
         """Return the results of sessions 0, 1, ..., which are computed as extents of one group."""
         config = self.config
         found = extents_of_groups(

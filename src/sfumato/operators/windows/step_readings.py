@@ -25,7 +25,7 @@ from sfumato.operators.distributions.discrete_distributions import Moments
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 
-LEAST_FOLDED = 1024  # number of readings above which some are folded
+MIN_FOLDED = 1024  # number of readings above which some are folded
 
 
 class StepReadings(Stateful):
@@ -67,7 +67,7 @@ class StepReadings(Stateful):
             there = moments[READING_EXISTENCE, stored] > 0.0
             self._new.append((marks[:, there], moments[:, stored[there]]))
 
-    def measured(
+    def results(
         self, found: Records, start: Ints, end: Ints, clock: Callable[[Ints], Ints]
     ) -> list[Moments]:
         """Return the results of extents, for each wanted aggregate.
@@ -95,7 +95,7 @@ class StepReadings(Stateful):
     def fold(self, bound: Ints, always: bool = False) -> None:
         """Fold the readings before bound, int64[groups], if there are many or `always`."""
         many = self.marks.shape[1] + sum(marks.shape[1] for marks, _ in self._new)
-        if not (always or many > 2 * self._folded + LEAST_FOLDED):
+        if not (always or many > 2 * self._folded + MIN_FOLDED):
             return
         self._sort()
         self.values = self.values.copy()

@@ -210,7 +210,7 @@ class TableReorder(TableOperator):
             first = self.rows.next
             self.rows.append(take_rows(fresh, staying - first), staying)
             self.rows.next = first + fresh.num_rows
-        if self.rows.crowded(self.operator.holds):
+        if self.rows.crowded(self.operator.held_count):
             self.rows.keep(self.operator.waiting.number)
         if rows is None:
             return []

@@ -39,8 +39,8 @@ from sfumato.operators.distributions.discrete_distributions import (
     distribution_limits,
 )
 
-MOST_NUMBERS = 250_000  # samples per part, so that they fit a CPU cache
-MOST_DISTRIBUTIONS = 256  # distributions per part
+MAX_NUMBERS = 250_000  # samples per part, so that they fit a CPU cache
+MAX_DISTRIBUTIONS = 256  # distributions per part
 
 
 def column(groups: Groups, of: Aggregate) -> Floats:
@@ -93,7 +93,7 @@ class WindowDistributions:
             missing = np.isnan(tuples.values[self.of.attribute]).cumsum()
             missing = np.concatenate([[0], missing])[tuples.offsets]
             plain = missing[ends] == missing[lows]
-        step = min(MOST_DISTRIBUTIONS, max(1, MOST_NUMBERS // self.options.samples))
+        step = min(MAX_DISTRIBUTIONS, max(1, MAX_NUMBERS // self.options.samples))
         first = groups.first - groups.begin[:-1]
         for begin in range(0, n, step):
             rows = np.arange(begin, min(begin + step, n))
