@@ -92,7 +92,7 @@ def test_cuts_and_restarts(waits, stream, total, cuts, restore):
     wait = dict(zip(expected.number.tolist(), expected.wait.tolist(), strict=True))
     for part in parts:
         assert part.wait.tolist() == [wait[number] for number in part.number.tolist()]
-    assert split.holds <= total
+    assert split.held_count <= total
     last = [
         Released.joined([*given, of.flush()]) for given, of in ((parts, split), ([expected], whole))
     ]

@@ -198,7 +198,7 @@ def test_rows_held_are_found_by_their_keys(keys, seed):
         plain.update(zip(numbers.tolist(), key.tolist(), strict=True))
         some = rng.choice(list(plain.values()) or [0], 50)
         wanted = np.unique(np.append(some, rng.integers(0, keys, 9)))
-        found, places = held.of(wanted)
+        found, places = held.rows_of(wanted)
         expected = sorted((plain[one], one) for one in plain if plain[one] in set(wanted.tolist()))
         by_key = np.argsort(found.key, kind="stable")  # those of a key ascend by number
         assert list(zip(found.key[by_key], found.number[by_key], strict=True)) == expected

@@ -66,8 +66,8 @@ def test_several_tasks_give_the_answers_of_one(
         again = int(rng.integers(tasks))
         crew[again] = SimilarityJoin.restore(crew[again].snapshot())
         for side in (0, 1):
-            live = np.concatenate([join.live(side) for join in crew])
-            np.testing.assert_array_equal(np.unique(live), np.unique(alone.live(side)))
+            live = np.concatenate([join.live_numbers(side) for join in crew])
+            np.testing.assert_array_equal(np.unique(live), np.unique(alone.live_numbers(side)))
     assert found
 
 

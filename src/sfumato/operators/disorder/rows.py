@@ -114,7 +114,7 @@ class KeyedRuns(Generic[KeyedRows]):
             order = np.argsort(rows.key, kind="stable")
             self._runs.append((rows.take(order), np.ones(len(order), bool)))
 
-    def of(self, keys: Ints) -> tuple[KeyedRows, Ints]:
+    def rows_of(self, keys: Ints) -> tuple[KeyedRows, Ints]:
         """Return the rows of these ascending, distinct keys, and their places for `remove`."""
         parts, places, base = [self._none], [NO_CODES], 0
         for rows, alive in self._runs:
@@ -127,7 +127,7 @@ class KeyedRuns(Generic[KeyedRows]):
         return self._none.joined(parts), np.concatenate(places)
 
     def remove(self, places: Ints) -> None:
-        """Remove rows at places that `of` returned; `add` must not have been called in between."""
+        """Remove rows at places from `rows_of`; `add` must not have been called in between."""
         if not len(places):
             return
         runs, base = [], 0
@@ -142,7 +142,9 @@ class KeyedRuns(Generic[KeyedRows]):
         self._runs, self._size = runs, self._size - len(places)
 
 
-def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
+def checked_arrivals(
+    event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]
+) -> list[np.ndarray]:
     """Return clipped times, and int64 codes of keys and sources. Raises TypeError or ValueError."""
     out = [_microseconds("event_time", event_time), _microseconds("arrival", arrival)]
     if len(out[0]) != len(out[1]):

@@ -56,15 +56,17 @@ def distribution_of(
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
-        return _counted(_moments_of(tuples)[0])
+        return _count_distribution(_moments_of(tuples)[0])
     if function == "boundary_sum":
         return DiscreteDistributions.exact(
             [(np.ones(1), _moments_of(tuples)[1].sum(keepdims=True))]
         )
     if function in ("min", "max"):
-        return DiscreteDistributions.exact([_extreme(1.0 if function == "max" else -1.0, tuples)])
+        return DiscreteDistributions.exact(
+            [_extreme_distribution(1.0 if function == "max" else -1.0, tuples)]
+        )
     if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
-        return _counted(chances)
+        return _count_distribution(chances)
     what, share = STATISTICS.get(function, SUM), float(aggregate.argument or 0.0)
     done, prob, value = exact_distribution(
         what, share, tuples, 0, n, max(n, 1), distribution_limits()
@@ -91,7 +93,7 @@ def sampled_distribution(
     )
 
 
-def _counted(chances: Floats) -> DiscreteDistributions:
+def _count_distribution(chances: Floats) -> DiscreteDistributions:
     distribution = distribution_of_sum(chances, NEGLIGIBLE_COUNT)
     used = np.flatnonzero(distribution > 0.0)
     return DiscreteDistributions.exact([(distribution[used], used.astype(np.float64))])
@@ -118,7 +120,7 @@ def _moments_of(tuples: AttributeTuples) -> Floats:
     return result
 
 
-def _extreme(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
+def _extreme_distribution(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
     n, m = tuples.offsets.size - 1, tuples.prob.size
     owner = np.repeat(np.arange(n), np.diff(tuples.offsets))
     rest, order = np.ones(n), np.argsort(-sign * tuples.value, kind="stable")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sfumato.operators.arguments import distance, scaling_pairs, whole
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.prepared_repository import rounding
+from sfumato.operators.imputation.prepared_repository import rounding_errors
 from sfumato.operators.imputation.repository_columns import columns_of
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -105,7 +105,7 @@ def _differences(
         low, high = rows[:, a].min(), rows[:, a].max()
         shift, span = scaling.get(name, (low, (high - low) or 1.0))
         scaled = (kept[:, a] - shift) / span
-        room = rounding(rows[:, [a]], np.array([shift]), np.array([span]))
+        room = rounding_errors(rows[:, [a]], np.array([shift]), np.array([span]))
         np.maximum(np.abs(scaled[first] - scaled[second]) - room, 0.0, out=result[a])
     return result
 

@@ -24,7 +24,7 @@ from sfumato.operators.imputation.lattice import (
     build_lattice,
     combine,
     donor_estimator,
-    tightest,
+    tightest_dependencies,
 )
 from sfumato.operators.imputation.repository_columns import (
     checked_attributes,
@@ -158,7 +158,7 @@ class Imputer:
         Columns of codes 0, 1, ...: only equal codes are near. Imputed with the donors' shares
     max_combinations
         Number of combinations of dependencies that "plain" tries per attribute. `left_out` counts
-        the other combinations, and dependencies beyond an attribute's 62 tightest
+        the other combinations, and dependencies beyond an attribute's 62 tightest_dependencies
 
     Raises
     ------
@@ -213,7 +213,7 @@ class Imputer:
         self.attributes = checked_attributes(attributes, self.names)
         self.dependencies = tuple(as_dependencies(dependencies))
         check_dependencies(self.dependencies, self.attributes, self.names)
-        self._set(
+        self._apply_settings(
             ImputerSettings(
                 joint, max_alternatives, fallback, method, least_donors, tuple(categories)
             )
@@ -223,7 +223,7 @@ class Imputer:
         self._check_categories(rows)
         self._rows, most = rows, whole("max_combinations", max_combinations)
         scaled = (rows - self._shift) / self._span
-        self._ordered = [tightest(self.dependencies, name) for name in self.attributes]
+        self._ordered = [tightest_dependencies(self.dependencies, name) for name in self.attributes]
         self._orders = prepared_repository.tree_orders(scaled, self.names, self._ordered)
         self._tried: list[list[Combination]] = []
         self.left_out = len(set(self.dependencies)) - sum(map(len, self._ordered))
@@ -240,7 +240,7 @@ class Imputer:
                 prepared_repository.order_rules_by_score(self.prepared, rows, rank)
             ):
                 self._ordered[t] = [self._ordered[t][i] for i in order]
-            self.prepared = self.prepared._replace(sets=self._sets())
+            self.prepared = self.prepared._replace(sets=self._dependency_sets())
             coded = [name in self.settings.categories for name in self.attributes]
             calibration = prepared_repository.calibrate(self.prepared, rows, rank, coded)
             self.prepared = self.prepared._replace(**calibration)
@@ -342,7 +342,7 @@ class Imputer:
         imputer.names = tuple(values["names"])
         imputer.attributes = tuple(values["attributes"])
         imputer.dependencies = tuple(as_dependencies(values["dependencies"]))
-        imputer._set(from_json(ImputerSettings, values["settings"]))
+        imputer._apply_settings(from_json(ImputerSettings, values["settings"]))
         imputer._shift, imputer._span = arrays["shift"], arrays["span"]
         imputer._rows, imputer._orders = arrays["rows"], arrays["orders"]
         imputer._ordered = [as_dependencies(own) for own in values["ordered"]]
@@ -358,7 +358,7 @@ class Imputer:
         imputer._prepare({**known, "weighting": weighting})
         return imputer
 
-    def _set(self, settings: ImputerSettings) -> None:
+    def _apply_settings(self, settings: ImputerSettings) -> None:
         self.settings, self.joint, self.fallback = settings, settings.joint, settings.fallback
         self.method, self.least_donors = settings.method, settings.least_donors or 1
         self.max_alternatives = settings.max_alternatives or NO_LIMIT
@@ -389,17 +389,17 @@ class Imputer:
                     f"row: impute `{name}` in a separate call, or raise `max_alternatives`"
                 )
 
-    def _sets(self) -> DependencySets:
+    def _dependency_sets(self) -> DependencySets:
         tried = [
             [sum(1 << own.index(part) for part in each.parts) for each in tried]
             for own, tried in zip(self._ordered, self._tried, strict=True)
         ]
-        room = prepared_repository.rounding(self._rows, self._shift, self._span)
+        room = prepared_repository.rounding_errors(self._rows, self._shift, self._span)
         return prepared_repository.dependency_sets(self._ordered, tried, self.names, room)
 
     def _prepare(self, calibration: dict[str, Any]) -> None:
         columns = np.array([self.names.index(name) for name in self.attributes], np.int64)
         self.prepared = prepared_repository.prepare(
-            self._rows, self._shift, self._span, columns, self._sets(), self._orders,
+            self._rows, self._shift, self._span, columns, self._dependency_sets(), self._orders,
             self.settings.choice(len(self._rows)), calibration,
         )  # fmt: skip

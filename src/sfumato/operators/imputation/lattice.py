@@ -78,11 +78,11 @@ def build_lattice(
                 seen.add(combined.determinants)
                 found.append(Combination(chosen, expected(combined)))
         left_out += max(math.comb(len(single), level) - looked, 0) + max(len(found) - room, 0)
-        kept += sorted(found, key=_choice)[:room]
+        kept += sorted(found, key=_order_in_level)[:room]
     return kept, left_out
 
 
-def _choice(each: Combination) -> tuple[bool, float, str]:
+def _order_in_level(each: Combination) -> tuple[bool, float, str]:
     few = each.expected < 1.0
     return few, -each.expected if few else each.expected, str(each.dependency)
 
@@ -130,7 +130,7 @@ def expected_donors(dependency: Dependency, rows: int, dimension: float) -> floa
     return float((rows - 1) * sides ** (dimension / len(dependency.determinants)))
 
 
-def tightest(dependencies: Iterable[Dependency], dependent: str) -> list[Dependency]:
+def tightest_dependencies(dependencies: Iterable[Dependency], dependent: str) -> list[Dependency]:
     """Return an attribute's tightest dependencies, at most 62, the tightest first."""
     own = [d for d in set(dependencies) if d.dependent == dependent]
     return sorted(own, key=_tightness)[:MAX_MASK_BITS]

@@ -31,8 +31,8 @@ from sfumato.operators.imputation.stream_imputer import (
 
 MIN_CHANGES = 80  # so that there are at least twice `DEFAULT_LEAST_DONORS` rows to impute from
 DONOR_SHARE = 0.75  # share of the rows, the oldest, from which later rows are imputed
-VALUE = 0.1  # epsilon of scaled values of other attributes
-LEVELS = 64  # quantiles of all changes, for rows without donors
+VALUE_EPSILON = 0.1  # epsilon of scaled values of other attributes
+QUANTILE_LEVELS = 64  # quantiles of all changes, for rows without donors
 
 Scores = dict[Dependency, Floats]  # one score per tested row
 
@@ -70,22 +70,22 @@ def discover_changes(
     if len(rows) < MIN_CHANGES:
         return []
     border, rng = int(len(rows) * DONOR_SHARE), np.random.default_rng(seed)
-    donors = _drawn(rows[:border], whole("max_rows", max_rows), rng)
-    tested = _drawn(rows[border:], many, rng)
+    donors = _draw_rows(rows[:border], whole("max_rows", max_rows), rng)
+    tested = _draw_rows(rows[border:], many, rng)
     found: list[Dependency] = []
     for name in chosen:
         others = [each for each in attributes if each != name]
         scores = _scores(donors, tested, attributes, _candidates(name, others, (0, 1)))
-        best = {other: _best(scores, other) for other in others}
+        best = {other: _best_score(scores, other) for other in others}
         near = sorted(others, key=best.__getitem__)[:NEAREST]
         if most > 1:
             more = _candidates(name, near, range(2, most + 1))
             scores |= _scores(donors, tested, attributes, more) if more else {}
-        found += _kept({each: float(score.mean()) for each, score in scores.items()})
+        found += _keep_better({each: float(score.mean()) for each, score in scores.items()})
     return found
 
 
-def _drawn(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
+def _draw_rows(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
     if len(rows) <= most:
         return rows
     drawn: Floats = rows[np.sort(rng.choice(len(rows), most, replace=False))]
@@ -101,13 +101,13 @@ def _candidates(name: str, others: Sequence[str], sizes: Iterable[int]) -> list[
             if not each:
                 found.append(Dependency((age, (own, NEAR_EPSILON)), name, 1.0))
                 continue
-            for kind, epsilon in (("change_", near), ("value_", VALUE)):
+            for kind, epsilon in (("change_", near), ("value_", VALUE_EPSILON)):
                 with_others = [(f"{kind}{other}", epsilon) for other in each]
                 found.append(Dependency((age, (own, WIDE_EPSILON), *with_others), name, 1.0))
     return found
 
 
-def _best(scores: Scores, other: str) -> float:
+def _best_score(scores: Scores, other: str) -> float:
     """Return the best mean score of the dependencies on another attribute."""
     on = (f"change_{other}", f"value_{other}")
     return min(score.mean() for each, score in scores.items() if set(on) & set(each.names))
@@ -126,8 +126,11 @@ def _scores(
     objects, place = tested.copy(), attributes.index(dependent)
     true = objects[:, place].copy()
     objects[:, place] = np.nan
-    levels = np.quantile(donors[:, place], (np.arange(LEVELS) + 0.5) / LEVELS)
-    offsets, same = np.arange(len(true) + 1) * LEVELS, np.full(len(true) * LEVELS, 1 / LEVELS)
+    levels = np.quantile(donors[:, place], (np.arange(QUANTILE_LEVELS) + 0.5) / QUANTILE_LEVELS)
+    offsets, same = (
+        np.arange(len(true) + 1) * QUANTILE_LEVELS,
+        np.full(len(true) * QUANTILE_LEVELS, 1 / QUANTILE_LEVELS),
+    )
     of_all = _ranked_scores(offsets, same, np.tile(levels, len(true)), true)
     found: Scores = {}
     for d, candidate in enumerate(imputer.dependencies_of(0)):
@@ -150,7 +153,7 @@ def _ranked_scores(offsets: Ints, prob: Floats, values: Floats, true: Floats) ->
     return scores
 
 
-def _kept(scores: dict[Dependency, float]) -> list[Dependency]:
+def _keep_better(scores: dict[Dependency, float]) -> list[Dependency]:
     """Return the dependencies that score better than with any subset of their determinants."""
     return [
         replace(each, score=score)

@@ -26,7 +26,7 @@ from sfumato.operators.state.stateful import Operator
 
 MAX_CHANGING = 15  # attributes; four columns each
 MAX_CHOSEN = 12  # attributes with chosen dependencies; five columns each
-KINDS = ("change_", "age_", "earlier_", "value_")  # prefixes of determinants
+DETERMINANT_PREFIXES = ("change_", "age_", "earlier_", "value_")  # prefixes of determinants
 NEAREST = 4  # other attributes that determine a change: those with the most similar changes
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR_EPSILON, ROUGH_EPSILON, WIDE_EPSILON = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
@@ -39,7 +39,7 @@ EQUAL_SHARES = 1e-12  # cumulative shares that differ by less are treated as equ
 
 def change_names(attributes: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the `change_columns`."""
-    return (*attributes, *(f"{kind}{name}" for kind in KINDS for name in attributes))
+    return (*attributes, *(f"{kind}{name}" for kind in DETERMINANT_PREFIXES for name in attributes))
 
 
 def change_columns(values: Floats, earlier: Floats, age: Floats) -> Floats:
@@ -167,7 +167,7 @@ class StreamImputer(Operator):
         at_all = np.isfinite(earlier)
         changing = missing & at_all
         by_change = changing.any(axis=1)
-        number = self._numbers(key)
+        number = self._row_numbers(key)
         tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
         row, hidden = np.nonzero(np.column_stack([by_change, tests]))
         hidden -= 1  # the hidden attribute, or -1 if the object is the row itself
@@ -197,7 +197,7 @@ class StreamImputer(Operator):
         most = min(changes.max_alternatives, levels.max_alternatives, MAX_COUPLED)
         return [imputed_rows(*part, changing, most) for part in found if len(part[0])], counts
 
-    def _numbers(self, key: Ints) -> Ints:
+    def _row_numbers(self, key: Ints) -> Ints:
         """Return each row's number within its key, from 1, and update the counts of rows."""
         order = np.argsort(key, kind="stable")
         first = np.searchsorted(key[order], key[order])

@@ -70,8 +70,8 @@ def changed_answers(
     arrival, side, number = expired
     both = Answers.joined([current, found])
     leaves = np.minimum(
-        _leaving(both.left, number[side == 0], arrival[side == 0]),
-        _leaving(both.right, number[side == 1], arrival[side == 1]),
+        _eviction_arrivals(both.left, number[side == 0], arrival[side == 0]),
+        _eviction_arrivals(both.right, number[side == 1], arrival[side == 1]),
     )
     gone = np.flatnonzero(leaves != NOT_LEFT)
     gone = gone[np.lexsort([both.right[gone], both.left[gone], leaves[gone]])]
@@ -82,7 +82,7 @@ def changed_answers(
     return both.take(np.flatnonzero(leaves == NOT_LEFT)), changes.take(order)
 
 
-def _leaving(wanted: Ints, number: Ints, arrival: Ints) -> Ints:
+def _eviction_arrivals(wanted: Ints, number: Ints, arrival: Ints) -> Ints:
     """Return, for each wanted tuple, the arrival that evicted it, or NOT_LEFT."""
     order = np.argsort(number)
     number, arrival = np.append(number[order], -1), np.append(arrival[order], NOT_LEFT)
@@ -112,7 +112,7 @@ class Unmatched(NamedTuple):
     prob: Floats
 
 
-def alone_matches(
+def unmatched_tuples(
     mine: SampledTuples,
     others: SampledTuples,
     pairs: tuple[Ints, Ints],

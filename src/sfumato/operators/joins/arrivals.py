@@ -36,7 +36,7 @@ class Shard:
             raise ValueError(f"`number` must be from 0 to {self.tasks - 1}; got {self.number!r}")
 
 
-ALONE = Shard()
+SINGLE_TASK = Shard()
 
 
 StreamWindow = Rows | Range | Delta | JoinWindow
@@ -58,13 +58,13 @@ def windows_of(
             'minutes"), sf.Delta(5, on="x") or a pair of them, for left and right; got '
             f"{window!r}"
         )
-    found = tuple(_one(one, on) for one in several)
+    found = tuple(_join_window(one, on) for one in several)
     if len({one.lockstep for one in found}) > 1:
         raise ValueError(f"`lockstep` of sf.Rows must be the same for both windows; got {window!r}")
     return found
 
 
-def pair_of(
+def window_pair(
     window: StreamWindow | Sequence[StreamWindow], on: Sequence[str] = ()
 ) -> tuple[JoinWindow, JoinWindow]:
     """Return the windows of exactly two sides. Raises TypeError for more."""
@@ -87,7 +87,7 @@ def require_one(window: Any) -> None:
         )
 
 
-def _one(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
+def _join_window(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window
     if isinstance(window, Delta):

@@ -39,7 +39,7 @@ class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
         found: Floats = all_moments(self.offsets, self.prob, self.value)[:, :2]
         return found
 
-    def below(self, limit: int) -> Floats:
+    def probability_below(self, limit: int) -> Floats:
         """Return float64[n]: the probability of fewer than `limit` neighbours, computed from the
         smaller tail; NaN without counts."""
         sizes = np.diff(self.offsets)
@@ -81,7 +81,7 @@ class NeighbourCount(SimilarityJoin):
         parts = (self._count(part)[0] for part in _parts(arrivals, PAIR_CHUNK))
         return NeighbourCounts.joined(list(parts))
 
-    def listed(
+    def count_with_samples(
         self, arrivals: ArrivalBatch
     ) -> Iterator[tuple[ArrivalBatch, NeighbourCounts, NearSamples]]:
         """Yield parts of the arrivals, each with the results of `count` and the near samples of its

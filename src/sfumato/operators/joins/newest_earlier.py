@@ -15,7 +15,9 @@ from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Record, Value
 from sfumato.operators.state.stateful import Stateful
 
-SURE = -1000.0  # instead of log(0), the logarithm of the probability that a certain row is absent
+LOG_ABSENT_CERTAIN = (
+    -1000.0
+)  # instead of log(0), the logarithm of the probability that a certain row is absent
 LOG_SLACK = 1.0  # rows are kept a little too long, because sums of logarithms are rounded
 NO_ROW = -1  # number of a row that does not exist
 
@@ -117,8 +119,8 @@ class NewestEarlier(Stateful):
             place, at, left = place[here], at[here], left[here]
             emit(place, rows.number[at], left * rows.existence[at])
             left = left * (1.0 - rows.existence[at])
-            going_on = left >= self.least
-            place, at, left = place[going_on], at[going_on] - 1, left[going_on]
+            continues = left >= self.least
+            place, at, left = place[continues], at[continues] - 1, left[continues]
         none = np.empty(0, np.int64)
         all_places = np.concatenate([none, *places])
         order = np.argsort(all_places, kind="stable")
@@ -133,7 +135,7 @@ class NewestEarlier(Stateful):
         if not rows.key.size:
             return
         absent = np.log1p(-np.minimum(rows.existence, 1.0 - np.exp(-36.0)))
-        absent = np.where(rows.existence >= 1.0, SURE, absent)
+        absent = np.where(rows.existence >= 1.0, LOG_ABSENT_CERTAIN, absent)
         newer = np.cumsum(absent[::-1])[::-1] - absent  # over later rows of any key
         last = np.append(rows.key[1:] != rows.key[:-1], True)
         ends = np.flatnonzero(last)

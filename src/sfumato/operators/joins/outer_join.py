@@ -147,11 +147,11 @@ class OuterJoin(SimilarityJoin):
         self.answer_criterion = self.criterion  # for answers; candidates are all near pairs
         self.criterion = self.criterion._replace(probability=UNDERFLOW, least=UNDERFLOW)
 
-    def live(self, side: int) -> Ints:
-        return np.union1d(super().live(side), self.lone[side].tuples.number)
+    def live_numbers(self, side: int) -> Ints:
+        return np.union1d(super().live_numbers(side), self.lone[side].tuples.number)
 
-    def named_at_most(self, side: int) -> int:
-        return super().named_at_most(side) + len(self.lone[side].tuples.number)
+    def max_live_count(self, side: int) -> int:
+        return super().max_live_count(side) + len(self.lone[side].tuples.number)
 
     def forget(self, keys: Ints) -> None:
         super().forget(keys)

@@ -36,7 +36,7 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import ALONE, ArrivalBatch, IncompleteArrivals, Shard
+from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, IncompleteArrivals, Shard
 from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -90,7 +90,7 @@ class PairJoin(Operator):
         columns: int | None = None,
         rows: int = 0,
         indexed: bool = False,
-        task: Shard = ALONE,
+        task: Shard = SINGLE_TASK,
     ) -> None:
         self.output, self.alternatives = output, alternatives
         self.criterion, self.windows, self.streams = criterion, windows, len(windows)
@@ -133,7 +133,7 @@ class PairJoin(Operator):
     def _describe(self, slots: Ints) -> None:
         summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
 
-    def live(self, side: int) -> Ints:
+    def live_numbers(self, side: int) -> Ints:
         """Return the numbers of a side's tuples that are held here or in current answers."""
         slots, code = held_slots(self.store.windows)
         held: Ints = self.store.tuples.number[slots[code % self.streams == side]]
@@ -146,13 +146,13 @@ class PairJoin(Operator):
         both = np.concatenate(named)
         return np.union1d(held, both[both % self.streams == side])
 
-    def named_at_most(self, side: int) -> int:
-        """Return an approximate upper bound on the size of `live`, without a full pass."""
+    def max_live_count(self, side: int) -> int:
+        """Return an approximate upper bound on the size of `live_numbers`, without a full pass."""
         answers = 0 if self.output == "append" else len(self.current)
         held, tasks = int(self.store.held[side]), int(self.store.tasks)
         return (held if tasks == 1 else 2 * held // tasks) + answers
 
-    def largest(self, keys: Ints) -> int:
+    def largest_window(self, keys: Ints) -> int:
         """Return the size of the largest window of these keys."""
         windows, codes = self.store.windows, self._codes(keys)
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
@@ -312,15 +312,15 @@ class PairJoin(Operator):
         write_batch(self.store, batch, self._newest)
         if raw is not None:
             self.store.tuples.box[-raw.shape[1] :, batch.slots] = raw.T
-        self._begin_uncertain(batch)
-        self._begin_deltas(batch)
+        self._start_count_windows(batch)
+        self._start_delta_windows(batch)
         for stream, window in enumerate(self.windows):
             if window.rows is None and window.delta is None and window.max_tuples is not None:
                 of = np.flatnonzero(batch.code % self.streams == stream)
                 out = batch.slots[of] - window.max_tuples
                 self.overflow += self._count_held(batch, of, out)
 
-    def _begin_uncertain(self, batch: Batch) -> None:
+    def _start_count_windows(self, batch: Batch) -> None:
         """Compute the starts of count windows with uncertain existences."""
         doubtful, bounded = batch.existence < 1.0, self._newest < self.rows
         if not (self._uncertain or bounded.any() or doubtful.any()):
@@ -348,7 +348,7 @@ class PairJoin(Operator):
                 if window.overflow > before:
                     self.overflow += self._count_held(batch, np.array([place]), begin - 1)
 
-    def _begin_deltas(self, batch: Batch) -> None:
+    def _start_delta_windows(self, batch: Batch) -> None:
         samples = SampledTuples(batch.offsets, batch.prob, batch.points)
         for stream, windows in self._deltas.items():
             of = np.flatnonzero(batch.code % self.streams == stream)

@@ -15,7 +15,7 @@ from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import Answers, SampledTuples
 from sfumato.operators.joins.arrivals import (
-    ALONE,
+    SINGLE_TASK,
     ArrivalBatch,
     Shard,
     StreamWindow,
@@ -64,7 +64,7 @@ class SimilarityJoinConfig:
     strategy: str = "auto"
     output: str = "append"
     alternatives: bool = True
-    task: Shard = ALONE
+    task: Shard = SINGLE_TASK
     sphere: float = 0.0
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class SimilarityJoin(PairJoin):
         strategy: str = "auto",
         output: str = "append",
         alternatives: bool = True,
-        task: Shard = ALONE,
+        task: Shard = SINGLE_TASK,
         sphere: float = 0.0,
     ) -> None:
         within = None if within is None else distance("within", within)

@@ -206,21 +206,21 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
             "`queries` must be a list of pairs (k, every), like [(3, 60), (5, 120)]; got "
             f"{queries!r}"
         )
-    return _planned(tuple(checked_query(query) for query in queries), name)
+    return _plan(tuple(checked_query(query) for query in queries), name)
 
 
 @lru_cache(maxsize=256)
-def _planned(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
+def _plan(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
     """Plan a timetable of checked queries; cached, because all keys of a stream share it."""
     if not queries:
         raise ValueError("`queries` must contain at least one pair (k, every)")
     unit = math.gcd(*(every for _, every in queries))
     if plan in SHARING_PLANS:
-        unit = _unit(unit, queries)
+        unit = _time_unit(unit, queries)
         queries_in_units = [(k, min(every // unit, LONGEST_CYCLE)) for k, every in queries]
     else:
         queries_in_units = [(k, every // unit) for k, every in queries]
-    groups, ks, bounds = _grouped(queries_in_units, plan)
+    groups, ks, bounds = _group_queries(queries_in_units, plan)
     about = (plan, queries, groups, ks, tuple(bound * unit for bound in bounds))
     if plan not in SHARING_PLANS:
         cost = sum((Fraction(k, bound * unit) for k, bound in zip(ks, bounds, strict=True)))
@@ -236,7 +236,7 @@ def _planned(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
     return Timetable(*about, cycle, Fraction(total, cycle), times, numbers)
 
 
-def _unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
+def _time_unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
     """Return the unit of time: the greatest common divisor, or a coarser unit if too fine."""
     shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
     if longest <= LONGEST_CYCLE * divisor:
@@ -244,7 +244,7 @@ def _unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
     return max(divisor, min(-(-longest // LONGEST_CYCLE), shortest // MIN_UNITS_PER_BOUND))
 
 
-def _grouped(
+def _group_queries(
     queries: list[KAndFrequency], plan: str
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]:
     """Return the groups' queries, greatest k and bounds, by ascending bound."""

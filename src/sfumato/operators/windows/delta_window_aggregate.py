@@ -169,14 +169,18 @@ class DeltaWindowAggregate(Operator):
 
     def _scratch_stacks(self, tuples: int, uncertain: bool) -> PartialStacks:
         """Return scratch partials for a number of tuples, with nodes once tuples are uncertain."""
-        strides, has_uncertain, room = tuples // STRIDE + 1, uncertain, self._channels.room
+        strides, has_uncertain, build = (
+            tuples // STRIDE + 1,
+            uncertain,
+            self._channels.empty_partials,
+        )
         if self._stacks is not None:
             has_uncertain |= self._has_uncertain
             if len(self._stacks.kept.sums) >= strides and has_uncertain == self._has_uncertain:
                 return self._stacks
         self._has_uncertain = has_uncertain
         self._stacks = PartialStacks(
-            room(2 * strides, has_uncertain), room(STRIDE, has_uncertain), room(1, True)
+            build(2 * strides, has_uncertain), build(STRIDE, has_uncertain), build(1, True)
         )
         return self._stacks
 

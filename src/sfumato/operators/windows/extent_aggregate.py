@@ -233,7 +233,7 @@ class ExtentAggregate(Operator):
         self.readings, self._clock = StepReadings(aggregates), clock or (lambda times: times)
         # Computed from panes and tuples; the other aggregates are computed from readings.
         self._pooled = [of for of in aggregates if of.function not in OVER_TIME]
-        self._fields = _fields_of(self._pooled, self.attributes) if self._plain else []
+        self._fields = _total_fields(self._pooled, self.attributes) if self._plain else []
         self._signs = np.array([sign for sign, _ in self._fields])
         self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
@@ -261,7 +261,9 @@ class ExtentAggregate(Operator):
             False  # nodes take most of the memory, so they are allocated on demand
         )
         self._partials = Partials(
-            channels.room(0, False), channels.room(0, False), self._tuples.below[:, :0]
+            channels.empty_partials(0, False),
+            channels.empty_partials(0, False),
+            self._tuples.below[:, :0],
         )
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
@@ -269,7 +271,7 @@ class ExtentAggregate(Operator):
         self.panes: Any = None
         self.totals: Any = None
         self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
-        self._nothing: Extents | None = None  # cached result without complete extents
+        self._empty_result: Extents | None = None  # cached result without complete extents
 
     def process(
         self,
@@ -511,12 +513,12 @@ class ExtentAggregate(Operator):
         if panes > have or (uncertain and not self._has_uncertain):
             self._has_uncertain |= uncertain
             room = max(panes, have * 3 // 2) if panes > have else have
-            own, prefix = self._wider(own, room), self._wider(prefix, room)
+            own, prefix = self._widen(own, room), self._widen(prefix, room)
             self._partials = Partials(own, prefix, resize(top, room))
         extents.fill(to, begin, per_tuple, self._panes, self._tuples.at, own)
 
-    def _wider(self, old: MomentPartials, room: int) -> MomentPartials:
-        new = self._channels.room(room, self._has_uncertain)
+    def _widen(self, old: MomentPartials, room: int) -> MomentPartials:
+        new = self._channels.empty_partials(room, self._has_uncertain)
         for before, after in zip(old, new, strict=True):
             after[: len(before)] = before[: len(after)]
         return new
@@ -561,9 +563,9 @@ class ExtentAggregate(Operator):
 
     def _complete(self, closings: Records, at_once: bool = False) -> Extents:
         """Return the extents that closings complete, and drop data that no later extent needs."""
-        if not closings.size and self._nothing is not None:
-            return self._nothing
-        closings = _taken(closings, np.argsort(closings["scope"], kind="stable"))
+        if not closings.size and self._empty_result is not None:
+            return self._empty_result
+        closings = _take_records(closings, np.argsort(closings["scope"], kind="stable"))
         found, answers, members, skipped = extents.complete(
             closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
             self._partials, self._per_tuple, self._totals, self._signs, self._grid, self._measures,
@@ -584,7 +586,7 @@ class ExtentAggregate(Operator):
             listed = (offsets, self._tuples.at["number"][members[which]])
         if self._late_rows.size:
             self._late_rows = self._late_rows[self._late_rows["group"] != NONE]
-        found = _taken(found, order)
+        found = _take_records(found, order)
         end = found["number"] * self.slide
         if self.readings:
             measured = self._with_over_time(measured, found, end)
@@ -594,7 +596,7 @@ class ExtentAggregate(Operator):
             *listed,
         )  # fmt: skip
         if not closings.size:
-            self._nothing = complete
+            self._empty_result = complete
         elif self.readings:
             self.readings.fold(self._bounds())
         return complete
@@ -692,7 +694,7 @@ def released_rows(
     return ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool)), prob, table
 
 
-def _fields_of(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
+def _total_fields(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
     """Return each pane total's sign and attribute, see `add_rows`; first the row count."""
     fields = [(0.0, -1 - attributes)]
     for of in aggregates:
@@ -732,7 +734,7 @@ def with_codes(records: Records, used: Ints, fill: Records) -> Records:
     return pad(records, many + many // 4, fill) if many > len(records) else records
 
 
-def _taken(records: Records, places: Ints) -> Records:
+def _take_records(records: Records, places: Ints) -> Records:
     """Return records of int64 fields at some places; faster than indexing records."""
     return as_numbers(records).take(places, axis=0).view(records.dtype)[:, 0]
 

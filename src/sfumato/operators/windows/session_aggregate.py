@@ -109,7 +109,7 @@ class SessionAggregate(Operator):
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
         self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
-        self._nothing = self._results(self.held, np.empty(0, np.int64))
+        self._empty_result = self._results(self.held, np.empty(0, np.int64))
 
     def process(
         self,
@@ -230,7 +230,7 @@ class SessionAggregate(Operator):
         ends = self._ends(done)
         order = np.lexsort((self._sessions["group"][done], ends, turn))
         done, ends, at = done[order], ends[order], at[order]
-        complete = self._nothing
+        complete = self._empty_result
         if done.size:
             rank = np.full(left.size, NONE)
             rank[done] = np.arange(done.size)

@@ -208,7 +208,7 @@ def _results_of_combinations(
         outcomes.append(np.append(chance * (existence[c] / chance.sum()), rest))
     many = prod(chance.size for chance in outcomes)
     if many > MAX_STATES:
-        return [_sampled(of, a, options) for a in aggregates]
+        return [_sampled_result(of, a, options) for a in aggregates]
     inner = replace(
         options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
     )
@@ -221,18 +221,18 @@ def _results_of_combinations(
             number, choice[c] = np.divmod(number, chance.size)
             weight = weight * chance[choice[c]]
         weights.append(weight)
-        parts.append(_given(of, choice, aggregates, inner))
+        parts.append(_results_given(of, choice, aggregates, inner))
     weight = np.concatenate(weights)
     measured = [AggregateResult.joined([part[i] for part in parts]) for i in range(len(aggregates))]
     return [
         mixtures(a, given, weight, np.array([0, weight.size]), options)
         if np.isnan(given.error).all()
-        else _sampled(of, a, options)
+        else _sampled_result(of, a, options)
         for a, given in zip(aggregates, measured, strict=True)
     ]
 
 
-def _given(
+def _results_given(
     of: SharedTuples, choice: Ints, aggregates: Sequence[Aggregate], options: DistributionOptions
 ) -> list[AggregateResult]:
     """Return the results of one extent given each of k combinations of outcomes.
@@ -252,7 +252,7 @@ def _given(
     return extents_of_groups(group, batch, aggregates, options).results
 
 
-def _sampled(
+def _sampled_result(
     of: SharedTuples, aggregate: Aggregate, options: DistributionOptions
 ) -> AggregateResult:
     tuples = replace(of.tuples, index=of.representatives.index[of.cluster])

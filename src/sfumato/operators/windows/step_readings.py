@@ -41,15 +41,15 @@ class StepReadings(Stateful):
     state = {"marks": Array(int, 4, "readings"), "values": Array(float, 3, "readings")}
 
     def __init__(self, aggregates: Sequence[Aggregate]) -> None:
-        self.wanted = [of for of in aggregates if of.function in OVER_TIME]
-        self._attributes = sorted({of.attribute or 0 for of in self.wanted})
+        self.aggregates = [of for of in aggregates if of.function in OVER_TIME]
+        self._attributes = sorted({of.attribute or 0 for of in self.aggregates})
         self.marks: Ints = np.empty((4, 0), np.int64)
         self.values: Floats = np.empty((3, 0))
         self._new: list[tuple[Ints, Floats]] = []
         self._folded = 0  # number of readings after the last fold
 
     def __bool__(self) -> bool:
-        return bool(self.wanted)
+        return bool(self.aggregates)
 
     def add(
         self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
@@ -83,7 +83,7 @@ class StepReadings(Stateful):
             end[order],
         )
         begin, until, times, results = clock(start), clock(end), clock(self.marks[READING_TIME]), []
-        for of in self.wanted:
+        for of in self.aggregates:
             series = group * len(self._attributes) + self._attributes.index(of.attribute or 0)
             averaged = np.full(order.size, of.function == "time_avg")
             windows = TimeWindows(series, number, start, end, begin, until, averaged)

@@ -57,7 +57,7 @@ class SeenIds(Stateful):
     def read(self, rows: pa.Table, source: Ints) -> tuple[pa.Table, RowIds]:
         """Return the ids of rows as a table, for `add`, and as codes, for the operator."""
         fresh = positive_zeros(rows.select(self.names)).append_column(SOURCE, pa.array(source))
-        earlier, _ = self._seen.of(np.unique(as_numbers(ties_of(fresh))))
+        earlier, _ = self._seen.rows_of(np.unique(as_numbers(ties_of(fresh))))
         earlier = earlier.take(np.argsort(earlier.number))
         old = len(earlier.number)
         every = pa.concat_tables([self.values.take(earlier.number), fresh]) if old else fresh

@@ -84,7 +84,7 @@ class TableOtherNeighbours(TableSimilarityJoin):
             counts = self.operator.count(arrivals)
         else:
             parts, columns = list[NeighbourCounts](), list[pa.Table]()
-            for part, some, near in self.operator.listed(arrivals):
+            for part, some, near in self.operator.count_with_samples(arrivals):
                 parts.append(some)
                 columns.append(pa.table(aggregated.result_columns(self._aggregated(part, near))))
             counts, table = NeighbourCounts.joined(parts), pa.concat_tables(columns)
@@ -153,5 +153,5 @@ def _answers(
         "neighbours": pa.StructArray.from_arrays(list(columns.values()), list(columns)),
     }
     if fewer_than is not None:
-        out["probability"] = pa.array(found.below(fewer_than), from_pandas=True)
+        out["probability"] = pa.array(found.probability_below(fewer_than), from_pandas=True)
     return pa.table(out)

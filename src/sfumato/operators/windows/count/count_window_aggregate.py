@@ -258,10 +258,10 @@ class CountWindowAggregate(Operator):
         overflow, heads = status[:, 0].sum(), np.empty(n, np.int64)
         rule = self.rows, float(config.confidence), config.max_tuples or NO_LIMIT
         sizes, out = (self.rows, self._limit), np.empty((len(self._sums), n), MOMENTS)
-        counts = Distributions(np.zeros(n + 1 if self._counts else 0, np.int64), *_nothing())
-        none = Distributions(np.empty(0, np.int64), *_nothing())
+        counts = Distributions(np.zeros(n + 1 if self._counts else 0, np.int64), *_no_values())
+        none = Distributions(np.empty(0, np.int64), *_no_values())
         distributions = [
-            Distributions(np.zeros(n + 1, np.int64), *_nothing()) for _ in self._extremes
+            Distributions(np.zeros(n + 1, np.int64), *_no_values()) for _ in self._extremes
         ]
         sums = [column(groups, of) for of in self._sums]
         extremes = [column(groups, of) for of in self._extremes]
@@ -328,7 +328,7 @@ class CountWindowAggregate(Operator):
             distributions[of] = [DiscreteDistributions(np.arange(n + 1), one, total, exact)]
         for k, distribution in enumerate(self._distributions, self._middles + len(self._bounds)):
             known = number if distribution.of.function == "count" else None
-            distributions[distribution.of] = distribution.after(
+            distributions[distribution.of] = distribution.distributions(
                 groups, heads, integers[k], known, lambda j: self._work(codes[j]).worlds
             )
         return {
@@ -392,5 +392,5 @@ class CountWindowAggregate(Operator):
         return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)
 
 
-def _nothing() -> tuple[Floats, Floats]:
+def _no_values() -> tuple[Floats, Floats]:
     return np.empty(0), np.empty(0)

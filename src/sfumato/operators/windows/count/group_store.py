@@ -91,7 +91,7 @@ class GroupStore(Stateful):
         begin = groups.begin[:-1] + heads
         held = groups.begin[1:] - begin
         self.status[slots, 0] += np.diff(groups.arrivals)
-        self._write(slots, _gathered(groups.tuples, begin, held), held)
+        self._write(slots, _gather(groups.tuples, begin, held), held)
 
     def forget(self, codes: npt.ArrayLike) -> None:
         """Delete groups; unknown codes are ignored."""
@@ -107,7 +107,7 @@ class GroupStore(Stateful):
         held = self._held[slots]
         return SavedGroups(
             np.array(self.codes, np.int64), held, self.status[slots], self.integers[:, slots],
-            self.triples[:, slots], *_gathered(self._tuples, self._begin[slots], held),
+            self.triples[:, slots], *_gather(self._tuples, self._begin[slots], held),
         )  # fmt: skip
 
     @saved.setter
@@ -163,6 +163,6 @@ class GroupStore(Stateful):
         )  # fmt: skip
 
 
-def _gathered(tuples: PackedTuples, begin: Ints, held: Ints) -> PackedTuples:
+def _gather(tuples: PackedTuples, begin: Ints, held: Ints) -> PackedTuples:
     none = np.zeros(begin.size + 1, np.int64)
     return gather(tuples, begin, held, tuples, NO_TUPLES, none)
