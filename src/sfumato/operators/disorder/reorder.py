@@ -73,7 +73,9 @@ class Reorder(Operator):
         self._held = KeyedRuns(WaitingRows)
         # Ascending numbers of the last call's rows that are held, and of its duplicates.
         self.newly_held = self.duplicates = NO_CODES
-        self.before = NO_CODES  # the source's punctuation before each row of the last call
+        self.punctuation_before = (
+            NO_CODES  # the source's punctuation before each row of the last call
+        )
 
     def process(
         self,
@@ -114,7 +116,8 @@ class Reorder(Operator):
         before, after, late, duplicate, of_source, expelled, forced = self.controllers.extend(
             by_source, event_time, arrival, ids, sent
         )
-        self.duplicates, self.before = self.arrived + np.flatnonzero(duplicate), before
+        self.duplicates = self.arrived + np.flatnonzero(duplicate)
+        self.punctuation_before = before
         waits_for_ties = self.config.by_source or not self.config.control.is_bounded
         fresh = WaitingRows(
             number=self.arrived + np.arange(len(order)),

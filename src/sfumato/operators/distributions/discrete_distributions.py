@@ -16,6 +16,7 @@ from sfumato.kernels.distributions.discrete_distribution import (
     all_quantiles,
 )
 from sfumato.kernels.distributions.sampled_worlds import distributions_of_samples
+from sfumato.operators.arguments import quantile_level, whole
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import LISTED, Aggregate, AggregateResult
 from sfumato.operators.state.columns import Columns
@@ -105,15 +106,13 @@ class DistributionOptions:
     samples: int = 1000
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "quantiles", tuple(_share(q) for q in self.quantiles))
-        if self.distribution is not None and _whole(self.distribution) < 1:
-            raise ValueError(
-                "`distribution` must be None or a number of values, at least 1; got "
-                f"{self.distribution!r}"
-            )
-        if _whole(self.samples) < 1:
-            raise ValueError(f"`samples` must be a number of at least 1; got {self.samples!r}")
-        if not -(2**63) <= _whole(self.seed, -(2**64)) < 2**63:
+        levels = tuple(quantile_level("`quantiles`", q) for q in self.quantiles)
+        object.__setattr__(self, "quantiles", levels)
+        if self.distribution is not None:
+            whole("distribution", self.distribution, "None or a number of values, at least 1")
+        whole("samples", self.samples)
+        number = isinstance(self.seed, int | np.integer) and not isinstance(self.seed, bool)
+        if not number or not -(2**63) <= self.seed < 2**63:
             raise ValueError(
                 f"`seed` must be a whole number with at most 64 bits; got {self.seed!r}"
             )
@@ -180,15 +179,3 @@ def plain_result(aggregate: Aggregate, total: Floats, count: npt.NDArray[Any]) -
         return total
     with np.errstate(invalid="ignore"):
         return total / count
-
-
-def _share(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise ValueError(f"`quantiles` must lie in [0, 1]; got {value!r}")
-    return float(value)
-
-
-def _whole(value: object, least: int = 0) -> int:
-    """Return `value` if it is a whole number; otherwise, a number below `least`."""
-    number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return int(value) if number else least - 1  # type: ignore[call-overload]

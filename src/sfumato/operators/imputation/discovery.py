@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import distance, scaling_pairs, whole
+from sfumato.operators.arguments import distance, scaling_pairs, share, whole
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.prepared_repository import rounding_errors
-from sfumato.operators.imputation.repository_columns import columns_of
+from sfumato.operators.imputation.repository_columns import columns_of, sample_rows
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 EPSILON_PARTS = 1e4  # found epsilons are rounded up to multiples of 1/EPSILON_PARTS
@@ -64,15 +64,11 @@ def discover_dependencies(
     search = Search(**settings)
     if len(rows) < 2:
         return []
-    total = len(rows)
-    kept = rows
-    if total > search.sample:
-        picked = np.random.default_rng(seed).choice(total, search.sample, replace=False)
-        kept = rows[np.sort(picked)]
+    kept = sample_rows(rows, search.sample, np.random.default_rng(seed))
     differences = _differences(kept, rows, known, scaling_pairs(scaling))
     found: dict[str, list[Dependency]] = {name: [] for name in chosen}
     missed: dict[str, Miss | None] = dict.fromkeys(chosen)
-    least = search.least_donors / max(total - 1, 1)
+    least = search.least_donors / (len(rows) - 1)
     for size in range(1, min(search.max_determinants, len(known) - 1) + 1):
         for chosen_columns in combinations(range(len(known)), size):
             reach = differences[list(chosen_columns)].max(axis=0)
@@ -123,8 +119,7 @@ class Search:
 
     def __post_init__(self) -> None:
         distance("within", self.within)
-        if not 0.0 < self.confidence <= 1.0:
-            raise ValueError(f"`confidence` must be a share in (0, 1]; got {self.confidence!r}")
+        share("confidence", self.confidence, "a share")
         listed = isinstance(self.epsilons, Iterable) and [*self.epsilons]
         if not listed or not all(e >= 0.0 and math.isfinite(e) for e in listed):
             raise ValueError(

@@ -32,6 +32,7 @@ from sfumato.operators.imputation.repository_columns import (
     matrix_of,
     scaling_of,
 )
+from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
@@ -84,7 +85,7 @@ IMPUTATION_REASONS = (
 
 
 @dataclass(frozen=True)
-class Imputed:
+class Imputed(Columns, flat=("prob", "values"), begins="offsets"):
     """Imputation of n objects; m alternatives of T attributes.
 
     offsets : int64[n + 1] of each object's alternatives; none if it cannot be imputed

@@ -56,6 +56,14 @@ def columns_of(
     return tuple(names), rows
 
 
+def sample_rows(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
+    """Return at most `most` rows, drawn at random and in their order."""
+    if len(rows) <= most:
+        return rows
+    drawn: Floats = rows[np.sort(rng.choice(len(rows), most, replace=False))]
+    return drawn
+
+
 def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str]) -> Floats:
     """Return these columns as float64[n, D], C-contiguous. Raises ValueError."""
     if isinstance(values, Mapping):

@@ -19,6 +19,7 @@ from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer, ImputerSettings
 from sfumato.operators.imputation.prepared_repository import only_dependency
+from sfumato.operators.imputation.repository_columns import sample_rows
 from sfumato.operators.imputation.stream_imputer import (
     NEAR_EPSILON,
     NEAREST,
@@ -70,8 +71,8 @@ def discover_changes(
     if len(rows) < MIN_CHANGES:
         return []
     border, rng = int(len(rows) * DONOR_SHARE), np.random.default_rng(seed)
-    donors = _draw_rows(rows[:border], whole("max_rows", max_rows), rng)
-    tested = _draw_rows(rows[border:], many, rng)
+    donors = sample_rows(rows[:border], whole("max_rows", max_rows), rng)
+    tested = sample_rows(rows[border:], many, rng)
     found: list[Dependency] = []
     for name in chosen:
         others = [each for each in attributes if each != name]
@@ -83,13 +84,6 @@ def discover_changes(
             scores |= _scores(donors, tested, attributes, more) if more else {}
         found += _keep_better({each: float(score.mean()) for each, score in scores.items()})
     return found
-
-
-def _draw_rows(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
-    if len(rows) <= most:
-        return rows
-    drawn: Floats = rows[np.sort(rng.choice(len(rows), most, replace=False))]
-    return drawn
 
 
 def _candidates(name: str, others: Sequence[str], sizes: Iterable[int]) -> list[Dependency]:

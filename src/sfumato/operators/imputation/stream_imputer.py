@@ -8,18 +8,17 @@ similar changes of the known attributes. Changes remain similar when levels drif
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
 from sfumato.kernels.imputation.feedback import correct_widths
-from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Bools, Floats, Ints, pad
+from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of, pad
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.earlier_values import EarlierValues
+from sfumato.operators.imputation.earlier_values import EarlierValues, EarlierValuesConfig
 from sfumato.operators.imputation.imputer import Imputed, Imputer
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Operator
@@ -111,16 +110,6 @@ class ImputedRows(NamedTuple):
     result: Imputed
 
 
-@dataclass(frozen=True)
-class StreamImputerConfig:
-    """Config of `StreamImputer`. attributes : int >= 1."""
-
-    attributes: int
-
-    def __post_init__(self) -> None:
-        whole("attributes", self.attributes)
-
-
 class StreamImputer(Operator):
     """Imputation of rows by their key's newest known values, with feedback from known values.
 
@@ -135,7 +124,7 @@ class StreamImputer(Operator):
     """
 
     kind, version = "stream_imputer", 1
-    config: StreamImputerConfig
+    config: EarlierValuesConfig
     state = {
         "known": Part(),
         "low": Array(float, "keys", "attributes"),
@@ -144,7 +133,7 @@ class StreamImputer(Operator):
     }
 
     def __init__(self, attributes: int) -> None:
-        self.config = StreamImputerConfig(attributes)
+        self.config = EarlierValuesConfig(attributes)
         self.attributes = attributes
         self.known = EarlierValues(attributes)
         self.low = np.zeros((0, attributes))
@@ -183,13 +172,13 @@ class StreamImputer(Operator):
             self.low, self.high,
         )  # fmt: skip
         kept = np.flatnonzero(hidden < 0)
-        result, places = imputed_part(done, kept), row[kept]
+        result, places = done.take(kept), row[kept]
         of = np.repeat(places, np.diff(result.offsets))
         result.values[:] = np.where(changing[of], earlier[of] + result.values, values[of])
         mixed = (missing & ~at_all)[places].any(axis=1) & (result.reason == IMPUTED)
-        found = [(places[~mixed], [(changes, imputed_part(result, np.flatnonzero(~mixed)))])]
+        found = [(places[~mixed], [(changes, result.take(~mixed))])]
         if mixed.any():
-            places, result = places[mixed], imputed_part(result, np.flatnonzero(mixed))
+            places, result = places[mixed], result.take(mixed)
             objects = np.where(changing[places], means_of(result), values[places])
             found.append((places, [(changes, result), (levels, levels.impute(objects))]))
         others = np.flatnonzero(~by_change)
@@ -241,7 +230,7 @@ def imputed_rows(
     if len(ways) == 1:
         return ImputedRows(places, ways, ways[0][1])
     (_, first), (_, second) = ways
-    lengths, parts = np.zeros(len(places), np.int64), []
+    lengths, parts = np.zeros(len(places), np.int64), [(first.prob[:0], first.values[:0])]
     for i in range(len(places)):
         one, other = (slice(*of.offsets[i : i + 2]) for of in (first, second))
         p, q = first.prob[one], second.prob[other]
@@ -259,20 +248,6 @@ def imputed_rows(
         values = np.where(changing[places[i]], first.values[one][a], second.values[other][turn[b]])
         parts.append((np.diff(edges), values))
         lengths[i] = len(middle)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    prob = np.concatenate([of[0] for of in parts]) if parts else first.prob[:0]
-    values = np.concatenate([of[1] for of in parts]) if parts else first.values[:0]
-    result = replace(second, offsets=offsets, prob=prob, values=values)
+    prob, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    result = replace(second, offsets=offsets_of(lengths), prob=prob, values=values)
     return ImputedRows(places, ways, result)
-
-
-def imputed_part(of: Imputed, places: Ints) -> Imputed:
-    """Return the results of some objects."""
-    lengths = np.diff(of.offsets)[places]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    flat = np.repeat(of.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    rows: dict[str, Any] = {
-        name: getattr(of, name)[places]
-        for name in ("rules_used", "reason", "donors", "spread", "beyond", "error", "joint")
-    }
-    return Imputed(offsets, of.prob[flat], of.values[flat], **rows)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.distributions.tuples import existences
+from sfumato.kernels.distributions.tuples import existences as existences
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.state.columns import Columns
@@ -49,12 +49,6 @@ class Candidates(NamedTuple):
     place: Ints
     number: Ints
     probability: Floats
-
-
-def existence_of(offsets: Ints, prob: Floats) -> Floats:
-    """Return float64[n]: the existences of rows, from the lists of their alternatives."""
-    found: Floats = existences(offsets, prob)
-    return found
 
 
 class NewestEarlier(Stateful):

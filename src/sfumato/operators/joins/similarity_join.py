@@ -30,9 +30,6 @@ __all__ = ["Answers", "ArrivalBatch", "SimilarityJoin", "SimilarityJoinConfig"]
 
 STRATEGIES = ("auto", "nested", "index", "sort")
 PAIR_CHUNK = 8192  # arrivals per part; larger parts do not stay in the processor's cache
-SORTED_CHUNK = (
-    512  # arrivals per part under "sort": all are sorted first and skipped before their turn
-)
 
 
 class HeldSamples(NamedTuple):

@@ -211,7 +211,7 @@ class TopKWindows(Operator):
         """
         renamed = renamed_queries(self.queries, queries)
         self.queries = dict(queries)
-        for schedule in self._running_schedules():
+        for schedule in filter(None, self.schedules):
             schedule.rename(renamed)
             known = {**schedule.queries, **schedule.waiting}
             for name in [name for name in queries if name not in known]:
@@ -263,9 +263,10 @@ class TopKWindows(Operator):
         own[np.arange(held.size) >= windows.fresh[owner]] = since
         intervals, older = shown_intervals(windows, held.time, latest, until, own, before, length)
         runs, names = self._runs(keys, intervals, latest)
-        queries = tuple(self.queries.items())
+        queries, least = tuple(self.queries.items()), self.config.semantics.least
         whole, real, ranked, rejected, failed = rank_windows(
-            windows, runs, self._run_queries(names, queries), self.config.semantics.question,
+            windows, runs, _run_queries(names, queries, self.config.least, least),
+            self.config.semantics.question,
             SCALE if self.config.rescale else REJECT, length > 0, self.config.streams,
         )  # fmt: skip
         if failed >= 0:
@@ -336,9 +337,6 @@ class TopKWindows(Operator):
         runs_of = window[interval], time, kind, answered[interval], visible[interval], since
         return WindowRuns(*map(np.ascontiguousarray, runs_of)), kinds
 
-    def _run_queries(self, *runs: Any) -> RunQueries:
-        return _run_queries(*runs, self.config.least, self.config.semantics.least)
-
     def _keep_needed(self, keys: Ints, held: RankingTuples, owner: Ints) -> None:
         """Keep the tuples that a later run can use, and record when that run is due."""
         if self.config.length is not None:
@@ -357,9 +355,6 @@ class TopKWindows(Operator):
             self.held[key] = held.part(ends[j], ends[j + 1], copy=len(ends) > 2)
 
     # ---- state
-
-    def _running_schedules(self) -> list[Schedule]:
-        return [schedule for schedule in self.schedules if schedule is not None]
 
     def _build_schedule(self, start: int) -> Schedule:
         return Schedule(self.queries, start, self.config.plan)

@@ -141,12 +141,9 @@ class ExtentConfig:
     @property
     def plain(self) -> bool:
         """Return whether extents need only the totals of their panes, and no tuples."""
-        totalled = (*TOTALLED, *OVER_TIME)
-        plain = (
-            all(of.function in totalled for of in self.aggregates)
-            and not self.options.has_distributions
-        )
-        return self.certain and plain and not self.members
+        totalled = all(of.function in (*TOTALLED, *OVER_TIME) for of in self.aggregates)
+        others = self.options.has_distributions or self.members
+        return self.certain and totalled and not others
 
 
 class ExtentAggregate(Operator):
@@ -338,7 +335,8 @@ class ExtentAggregate(Operator):
         """Complete the extents of groups, each alone in a scope of the same code; delete both."""
         complete = self.idle(groups)
         self._late_rows = self._late_rows[~np.isin(self._late_rows["group"], groups)]
-        self._groups[groups], self._scopes[groups] = NO_GROUP, NO_SCOPE
+        self.forget(groups)
+        self._scopes[groups] = NO_SCOPE
         self.readings.forget(groups)
         return complete
 

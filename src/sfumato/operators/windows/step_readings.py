@@ -76,12 +76,8 @@ class StepReadings(Stateful):
         """
         self._sort()
         order = sorted_by([found["group"], found["number"]])
-        group, number, start, end = (
-            found["group"][order],
-            found["number"][order],
-            start[order],
-            end[order],
-        )
+        columns = found["group"], found["number"], start, end
+        group, number, start, end = (column[order] for column in columns)
         begin, until, times, results = clock(start), clock(end), clock(self.marks[READING_TIME]), []
         for of in self.aggregates:
             series = group * len(self._attributes) + self._attributes.index(of.attribute or 0)

@@ -188,7 +188,7 @@ class TableReorder(TableOperator):
 
     def _early_rows(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return the rows to emit on arrival, flagged late because they are not in order."""
-        before = self.operator.before
+        before = self.operator.punctuation_before
         if duplicates.size:
             fresh = np.ones(rows.num_rows, bool)
             fresh[duplicates - first] = False

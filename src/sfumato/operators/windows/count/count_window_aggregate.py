@@ -68,11 +68,9 @@ class CountWindowConfig:
     @property
     def plain(self) -> bool:
         """Return whether the answers are plain totals of the newest rows."""
-        plain = (
-            all(of.function in TOTALLED for of in self.aggregates)
-            and not self.options.has_distributions
-        )
-        return self.certain and plain and self.rows <= (self.max_tuples or NO_LIMIT)
+        totalled = all(of.function in TOTALLED for of in self.aggregates)
+        bounded = self.rows > (self.max_tuples or NO_LIMIT)
+        return self.certain and totalled and not (self.options.has_distributions or bounded)
 
 
 @dataclass
@@ -268,22 +266,15 @@ class CountWindowAggregate(Operator):
         for span, work, fresh in self._group_ranges(slots, groups, codes):
             work.boundary = move_boundaries(work.boundary, groups, span, fresh, rule, status, heads)
             for k, value in enumerate(sums):
-                given = groups, value, span, fresh, sizes, heads, integers[k], triples[k], out[k]
+                given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
                 wanted = counts if k == 0 else none
-                work.sums[k], wanted = move_sums(work.sums[k], *given, wanted)
+                work.sums[k], wanted = move_sums(work.sums[k], *given, out[k], wanted)
                 counts = wanted if k == 0 else counts
             for k, value in enumerate(extremes, len(sums)):
-                i, own = k - len(sums), (integers[k], triples[k])
+                i = k - len(sums)
+                given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
                 work.extremes[i], distributions[i] = move_extremes(
-                    work.extremes[i],
-                    groups,
-                    value,
-                    span,
-                    fresh,
-                    sizes,
-                    heads,
-                    *own,
-                    distributions[i],
+                    work.extremes[i], *given, distributions[i]
                 )
         store.status[slots, 1:] = status
         self.overflow += int(status[:, 0].sum() - overflow)
