@@ -16,7 +16,7 @@ from sfumato.operators.distributions.drawn_worlds import draw_tuples
 from sfumato.operators.distributions.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.imputation.imputer import DEFAULT_LEAST_DONORS, Imputer
+from sfumato.operators.imputation.imputer import DEFAULT_DONORS, Imputer
 from sfumato.operators.imputation.stream_imputer import (
     StreamImputer,
     change_dependencies,
@@ -225,7 +225,7 @@ def imputation() -> None:
     objects = repository[:WARM_UP_ROWS].copy()
     objects[::2, 2], objects[::3, 1] = np.nan, np.nan
     rules = [Dependency.parse("a -> c : 0.1 -> 0.1"), Dependency.parse("a -> b : 0.1 -> 0.1")]
-    for joint, method in product((False, True), DEFAULT_LEAST_DONORS):
+    for joint, method in product((False, True), DEFAULT_DONORS):
         imputer = Imputer(
             repository, rules, names=names, joint=joint, max_alternatives=4, method=method
         )

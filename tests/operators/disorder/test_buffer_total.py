@@ -88,13 +88,13 @@ def test_cuts_and_restarts(waits, stream, total, cuts, restore):
     split, parts = run(Reorder(max_buffer_total=total, **waits), stream, cuts, restore)
     assert split.counters == whole.counters
     parts = parts or [Reorder(slack=0).flush()]
-    assert by_key(Released.joined(parts)) == by_key(expected)
+    assert by_key(Released.concat(parts)) == by_key(expected)
     wait = dict(zip(expected.number.tolist(), expected.wait.tolist(), strict=True))
     for part in parts:
         assert part.wait.tolist() == [wait[number] for number in part.number.tolist()]
     assert split.held_count <= total
     last = [
-        Released.joined([*given, of.flush()]) for given, of in ((parts, split), ([expected], whole))
+        Released.concat([*given, of.flush()]) for given, of in ((parts, split), ([expected], whole))
     ]
     assert by_key(last[0]) == by_key(last[1])
     assert sorted(last[0].number.tolist()) == list(range(len(stream[0])))

@@ -62,7 +62,7 @@ def test_several_tasks_give_the_answers_of_one(
         shared = [join.process(part) for join in crew]
         for answers in shared:
             assert (np.diff(answers.arrival) >= 0).all()
-        assert_same(sorted_as_one(whole), sorted_as_one(Answers.joined(shared)))
+        assert_same(sorted_as_one(whole), sorted_as_one(Answers.concat(shared)))
         again = int(rng.integers(tasks))
         crew[again] = SimilarityJoin.restore(crew[again].snapshot())
         for side in (0, 1):

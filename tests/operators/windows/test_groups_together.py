@@ -100,7 +100,7 @@ def test_answers_and_snapshots_do_not_tell_which_groups_are_kept(
             window = CountWindowAggregate(rows, confidence, asked, max_tuples=max_tuples, **laws)
             found.append(answers(window, batches, stops[0], restart))
             if short_held and not most_bytes:
-                assert len(window._works) <= 1
+                assert len(window._caches) <= 1
     assert found[0] == found[1]
 
 

@@ -10,13 +10,7 @@ from sfumato.kernels.disorder.state import END_OF_TIME, NO_IDS, NO_TIME, RowIds
 from sfumato.operators.arrays import Bools, Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import (
-    NO_CODES,
-    KeyedRuns,
-    Released,
-    WaitingRows,
-    checked_arrivals,
-)
+from sfumato.operators.disorder.rows import NO_CODES, KeyedRuns, Released, WaitingRows, checked_rows
 from sfumato.operators.disorder.sources import Sources
 from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -73,9 +67,8 @@ class Reorder(Operator):
         self._held = KeyedRuns(WaitingRows)
         # Ascending numbers of the last call's rows that are held, and of its duplicates.
         self.newly_held = self.duplicates = NO_CODES
-        self.punctuation_before = (
-            NO_CODES  # the source's punctuation before each row of the last call
-        )
+        # The source's punctuation before each row of the last call.
+        self.punctuation_before = NO_CODES
 
     def process(
         self,
@@ -100,7 +93,7 @@ class Reorder(Operator):
         present; with `by_source`, plus O(1) per source of these keys.
         """
         codes = [keys] if sources is None else [keys, sources]
-        event_time, arrival, *codes = checked_arrivals(event_time, arrival, codes)
+        event_time, arrival, *codes = checked_rows(event_time, arrival, codes)
         if (len(codes) == 2) != self.config.by_source:
             raise ValueError("`sources` must be given if and only if by_source=True")
         sent = self.controllers.checked_sent(sent, len(event_time))
@@ -172,7 +165,7 @@ class Reorder(Operator):
         for _, source, first, end, _ in expelled.tolist():
             leaving |= held.has_number_in(source, first, end)
         self._held.remove(places[leaving])
-        rows = WaitingRows.joined([held.take(leaving), fresh])
+        rows = WaitingRows.concat([held.take(leaving), fresh])
         old = len(rows.key) - n
         group = np.append(group[leaving], np.repeat(np.arange(len(present)), np.diff(starts)))
         arrived = np.append(np.full(old, -1), np.arange(n))
@@ -180,9 +173,7 @@ class Reorder(Operator):
         position = release_positions(rows.due, group, arrived, on_arrival, starts, least)
         late, turn, stays = on_arrival, position, position < 0
         if len(expelled) or len(forced):
-            at, late, times = _emission_times(
-                rows, position, on_arrival, order, before, after, events
-            )
+            at, late, times = _emissions(rows, position, on_arrival, order, before, after, events)
             turn, stays = group * (n + 1) + at, at == n
             self.expelled += int(late.sum() - on_arrival.sum())
         staying = rows.take(stays)
@@ -347,7 +338,7 @@ class Reorder(Operator):
             raise ValueError("the numbers of its sources and controllers must be equal")
 
 
-def _emission_times(
+def _emissions(
     rows: WaitingRows,
     position: Ints,
     on_arrival: Bools,

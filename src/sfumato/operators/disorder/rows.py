@@ -18,14 +18,14 @@ FAR_TIME_US = 1 << 58  # microseconds from 1970 (year 11,103); times are clipped
 NO_CODES = np.empty(0, np.int64)
 
 
-class Keyed(Columns):
+class KeyedRecords(Columns):
     """Records with one key code each."""
 
     key: Ints
 
 
 @dataclass
-class Released(Keyed):
+class Released(KeyedRecords):
     """Emitted rows, in order of output.
 
     number : int64[n], the row's position among all arrivals (0, 1, 2, ...)
@@ -44,7 +44,7 @@ class Released(Keyed):
 
 
 @dataclass
-class WaitingRows(Keyed):
+class WaitingRows(KeyedRecords):
     """Held rows; within each key they ascend by number, in order of arrival.
 
     source : code of the source    of_source : the row's number within its source
@@ -75,7 +75,7 @@ class WaitingRows(Keyed):
         return (self.source == source) & (self.of_source >= first) & (self.of_source < end)
 
 
-KeyedRows = TypeVar("KeyedRows", bound=Keyed)
+KeyedRows = TypeVar("KeyedRows", bound=KeyedRecords)
 
 
 class KeyedRuns(Generic[KeyedRows]):
@@ -98,7 +98,7 @@ class KeyedRuns(Generic[KeyedRows]):
     @property
     def rows(self) -> KeyedRows:
         """All rows; rows of one key are in order of insertion."""
-        return self._none.joined([self._none, *(rows.take(alive) for rows, alive in self._runs)])
+        return self._none.concat([self._none, *(rows.take(alive) for rows, alive in self._runs)])
 
     @rows.setter
     def rows(self, rows: KeyedRows) -> None:
@@ -109,7 +109,7 @@ class KeyedRuns(Generic[KeyedRows]):
         self._size += len(rows.key)
         while self._runs and len(self._runs[-1][1]) < 2 * len(rows.key):
             older, alive = self._runs.pop()
-            rows = self._none.joined([older.take(alive), rows])
+            rows = self._none.concat([older.take(alive), rows])
         if len(rows.key):
             order = np.argsort(rows.key, kind="stable")
             self._runs.append((rows.take(order), np.ones(len(order), bool)))
@@ -124,7 +124,7 @@ class KeyedRuns(Generic[KeyedRows]):
             parts.append(rows.take(at))
             places.append(base + at)
             base += len(alive)
-        return self._none.joined(parts), np.concatenate(places)
+        return self._none.concat(parts), np.concatenate(places)
 
     def remove(self, places: Ints) -> None:
         """Remove rows at places from `rows_of`; `add` must not have been called in between."""
@@ -142,9 +142,7 @@ class KeyedRuns(Generic[KeyedRows]):
         self._runs, self._size = runs, self._size - len(places)
 
 
-def checked_arrivals(
-    event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]
-) -> list[np.ndarray]:
+def checked_rows(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
     """Return clipped times, and int64 codes of keys and sources. Raises TypeError or ValueError."""
     out = [_microseconds("event_time", event_time), _microseconds("arrival", arrival)]
     if len(out[0]) != len(out[1]):

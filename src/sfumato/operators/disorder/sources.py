@@ -9,13 +9,13 @@ import numpy as np
 from sfumato.kernels.disorder.release import least_punctuations, least_steps
 from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
 from sfumato.operators.arrays import Ints, offsets_of, pad
-from sfumato.operators.disorder.rows import NO_CODES, Keyed, KeyedRuns
+from sfumato.operators.disorder.rows import NO_CODES, KeyedRecords, KeyedRuns
 from sfumato.operators.state.declared import Array, Declaration, Record
 from sfumato.operators.state.stateful import Stateful
 
 
 @dataclass
-class SourceValues(Keyed):
+class SourceValues(KeyedRecords):
     """Values by key or source: a key's sources, or a source's ascending punctuations."""
 
     key: Ints

@@ -142,7 +142,7 @@ class DistributionOptions:
             if moments is not None:
                 mean, stddev, existence = (x[begin:at] for x in (mean, stddev, existence))
             parts.append(self._result(some, (mean, stddev, existence)))
-        return AggregateResult.joined(parts) if parts else self.no_results()
+        return AggregateResult.concat(parts) if parts else self.no_results()
 
     def certain_results(self, values: Floats) -> AggregateResult:
         """Return certain results; NaN is undefined."""

@@ -62,9 +62,7 @@ def distribution_of(
             [(np.ones(1), _moments_of(tuples)[1].sum(keepdims=True))]
         )
     if function in ("min", "max"):
-        return DiscreteDistributions.exact(
-            [_extreme_distribution(1.0 if function == "max" else -1.0, tuples)]
-        )
+        return DiscreteDistributions.exact([_extreme(1.0 if function == "max" else -1.0, tuples)])
     if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
         return _count_distribution(chances)
     what, share = STATISTICS.get(function, SUM), float(aggregate.argument or 0.0)
@@ -120,7 +118,7 @@ def _moments_of(tuples: AttributeTuples) -> Floats:
     return result
 
 
-def _extreme_distribution(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
+def _extreme(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
     n, m = tuples.offsets.size - 1, tuples.prob.size
     owner = np.repeat(np.arange(n), np.diff(tuples.offsets))
     rest, order = np.ones(n), np.argsort(-sign * tuples.value, kind="stable")
@@ -163,7 +161,7 @@ class ResultsWithDistributions:
         if len(self._rows) % MAX_DISTRIBUTIONS == 0:
             self._summarise()
 
-    def results(self, order: Ints) -> list[AggregateResult]:
+    def take(self, order: Ints) -> list[AggregateResult]:
         """Return these rows' results, in this order; all rows or none must have distributions."""
         self._summarise()
         place = np.empty(self._moments.shape[2], np.int64)
@@ -171,7 +169,7 @@ class ResultsWithDistributions:
         results = []
         for r, parts in enumerate(self._parts):
             if parts:
-                results.append(AggregateResult.joined(parts).take(place[order]))
+                results.append(AggregateResult.concat(parts).take(place[order]))
             elif order.size:
                 mean, stddev, existence = self._moments[r][:, order]
                 results.append(self._options.summarise((mean, stddev, existence), None))
@@ -187,7 +185,7 @@ class ResultsWithDistributions:
                 from_distribution = self._aggregates[r].function in LISTED
                 moments = None if from_distribution else (mean, stddev, existence)
                 done = self._options.summarise(
-                    moments, [DiscreteDistributions.joined(distributions)]
+                    moments, [DiscreteDistributions.concat(distributions)]
                 )
                 self._parts[r].append(done)
                 self._distributions[r] = []

@@ -12,7 +12,7 @@ from typing import Any
 TOKEN = re.compile(r"\s*(?:(?P<mark>->|,|:)|`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>[^\s,:`>-]"
                    r"(?:(?!->)[^,:`])*))")  # fmt: skip
 PLAIN_ATTRIBUTE = re.compile(r"[^\s,:`>-](?:(?!->)[^,:`])*(?<!\s)\Z")
-DEPENDENCY_FORMAT = "A,B -> C : 0.05, 0.1 -> 0.2"
+SYNTAX = "A,B -> C : 0.05, 0.1 -> 0.2"
 
 
 class DependencyError(ValueError):
@@ -77,14 +77,10 @@ class Dependency:
 
     def __post_init__(self) -> None:
         pairs = tuple(
-            sorted(
-                (_checked_name(name), _checked_epsilon(name, e)) for name, e in self.determinants
-            )
+            sorted((_checked_name(n), _checked_epsilon(n, e)) for n, e in self.determinants)
         )
         if not pairs:
-            raise ValueError(
-                f"`determinants` must name at least one attribute, as in {DEPENDENCY_FORMAT!r}"
-            )
+            raise ValueError(f"`determinants` must name at least one attribute, as in {SYNTAX!r}")
         names = [name for name, _ in pairs] + [_checked_name(self.dependent)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -114,9 +110,7 @@ class Dependency:
         doubled. Raises DependencyError with the position and the expected token.
         """
         if not isinstance(text, str):
-            raise TypeError(
-                f"a dependency must be a string like {DEPENDENCY_FORMAT!r}; got {text!r:.80}"
-            )
+            raise TypeError(f"a dependency must be a string like {SYNTAX!r}; got {text!r:.80}")
         return _DependencyReader(text).dependency()
 
 

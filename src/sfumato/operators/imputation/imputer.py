@@ -37,8 +37,8 @@ from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
 FALLBACKS = ("marginal", "reject")
-DEFAULT_LEAST_DONORS = {"calibrated": 20, "plain": 1}  # defaults, from measurements; see docs
-IMPUTATION_METHODS = tuple(DEFAULT_LEAST_DONORS)
+DEFAULT_DONORS = {"calibrated": 20, "plain": 1}  # of `least_donors`, from measurements; see docs
+IMPUTATION_METHODS = tuple(DEFAULT_DONORS)
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ class ImputerSettings:
         one_of("method", self.method, IMPUTATION_METHODS)
         if self.max_alternatives is not None:
             whole("max_alternatives", self.max_alternatives)
-        least = (
-            DEFAULT_LEAST_DONORS[self.method] if self.least_donors is None else self.least_donors
-        )
+        least = DEFAULT_DONORS[self.method] if self.least_donors is None else self.least_donors
         object.__setattr__(self, "least_donors", whole("least_donors", least))
 
     def choice(self, rows: int) -> Choice:
@@ -159,7 +157,7 @@ class Imputer:
         Columns of codes 0, 1, ...: only equal codes are near. Imputed with the donors' shares
     max_combinations
         Number of combinations of dependencies that "plain" tries per attribute. `left_out` counts
-        the other combinations, and dependencies beyond an attribute's 62 tightest_dependencies
+        the other combinations, and dependencies beyond an attribute's 62 tightest
 
     Raises
     ------

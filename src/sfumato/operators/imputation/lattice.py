@@ -26,11 +26,6 @@ class Combination:
     expected: float
 
     @property
-    def level(self) -> int:
-        """Number of dependencies."""
-        return len(self.parts)
-
-    @property
     def dependency(self) -> Dependency:
         """The equivalent single dependency."""
         return combine(self.parts)

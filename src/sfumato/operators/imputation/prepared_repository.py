@@ -22,29 +22,23 @@ from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.repository_columns import MAX_MASK_BITS
 
-AttributeDependencies = Sequence[Dependency]  # the dependencies of one attribute, in order
-UNIT_ROUNDOFF = 2.0**-53  # relative error of one rounding
+DependencyLists = Sequence[Sequence[Dependency]]  # the dependencies of each attribute, in order
+ROUNDOFF = 2.0**-53  # relative error of one rounding
 # Held-out rows to fit a curve, to choose how an attribute is imputed, to order its dependencies.
 CALIBRATION_ROWS, HELD_OUT_ROWS, FEWER_HELD_OUT_ROWS = 1024, 512, 128
 MISSING_SHARE = 0.3  # share of other attributes that are missing, if the number is not given
 MAX_CURVES = 5  # curves per attribute; the last is for at least MAX_CURVES - 1 missing attributes
 NARROWING_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
-CURVE_BINS, PRIOR_WEIGHT = (
-    20,
-    10.0,
-)  # bins of a calibration curve; weight of its uniform prior, in ranks
-MIN_UNIT_SHARE = (
-    0.25  # least unit of distances beyond the donors, as a share of their mean deviation
-)
+CURVE_BINS = 20  # of a calibration curve
+PRIOR_WEIGHT = 10.0  # of its uniform prior, in ranks
+MIN_UNIT_SHARE = 0.25  # of the donors' mean deviation: the least unit of distances beyond them
 FEW_ROWS_FACTOR = 2.0  # factor on the deviations of held-out rows if there are few rows
 COVERED_SHARE = 0.995  # share of held-out rows within the margin beyond the donors
 SMALLEST_EPSILON = 1e-6  # so that trees are not split by attributes with epsilon 0 alone
 
 
-def tree_orders(
-    scaled: Floats, names: Sequence[str], ordered: Sequence[AttributeDependencies]
-) -> Ints:
+def tree_orders(scaled: Floats, names: Sequence[str], ordered: DependencyLists) -> Ints:
     """Return int64[T, N]: the order of rows in each attribute's tree, for its dependencies."""
     by_name = sorted(range(len(names)), key=names.__getitem__)  # the order of columns has no effect
     orders = np.empty((len(ordered), len(scaled)), np.int64)
@@ -65,7 +59,7 @@ def rounding_errors(rows: Floats, shift: Floats, span: Floats) -> Floats:
     0.3 and of 0.5, although 0.4 - 0.3 > 0.1 in floating point.
     """
     largest = np.maximum(np.abs(rows).max(axis=0), np.abs(shift))
-    return 16.0 * UNIT_ROUNDOFF * np.minimum(largest / span, 1e300)
+    return 16.0 * ROUNDOFF * np.minimum(largest / span, 1e300)
 
 
 def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
@@ -78,10 +72,7 @@ def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
 
 
 def dependency_sets(
-    ordered: Sequence[AttributeDependencies],
-    tried: Sequence[Sequence[int]],
-    names: Sequence[str],
-    room: Floats,
+    ordered: DependencyLists, tried: Sequence[Sequence[int]], names: Sequence[str], room: Floats
 ) -> DependencySets:
     """Return the dependencies of each attribute as arrays. tried : sets that "plain" tries, by
     attribute    room : from `rounding_errors`, in the order of `names`"""
@@ -94,9 +85,7 @@ def dependency_sets(
         offsets_of([len(own) for own in ordered]),
         offsets_of([len(each.determinants) for each in flat]),
         np.array([a for a, _ in pairs], np.int64),
-        np.array(
-            [epsilon * (1.0 + 4.0 * UNIT_ROUNDOFF) + room[a] for a, epsilon in pairs], np.float64
-        ),
+        np.array([epsilon * (1.0 + 4.0 * ROUNDOFF) + room[a] for a, epsilon in pairs], np.float64),
         offsets_of([len(own) for own in tried]),
         np.array([each for own in tried for each in own], np.int64),
         asks,
@@ -144,13 +133,9 @@ class HeldOut:
         self.repository = repository._replace(
             choice=choice._replace(least_donors=choice.least_donors + 1)
         )
-        rng = np.random.default_rng(0)
+        self.rows, rng = rows, np.random.default_rng(0)
         order = rng.permutation(len(rows))
-        self.rows, self.picked, self.calibrating = (
-            rows,
-            order[:HELD_OUT_ROWS],
-            order[-CALIBRATION_ROWS:],
-        )
+        self.picked, self.calibrating = order[:HELD_OUT_ROWS], order[-CALIBRATION_ROWS:]
         self.draws = rng.random((2, CALIBRATION_ROWS, rows.shape[1]))[:, :, rank]
         self.chance = rng.random(CALIBRATION_ROWS)
 
@@ -196,9 +181,8 @@ def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> li
     for t in range(repository.column_of.size):
         scores, sets = [], repository.sets
         for d in range(sets.first[t], sets.first[t + 1]):
-            scores.append(
-                held_out.mean_score(t, FEWER_HELD_OUT_ROWS, sets=only_dependency(sets, t, d))
-            )
+            alone = only_dependency(sets, t, d)
+            scores.append(held_out.mean_score(t, FEWER_HELD_OUT_ROWS, sets=alone))
         orders.append(np.argsort(np.array(scores), kind="stable").tolist())
     return orders
 

@@ -30,10 +30,10 @@ from sfumato.operators.imputation.stream_imputer import (
     change_scaling,
 )
 
-MIN_CHANGES = 80  # so that there are at least twice `DEFAULT_LEAST_DONORS` rows to impute from
+MIN_CHANGES = 80  # so that there are at least twice `DEFAULT_DONORS` rows to impute from
 DONOR_SHARE = 0.75  # share of the rows, the oldest, from which later rows are imputed
 VALUE_EPSILON = 0.1  # epsilon of scaled values of other attributes
-QUANTILE_LEVELS = 64  # quantiles of all changes, for rows without donors
+LEVELS = 64  # quantiles of all changes, for rows without donors
 
 Scores = dict[Dependency, Floats]  # one score per tested row
 
@@ -120,11 +120,8 @@ def _scores(
     objects, place = tested.copy(), attributes.index(dependent)
     true = objects[:, place].copy()
     objects[:, place] = np.nan
-    levels = np.quantile(donors[:, place], (np.arange(QUANTILE_LEVELS) + 0.5) / QUANTILE_LEVELS)
-    offsets, same = (
-        np.arange(len(true) + 1) * QUANTILE_LEVELS,
-        np.full(len(true) * QUANTILE_LEVELS, 1 / QUANTILE_LEVELS),
-    )
+    levels = np.quantile(donors[:, place], (np.arange(LEVELS) + 0.5) / LEVELS)
+    offsets, same = np.arange(len(true) + 1) * LEVELS, np.full(len(true) * LEVELS, 1 / LEVELS)
     of_all = _ranked_scores(offsets, same, np.tile(levels, len(true)), true)
     found: Scores = {}
     for d, candidate in enumerate(imputer.dependencies_of(0)):

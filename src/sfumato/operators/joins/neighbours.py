@@ -79,7 +79,7 @@ class NeighbourCount(SimilarityJoin):
         TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape."""
         arrivals = arrivals.checked(self.streams, self.config.dimensions)
         parts = (self._count(part)[0] for part in _parts(arrivals, PAIR_CHUNK))
-        return NeighbourCounts.joined(list(parts))
+        return NeighbourCounts.concat(list(parts))
 
     def count_with_samples(
         self, arrivals: ArrivalBatch

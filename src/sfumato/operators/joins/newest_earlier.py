@@ -80,7 +80,7 @@ class NewestEarlier(Stateful):
         self.next += given.size
         fresh = EarlierRows(number, key[given], time[given], existence[given])
         before = self.held.number.size + np.cumsum(~asks)
-        rows = EarlierRows.joined([self.held, fresh])
+        rows = EarlierRows.concat([self.held, fresh])
         order = np.argsort(rows.key, kind="stable")
         rows = rows.take(order)
         size, places = order.size + 1, np.flatnonzero(asks)

@@ -67,7 +67,7 @@ class LoneSide(Stateful):
         self.tuples = LoneTuples.none()
 
     def add(self, fresh: LoneTuples) -> None:
-        self.tuples = LoneTuples.joined([self.tuples, fresh]) if len(fresh.number) else self.tuples
+        self.tuples = LoneTuples.concat([self.tuples, fresh]) if len(fresh.number) else self.tuples
 
     def places(self, number: Ints) -> tuple[Ints, Ints]:
         """Return which of these numbers are held, and the places of their first samples."""
@@ -201,11 +201,10 @@ class OuterJoin(SimilarityJoin):
                 tuples, slots[here], partners[here], places, lone.tuples.alone, self.criterion
             )
             lone.drop_paired()
-        likely = found["total"] >= self.answer_criterion.probability * (1.0 - 4.0 * SIFT_SLACK)
+        criterion = self.answer_criterion
+        likely = found["total"] >= criterion.probability * (1.0 - 4.0 * SIFT_SLACK)
         found = found[likely]
-        found["total"] = match_probabilities(
-            tuples, arriving[likely], held[likely], self.answer_criterion
-        )
+        found["total"] = match_probabilities(tuples, arriving[likely], held[likely], criterion)
         return super()._answers(batch, found[found["total"] >= 0.0])
 
     def _fresh(self, batch: Batch, places: Ints) -> LoneTuples:

@@ -213,7 +213,7 @@ class PairJoin(Operator):
         for begin, end in pairwise([*cuts.tolist(), n]):
             part = join(arrivals.part(begin, end))
             parts.append(replace(part, arrival=part.arrival + begin))
-        return Answers.joined(parts)
+        return Answers.concat(parts)
 
     def _join(
         self,

@@ -60,9 +60,7 @@ class Schedule(Stateful):
         if str(plan).lower() not in PLANS:
             timetable([(1, 1)], plan)  # raises
         self.plan = plan
-        self.queries = queries_by_name(
-            [(name, *query) for name, query in queries.items()]
-        )  # in force
+        self.queries = queries_by_name((name, *query) for name, query in queries.items())
         self.waiting: dict[str, KAndFrequency] = {}  # included in the next timetable
         self.clock = self.origin = operator.index(start)  # all runs up to the clock were taken
         self._switch: int | None = None
@@ -203,9 +201,7 @@ class Schedule(Stateful):
         table = timetable(everyone.values(), self.plan)
         last = len(table.groups)
         groups = [last] if table.shared else range(1, last + 1)
-        return [
-            _due_run(time, [names[i] for i in table.answers(each)], everyone) for each in groups
-        ]
+        return [_due_run(time, [names[i] for i in table.answers(g)], everyone) for g in groups]
 
     def _cycle_end_by(self, now: int, deadline: int) -> int:
         """Return the instant, at most `deadline`, at which to end the running cycle."""
@@ -252,9 +248,7 @@ def query_rows(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int
     return [(name, k, every) for name, (k, every) in queries.items()]
 
 
-def _equal_steady_schedules(
-    schedules: Sequence[Schedule],
-) -> tuple[Schedule | None, Bools, Ints, Ints]:
+def _find_steady(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools, Ints, Ints]:
     """Return a steady schedule, the mask of schedules equal to it, and all origins and clocks."""
     first = next((each for each in schedules if each.is_steady), None)
     alike = [
@@ -270,7 +264,7 @@ def _equal_steady_schedules(
 
 def next_runs(schedules: Sequence[Schedule]) -> Ints:
     """Return int64[w]: the instant of each schedule's next run, or NO_RUN."""
-    first, alike, origin, clock = _equal_steady_schedules(schedules)
+    first, alike, origin, clock = _find_steady(schedules)
     found = np.full(len(schedules), NO_RUN)
     if first is not None and first.table is not None:
         number = first.table.count_until((clock - origin)[alike])
@@ -290,7 +284,7 @@ def runs_within(
     Returns int64[3, r], each run's interval, time and kind, in this order; and each kind's queries.
     The clocks of steady schedules do not move.
     """
-    first, alike, origin, clock = _equal_steady_schedules(schedules)
+    first, alike, origin, clock = _find_steady(schedules)
     kinds: dict[tuple[str, ...], int] = {}
     found = [np.empty((3, 0), np.int64)]
     some = np.flatnonzero(alike[window])

@@ -310,7 +310,7 @@ class TopKWindows(Operator):
         counts = np.array([part.size for part in parts], np.int64)
         owner = np.concatenate([np.repeat(np.arange(keys.size), each) for each in (counts, sizes)])
         order = np.argsort(owner, kind="stable")
-        held, owner = RankingTuples.joined([*parts, fresh]), owner[order]
+        held, owner = RankingTuples.concat([*parts, fresh]), owner[order]
         held = held if (np.diff(order) == 1).all() else held.take(order)
         rules, rule = 0, held.rule
         if rule.max(initial=-1) >= 0:

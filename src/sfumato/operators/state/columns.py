@@ -37,7 +37,7 @@ class Columns:
         return cls(**arrays, **({cls._begins: np.zeros(1, np.int64)} if cls._begins else {}))
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def concat(cls, parts: Sequence[Self]) -> Self:
         """Concatenate one or more parts."""
         if len(parts) == 1:
             return parts[0]

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.operators.state.snapshot import SnapshotError
 
-MAX_COUNTED = 2**60  # sums of counts fit in int64
+MAX_COUNT = 2**60  # sums of counts fit in int64
 Sizes = dict[str, int]  # lengths known so far, by name
 Size = str | int | None  # a name, a fixed length, or None for any length
 
@@ -95,7 +95,7 @@ class Value:
     def _within(self, value: Any) -> bool:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return False
-        if self.low == 0 and self.high is None and value > MAX_COUNTED:
+        if self.low == 0 and self.high is None and value > MAX_COUNT:
             return False
         above = self.low is None or value >= self.low
         return above and (self.high is None or value <= self.high)

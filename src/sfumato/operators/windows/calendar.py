@@ -32,16 +32,14 @@ class Calendar:
 
     def __init__(self, unit: str, zone: str, origin: int = 0) -> None:
         self.span, self.origin = UNIT_SPANS_US[unit], origin
-        self._dtype, self._zone = UNIT_DTYPES[unit], ZoneInfo(zone)
+        self._unit, self._zone = UNIT_DTYPES[unit], ZoneInfo(zone)
         self._units = self._starts = np.empty(0, np.int64)  # known units and their starts
 
     def starts(self, units: Ints) -> Ints:
         """Return each unit's start in microseconds, where its local date first occurs."""
         new = np.setdiff1d(units, self._units)
         if new.size:
-            local = (
-                (new + self.origin).astype(self._dtype).astype("datetime64[us]").astype(np.int64)
-            )
+            local = (new + self.origin).astype(self._unit).astype("datetime64[us]").astype(np.int64)
             known = np.concatenate([self._units, new])
             starts = np.concatenate([self._starts, [self._first_time(at) for at in local.tolist()]])
             order = np.argsort(known)
@@ -50,7 +48,7 @@ class Calendar:
 
     def positions(self, times: Ints) -> Ints:
         """Return the positions of times from FIRST_US to LAST_US."""
-        about = times.astype("datetime64[us]").astype(self._dtype).astype(np.int64) - self.origin
+        about = times.astype("datetime64[us]").astype(self._unit).astype(np.int64) - self.origin
         low, high = int(about.min(initial=0)), int(about.max(initial=0))
         near = np.arange(low, high + 1) if high - low < times.size else np.unique(about)
         self.starts(np.unique(near[:, None] + np.arange(-1, 3)))  # zones are within a day of UTC

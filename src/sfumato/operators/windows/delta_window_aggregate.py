@@ -141,14 +141,14 @@ class DeltaWindowAggregate(Operator):
             if results.with_distributions:
                 for place, low, high in zip(places, *bounds, strict=True):
                     results.put(place, tuples.part(low, high))
-        return WindowAnswers(held, results.results(np.arange(n)))
+        return WindowAnswers(held, results.take(np.arange(n)))
 
     def _slide(self, code: int, arrivals: TupleBatch, enters: Any) -> tuple[TupleBatch, Ints, Any]:
         """Return held and arriving tuples, window bounds int64[2, n], moments float64[r, 3, n]."""
         (front, arrived, held), tuples = self._group(code)
         fresh = np.arange(arrivals.size) + arrived
         given = TupleBatch(arrivals.offsets, arrivals.prob, arrivals.values, fresh)
-        tuples = TupleBatch.joined([tuples, given]) if tuples.size else given
+        tuples = TupleBatch.concat([tuples, given]) if tuples.size else given
         per_tuple, uncertain = self._channels.tuple_moments(tuples)
         owner = np.arange(tuples.size)
         if tuples.prob.size != tuples.size:
@@ -169,16 +169,12 @@ class DeltaWindowAggregate(Operator):
 
     def _scratch_stacks(self, tuples: int, uncertain: bool) -> PartialStacks:
         """Return scratch partials for a number of tuples, with nodes once tuples are uncertain."""
-        strides, has_uncertain, build = (
-            tuples // STRIDE + 1,
-            uncertain,
-            self._channels.empty_partials,
-        )
+        strides, has_uncertain = tuples // STRIDE + 1, uncertain
         if self._stacks is not None:
             has_uncertain |= self._has_uncertain
             if len(self._stacks.kept.sums) >= strides and has_uncertain == self._has_uncertain:
                 return self._stacks
-        self._has_uncertain = has_uncertain
+        self._has_uncertain, build = has_uncertain, self._channels.empty_partials
         self._stacks = PartialStacks(
             build(2 * strides, has_uncertain), build(STRIDE, has_uncertain), build(1, True)
         )
@@ -195,7 +191,7 @@ class DeltaWindowAggregate(Operator):
         groups = [self._group(code) for code in self._groups]
         self.marks = np.array([marks for marks, _ in groups], np.int64).reshape(-1, GROUP_MARKS)
         none = TupleBatch.none(attributes=self.attributes)
-        self.held = TupleBatch.joined([none, *(tuples for _, tuples in groups)])
+        self.held = TupleBatch.concat([none, *(tuples for _, tuples in groups)])
 
     def after_loading(self) -> None:
         check_held(self.held.offsets, self.held.prob, self.held.values)

@@ -181,7 +181,7 @@ class EarlyAnswers(Operator):
             what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = (
                 EARLY_AVG  # an expected extreme may rise or fall
             )
-        self._kernel_aggregates = EarlyAggregates(what, source, measure, False)
+        self._aggregates = EarlyAggregates(what, source, measure, False)
         self._attributes = attributes if certain else 0  # attributes with cells
         linear = -(-length // early) + EXTRA_STAGES
         stages = linear + OCTAVES
@@ -197,7 +197,7 @@ class EarlyAnswers(Operator):
 
     def _empty_partials(self, size: int) -> MomentPartials:
         """Return empty partials, without channels if rows are certain."""
-        sets = self._channels.empty_partials(size, self._kernel_aggregates.has_uncertain)
+        sets = self._channels.empty_partials(size, self._aggregates.has_uncertain)
         return MomentPartials(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
 
     def _empty_extremes(self, size: int) -> Extremes:
@@ -222,8 +222,8 @@ class EarlyAnswers(Operator):
         per_tuple, has_uncertain = self._channels.tuple_moments(
             TupleBatch(offsets, prob, values, np.arange(n))
         )
-        if has_uncertain and not self._kernel_aggregates.has_uncertain:
-            self._kernel_aggregates = self._kernel_aggregates._replace(has_uncertain=True)
+        if has_uncertain and not self._aggregates.has_uncertain:
+            self._aggregates = self._aggregates._replace(has_uncertain=True)
             nodes = self._empty_partials(len(self._state.sets.sums)).nodes
             self._state = self._state._replace(sets=self._state.sets._replace(nodes=nodes))
         return per_tuple
@@ -250,7 +250,7 @@ class EarlyAnswers(Operator):
         offsets, prob, values : the alternatives, as for `ExtentAggregate.process`
         complete : the extents that these rows complete
         """
-        many, n = len(self._kernel_aggregates.what), np.asarray(time).size
+        many, n = len(self._aggregates.what), np.asarray(time).size
         group, scope = codes("group", group, n), codes("scope", scope, n)
         time, punctuation = codes("time", time, n), codes("punctuation", punctuation, n)
         moves, arrives = np.require(moves, bool, ["C", "W"]), np.require(arrives, bool, ["C", "W"])
@@ -282,7 +282,7 @@ class EarlyAnswers(Operator):
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
         rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, per_tuple, steps)
         self._state, turns, out, figures = early_answers.advance(
-            rows, finals, answers[order].astype(float).ravel(), self._grid, self._kernel_aggregates,
+            rows, finals, answers[order].astype(float).ravel(), self._grid, self._aggregates,
             self._attributes, s,
         )  # fmt: skip
         numbers = np.empty(order.size, np.int64)
@@ -318,7 +318,7 @@ class EarlyAnswers(Operator):
             self._state.scopes["changed"][groups] = changed  # the next tick frees these entries
 
     def before_saving(self) -> None:
-        s, attributes, many = self._state, self._attributes, len(self._kernel_aggregates.what)
+        s, attributes, many = self._state, self._attributes, len(self._aggregates.what)
         used = int(s.pool[0]["entries"])
         kept = np.flatnonzero(s.entries["group"][:used] != NONE)
         self.entries = np.stack([s.entries[name][kept] for name in SAVED_ENTRY], axis=1)
@@ -326,7 +326,7 @@ class EarlyAnswers(Operator):
         self.cells = cells[kept]
         self.sums = _as_floats(s.sets.sums[kept])
         self.nodes = np.empty((len(kept), 0))
-        if self._kernel_aggregates.has_uncertain:
+        if self._aggregates.has_uncertain:
             self.nodes = _as_floats(s.sets.nodes[kept])
         x = s.extremes
         owners, places = _list_entries(x.first[kept].ravel(), x.steps["following"])
@@ -344,15 +344,10 @@ class EarlyAnswers(Operator):
         self.tracks = s.tracks.reshape(len(s.scopes), self._per_scope)
 
     def after_loading(self) -> None:
-        many, (group, extent, changed, revision, held) = (
-            len(self._kernel_aggregates.what),
-            self.entries.T,
-        )
+        many, (group, extent, changed, revision, held) = len(self._aggregates.what), self.entries.T
         owner, stage, before = self.predictions.T
         groups, n, m = self.groups, len(self.entries), len(self.predictions)
-        self._kernel_aggregates = self._kernel_aggregates._replace(
-            has_uncertain=self.nodes.shape[1] > 0
-        )
+        self._aggregates = self._aggregates._replace(has_uncertain=self.nodes.shape[1] > 0)
         sets = self._empty_partials(n)
         sums, nodes = _as_floats(sets.sums), _as_floats(sets.nodes)
         shapes = [of.shape[1] for of in (self.cells, self.predicted, self.usual, self.sums)]
@@ -360,7 +355,7 @@ class EarlyAnswers(Operator):
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
             raise ValueError("its sums must match its aggregates")
         sums[:] = self.sums
-        if self._kernel_aggregates.has_uncertain:
+        if self._aggregates.has_uncertain:
             if self.nodes.shape[1] != nodes.shape[1]:
                 raise ValueError("its nodes must match its averages")
             nodes[:] = self.nodes

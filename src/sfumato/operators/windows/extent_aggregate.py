@@ -608,19 +608,15 @@ class ExtentAggregate(Operator):
         if results.with_distributions:
             for x in range(order.size):
                 results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
-        return results.results(order)
+        return results.take(order)
 
     def _with_over_time(
         self, measured: list[AggregateResult], found: Records, end: Ints
     ) -> list[AggregateResult]:
-        results = iter(self.readings.results(found, end - self.length, end, self._clock))
+        moments = self.readings.results(found, end - self.length, end, self._clock)
+        over_time = iter([self.options.summarise(each, None) for each in moments])
         others = iter(measured)
-        return [
-            self.options.summarise(next(results), None)
-            if of.function in OVER_TIME
-            else next(others)
-            for of in self.aggregates
-        ]
+        return [next(over_time if of.function in OVER_TIME else others) for of in self.aggregates]
 
     def _bounds(self) -> Ints:
         """Return the start of each group's first open extent."""

@@ -147,7 +147,7 @@ class SessionAggregate(Operator):
         )
         numbers = np.arange(self.next, self.next + n)
         arrived = GroupedBatch(rows.offsets, prob, table, numbers, places, rows.time, numbers)
-        held = GroupedBatch.joined([self.held, arrived.take(places != NONE)])
+        held = GroupedBatch.concat([self.held, arrived.take(places != NONE)])
         self.held = replace(held, group=root[held.group]) if held.size else held
         self.next += n
         return self._complete(done, turn, at)

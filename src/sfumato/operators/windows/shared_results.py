@@ -53,7 +53,7 @@ def shared_results(
     """
     if not m:
         return [options.no_results() for _ in aggregates]
-    of = SharedTuples.cluster_tuples(extent, tuples, shared)
+    of = SharedTuples.build(extent, tuples, shared)
     known = [of.has_totals(a, m) for a in aggregates]
     direct = [a for a, fine in zip(aggregates, known, strict=True) if fine.any()]
     totals = iter(_results_of_totals(of, direct, options, m))
@@ -68,7 +68,7 @@ def shared_results(
         place = np.cumsum(~fine) - 1
         if fine.any():
             place = np.where(fine, np.arange(m), m + place)
-        found.append(AggregateResult.joined(parts).take(place))
+        found.append(AggregateResult.concat(parts).take(place))
     return found
 
 
@@ -77,35 +77,33 @@ class SharedTuples:
     """Tuples and their clusters: single tuples, or all tuples of an extent with a shared outcome.
 
     extent, cluster : int64[n], of n tuples; clusters are numbered by first appearance
-    representatives : the first tuple of each cluster    sizes : int64[clusters], numbers of tuples
-    target : int64[alternatives], for each alternative, the one of `representatives` that occurs
-        with it
+    firsts : the first tuple of each cluster    sizes : int64[clusters], numbers of tuples
+    target : int64[alternatives], the alternative of `firsts` that occurs with each alternative
     """
 
     extent: Ints
     tuples: TupleBatch
     cluster: Ints
-    representatives: TupleBatch
+    firsts: TupleBatch
     sizes: Ints
     target: Ints
 
     @classmethod
-    def cluster_tuples(cls, extent: Ints, tuples: TupleBatch, shared: Ints) -> Self:
+    def build(cls, extent: Ints, tuples: TupleBatch, shared: Ints) -> Self:
         """Cluster tuples; arguments as for `shared_results`."""
         own = np.where(shared == NONE, -1 - np.arange(shared.size), shared)
         ids, own = np.unique(own, return_inverse=True)
         cluster, first = renumber(
             extent * ids.size + own, (int(extent.max(initial=-1)) + 1) * ids.size
         )
-        representatives = tuples.take(first)
-        _, target = ranges_of(representatives.offsets[cluster], np.diff(tuples.offsets))
-        return cls(extent, tuples, cluster, representatives, np.bincount(cluster), target)
+        firsts = tuples.take(first)
+        _, target = ranges_of(firsts.offsets[cluster], np.diff(tuples.offsets))
+        return cls(extent, tuples, cluster, firsts, np.bincount(cluster), target)
 
     def part(self, x: int) -> Self:
         low, high = np.searchsorted(self.extent, [x, x + 1]).tolist()
-        return self.cluster_tuples(
-            self.extent[low:high], self.tuples.part(low, high), self.cluster[low:high]
-        )
+        tuples = self.tuples.part(low, high)
+        return self.build(self.extent[low:high], tuples, self.cluster[low:high])
 
     @property
     def extents(self) -> Ints:
@@ -117,16 +115,15 @@ class SharedTuples:
     @property
     def existence(self) -> Floats:
         """Probability that the tuples of each cluster exist."""
-        return existences(self.representatives.offsets, self.representatives.prob)
+        return existences(self.firsts.offsets, self.firsts.prob)
 
     def sums(self, values: Floats | Bools) -> Floats:
-        """Sum the values of alternatives by alternative of `representatives`."""
-        return np.bincount(self.target, values, self.representatives.prob.size).astype(
-            np.float64, copy=False
-        )
+        """Sum the values of alternatives by alternative of `firsts`."""
+        totals = np.bincount(self.target, values, self.firsts.prob.size)
+        return totals.astype(np.float64, copy=False)
 
     def counts(self, attribute: int | None) -> Floats:
-        """Count values by alternative of `representatives`; without an attribute, count tuples."""
+        """Count values by alternative of `firsts`; without an attribute, count tuples."""
         if attribute is None:
             return self.sums(np.ones(self.target.size))
         return self.sums(~np.isnan(self.tuples.values[attribute]))
@@ -135,7 +132,7 @@ class SharedTuples:
         """Return bool[m]: whether `totals` suffice for an aggregate in each extent."""
         if of.function != "avg":
             return np.full(m, of.function in TOTALS)
-        counts, begin = self.counts(of.attribute), self.representatives.offsets[:-1]
+        counts, begin = self.counts(of.attribute), self.firsts.offsets[:-1]
         if not counts.size:
             return np.full(m, True)
         most = np.maximum.reduceat(counts, begin)
@@ -144,8 +141,8 @@ class SharedTuples:
         return np.bincount(self.extents, ~fine, m) == 0
 
     def totals(self, of: Aggregate, m: int) -> Floats:
-        """Return the values, by alternative of `representatives`, to which TOTALS apply."""
-        counts, lengths = self.counts(of.attribute), np.diff(self.representatives.offsets)
+        """Return the values, by alternative of `firsts`, to which TOTALS apply."""
+        counts, lengths = self.counts(of.attribute), np.diff(self.firsts.offsets)
         if of.attribute is None or of.function == "count":
             return counts
         values = self.tuples.values[of.attribute]
@@ -163,7 +160,7 @@ class SharedTuples:
             return np.repeat(whole, lengths)
         found = np.where(counts > 0, self.sums(np.nan_to_num(values)), np.nan)
         if of.function == "avg":  # weighted, so that averages over clusters average the values
-            first, extents = counts[self.representatives.offsets[:-1]], self.extents
+            first, extents = counts[self.firsts.offsets[:-1]], self.extents
             many = np.bincount(extents, first, m)
             weight = np.bincount(extents, first > 0, m) / np.maximum(many, 1.0)
             found *= np.repeat(weight[extents], lengths)
@@ -177,9 +174,7 @@ def _results_of_totals(
         return []
     empty = np.setdiff1d(np.arange(m), of.extent)
     values = np.stack([of.totals(a, m) for a in aggregates])
-    batch = with_absent_values(
-        of.representatives.offsets, of.representatives.prob, values, empty.size
-    )
+    batch = with_absent_values(of.firsts.offsets, of.firsts.prob, values, empty.size)
     asked = [Aggregate(TOTALS[a.function], i) for i, a in enumerate(aggregates)]
     return extents_of_groups(np.append(of.extents, empty), batch, asked, options).results
 
@@ -201,9 +196,7 @@ def _results_of_combinations(
     joint, existence = np.flatnonzero(of.sizes > 1), of.existence
     outcomes = []  # each shared outcome's probabilities of the alternatives, and of no tuple
     for c in joint:
-        chance = of.representatives.prob[
-            of.representatives.offsets[c] : of.representatives.offsets[c + 1]
-        ]
+        chance = of.firsts.prob[of.firsts.offsets[c] : of.firsts.offsets[c + 1]]
         rest = [1.0 - existence[c]] if existence[c] < 1.0 else []
         outcomes.append(np.append(chance * (existence[c] / chance.sum()), rest))
     many = prod(chance.size for chance in outcomes)
@@ -223,7 +216,7 @@ def _results_of_combinations(
         weights.append(weight)
         parts.append(_results_given(of, choice, aggregates, inner))
     weight = np.concatenate(weights)
-    measured = [AggregateResult.joined([part[i] for part in parts]) for i in range(len(aggregates))]
+    measured = [AggregateResult.concat([part[i] for part in parts]) for i in range(len(aggregates))]
     return [
         mixtures(a, given, weight, np.array([0, weight.size]), options)
         if np.isnan(given.error).all()
@@ -255,11 +248,10 @@ def _results_given(
 def _sampled_result(
     of: SharedTuples, aggregate: Aggregate, options: DistributionOptions
 ) -> AggregateResult:
-    tuples = replace(of.tuples, index=of.representatives.index[of.cluster])
-    counts, begin = of.counts(aggregate.attribute), of.representatives.offsets[:-1]
+    tuples = replace(of.tuples, index=of.firsts.index[of.cluster])
+    counts, begin = of.counts(aggregate.attribute), of.firsts.offsets[:-1]
     none, one = (
-        np.add.reduceat(np.where(counts == n, of.representatives.prob, 0.0), begin)
-        for n in range(2)
+        np.add.reduceat(np.where(counts == n, of.firsts.prob, 0.0), begin) for n in range(2)
     )
     none += 1.0 - of.existence
     fewer = np.array([1.0, 0.0])  # probabilities of no value and of exactly one value

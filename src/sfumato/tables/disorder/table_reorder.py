@@ -169,7 +169,7 @@ class TableReorder(TableOperator):
         staying, duplicates = self.operator.newly_held, self.operator.duplicates
         self._forgotten = over = self.index.expired()
         if len(over):  # rows of an expired code precede rows of the same key's new code
-            out = Released.joined([out, self.operator.forget(over)])
+            out = Released.concat([out, self.operator.forget(over)])
             turn = np.full(self.index.size, len(over))
             turn[over] = np.arange(len(over))
             self.index.forget(over)

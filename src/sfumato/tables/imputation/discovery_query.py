@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sfumato.operators.imputation.discovery import MAX_REPORTED_MISSES, NothingDiscovered, Search
+from sfumato.operators.imputation.discovery import MAX_MISSES, NothingDiscovered, Search
 from sfumato.operators.imputation.stream_imputer import MAX_CHOSEN
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
 from sfumato.tables.reading.user_warnings import calls_from_user
@@ -78,7 +78,7 @@ def warn_of_gaps(
         return
     if 2 * complete >= rows and complete >= fewest:
         return
-    emptiest = sorted(wanted, key=lambda name: known[name])[:MAX_REPORTED_MISSES]
+    emptiest = sorted(wanted, key=lambda name: known[name])[:MAX_MISSES]
     gaps = ", ".join(
         f"`{name}` ({1 - known[name] / rows:.0%} missing)"
         for name in emptiest

@@ -87,7 +87,7 @@ class TableOtherNeighbours(TableSimilarityJoin):
             for part, some, near in self.operator.count_with_samples(arrivals):
                 parts.append(some)
                 columns.append(pa.table(aggregated.result_columns(self._aggregated(part, near))))
-            counts, table = NeighbourCounts.joined(parts), pa.concat_tables(columns)
+            counts, table = NeighbourCounts.concat(parts), pa.concat_tables(columns)
             results = dict(zip(table.column_names, table.columns, strict=True))
         left = np.flatnonzero(side == 0)
         if not left.size:

@@ -74,7 +74,7 @@ class CountWindowConfig:
 
 
 @dataclass
-class Work(Stateful):
+class GroupCache(Stateful):
     """Cache of one group between calls, derived from its tuples.
 
     arrived : number of the group's arrivals up to which the cache is valid
@@ -154,9 +154,9 @@ class CountWindowAggregate(Operator):
         self._plain = self.config.plain
         sizes = (0, 0) if self._plain else (integers, self._middles)
         self.store = GroupStore(self.attributes, *sizes)
-        self._scratch = self._new_work()
-        self._works: dict[int, Work] = {}  # cache by group, latest arrival last
-        self._bytes = 0
+        self._scratch = self._new_cache()
+        self._caches: dict[int, GroupCache] = {}  # cache by group, latest arrival last
+        self._cached_bytes = 0
 
     def _plan(self, asked: list[Aggregate]) -> None:
         """Choose the required sums or counts, extremes and distributions, without duplicates."""
@@ -217,7 +217,7 @@ class CountWindowAggregate(Operator):
         """Delete groups whose input has ended; unknown codes are ignored."""
         self.store.forget(codes)
         for code in np.asarray(codes).tolist():
-            self._bytes -= self._works.pop(code, self._scratch).size
+            self._cached_bytes -= self._caches.pop(code, self._scratch).size
 
     @property
     def codes(self) -> Ints:
@@ -263,18 +263,20 @@ class CountWindowAggregate(Operator):
         ]
         sums = [column(groups, of) for of in self._sums]
         extremes = [column(groups, of) for of in self._extremes]
-        for span, work, fresh in self._group_ranges(slots, groups, codes):
-            work.boundary = move_boundaries(work.boundary, groups, span, fresh, rule, status, heads)
+        for span, cache, fresh in self._group_ranges(slots, groups, codes):
+            cache.boundary = move_boundaries(
+                cache.boundary, groups, span, fresh, rule, status, heads
+            )
             for k, value in enumerate(sums):
                 given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
                 wanted = counts if k == 0 else none
-                work.sums[k], wanted = move_sums(work.sums[k], *given, out[k], wanted)
+                cache.sums[k], wanted = move_sums(cache.sums[k], *given, out[k], wanted)
                 counts = wanted if k == 0 else counts
             for k, value in enumerate(extremes, len(sums)):
                 i = k - len(sums)
                 given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
-                work.extremes[i], distributions[i] = move_extremes(
-                    work.extremes[i], *given, distributions[i]
+                cache.extremes[i], distributions[i] = move_extremes(
+                    cache.extremes[i], *given, distributions[i]
                 )
         store.status[slots, 1:] = status
         self.overflow += int(status[:, 0].sum() - overflow)
@@ -320,7 +322,7 @@ class CountWindowAggregate(Operator):
         for k, distribution in enumerate(self._distributions, self._middles + len(self._bounds)):
             known = number if distribution.of.function == "count" else None
             distributions[distribution.of] = distribution.distributions(
-                groups, heads, integers[k], known, lambda j: self._work(codes[j]).worlds
+                groups, heads, integers[k], known, lambda j: self._cache(codes[j]).worlds
             )
         return {
             of: self.options.summarise(moments.get(of), distributions.get(of))
@@ -329,8 +331,8 @@ class CountWindowAggregate(Operator):
 
     def _group_ranges(
         self, slots: Ints, groups: Groups, codes: list[int]
-    ) -> Iterator[tuple[tuple[int, int], Work, bool]]:
-        """Yield (range of groups, work, whether to rebuild it); short windows share one work."""
+    ) -> Iterator[tuple[tuple[int, int], GroupCache, bool]]:
+        """Yield (range of groups, cache, whether to rebuild it); short windows share one cache."""
         alone = np.diff(groups.begin) > SHORT_HELD
         if self.rows > SHORT_ROWS:
             alone[:] = True
@@ -340,28 +342,28 @@ class CountWindowAggregate(Operator):
             if not alone[first]:
                 yield (first, end), self._scratch, True
                 continue
-            work, arrived = self._work(codes[first]), int(self.store.status[slots[first], 0])
-            if work.arrived < 0:
-                work.sums, work.extremes = (new := self._new_work()).sums, new.extremes
-            fresh = work.arrived != arrived
-            work.arrived = arrived + int(groups.arrivals[end] - groups.arrivals[first])
-            yield (first, end), work, fresh
+            cache, arrived = self._cache(codes[first]), int(self.store.status[slots[first], 0])
+            if cache.arrived < 0:
+                cache.sums, cache.extremes = (new := self._new_cache()).sums, new.extremes
+            fresh = cache.arrived != arrived
+            cache.arrived = arrived + int(groups.arrivals[end] - groups.arrivals[first])
+            yield (first, end), cache, fresh
 
-    def _new_work(self) -> Work:
-        return Work(
+    def _new_cache(self) -> GroupCache:
+        return GroupCache(
             empty_boundary(),
             [empty_stacks(self.rows, of in self._averages) for of in self._sums],
             [empty_extremes(self.rows, EXTREME_SIGNS[of.function]) for of in self._extremes],
         )
 
-    def _work(self, code: int) -> Work:
+    def _cache(self, code: int) -> GroupCache:
         """Return a group's cache and mark it as the latest; evict the oldest caches."""
-        work = self._works.pop(code, None) or Work(empty_boundary(), [], [])
-        self._bytes += next(reversed(self._works.values()), work).recount_bytes()
-        while self._bytes > MAX_CACHE_BYTES and self._works:
-            self._bytes -= self._works.pop(next(iter(self._works))).size
-        self._works[code] = work
-        return work
+        cache = self._caches.pop(code, None) or GroupCache(empty_boundary(), [], [])
+        self._cached_bytes += next(reversed(self._caches.values()), cache).recount_bytes()
+        while self._cached_bytes > MAX_CACHE_BYTES and self._caches:
+            self._cached_bytes -= self._caches.pop(next(iter(self._caches))).size
+        self._caches[code] = cache
+        return cache
 
     def _checked(
         self, code: Any, offsets: Any, prob: Any, values: Any

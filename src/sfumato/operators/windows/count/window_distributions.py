@@ -124,7 +124,7 @@ class WindowDistributions:
                 orders.append(rows)
                 exact = self.of.function in ("quantile", *OF_VALUES)
                 parts.append(DiscreteDistributions.of_samples(samples, exists, exact))
-            yield DiscreteDistributions.joined(parts).take(np.argsort(np.concatenate(orders)))
+            yield DiscreteDistributions.concat(parts).take(np.argsort(np.concatenate(orders)))
 
     def _sample_aggregate(
         self, groups: Groups, of: AttributeTuples, heads: Ints, rows: Ints, j: int, worlds: Any
