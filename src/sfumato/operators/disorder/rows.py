@@ -87,9 +87,8 @@ class KeyedRuns(Generic[KeyedRows]):
 
     def __init__(self, kind: type[KeyedRows]) -> None:
         self._none = kind.none()
-        self._runs: list[
-            tuple[KeyedRows, Bools]
-        ] = []  # rows by key, and a mask of the rows still held
+        # Rows by key, and a mask of the rows still held.
+        self._runs: list[tuple[KeyedRows, Bools]] = []
         self._size = 0
 
     def __len__(self) -> int:

@@ -9,9 +9,8 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES
 
-WAIT_BINS = (
-    32  # below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last includes all longer waits
-)
+# Below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last bin includes all longer waits.
+WAIT_BINS = 32
 FIRST_BIN_US = 1_000  # end of the first bin
 AWAITED = -1  # in place of a source: an expected source has not sent rows
 

@@ -146,9 +146,8 @@ class ResultsWithDistributions:
             r for r, a in enumerate(aggregates) if options.needs_distribution(a)
         ]
         self._rows: list[int] = []  # with distributions, in order of `put`
-        self._distributions: list[list[DiscreteDistributions]] = [
-            [] for _ in aggregates
-        ]  # not yet summarised
+        # Not yet summarised.
+        self._distributions: list[list[DiscreteDistributions]] = [[] for _ in aggregates]
         self._parts: list[list[AggregateResult]] = [[] for _ in aggregates]
 
     def put(self, row: int, members: TupleBatch) -> None:

@@ -154,8 +154,7 @@ class _DependencyReader:
         bounds = self._read_list(self._read_number)
         if len(bounds) != len(names):
             raise self._error(
-                f"expected {len(names)} epsilons, one per determinant; got {len(bounds)}",
-                place,
+                f"expected {len(names)} epsilons, one per determinant; got {len(bounds)}", place
             )
         self._expect("->", "`,` or `->` after an epsilon")
         epsilon = self._read_number()

@@ -15,9 +15,7 @@ from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Record, Value
 from sfumato.operators.state.stateful import Stateful
 
-LOG_ABSENT_CERTAIN = (
-    -1000.0
-)  # instead of log(0), the logarithm of the probability that a certain row is absent
+LOG_ABSENT_CERTAIN = -1000.0  # of a certain row, instead of log(0)
 LOG_SLACK = 1.0  # rows are kept a little too long, because sums of logarithms are rounded
 NO_ROW = -1  # number of a row that does not exist
 

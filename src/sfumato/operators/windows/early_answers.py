@@ -178,9 +178,8 @@ class EarlyAnswers(Operator):
             known = np.where(channels.what == NONE, channels.extreme, channels.channel)
             source = np.append(NONE, known)
             measure = np.append(NONE, channels.what)
-            what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = (
-                EARLY_AVG  # an expected extreme may rise or fall
-            )
+            # An expected extreme may rise or fall.
+            what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = EARLY_AVG
         self._aggregates = EarlyAggregates(what, source, measure, False)
         self._attributes = attributes if certain else 0  # attributes with cells
         linear = -(-length // early) + EXTRA_STAGES

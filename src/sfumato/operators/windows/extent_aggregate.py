@@ -254,9 +254,8 @@ class ExtentAggregate(Operator):
             np.empty(0, np.int64), np.empty(0), np.empty((self.attributes, 0)),
             np.empty((len(channels.extremes), 0), np.int64),
         )  # fmt: skip
-        self._has_uncertain = (
-            False  # nodes take most of the memory, so they are allocated on demand
-        )
+        # Nodes take most of the memory, so they are allocated on demand.
+        self._has_uncertain = False
         self._partials = Partials(
             channels.empty_partials(0, False),
             channels.empty_partials(0, False),

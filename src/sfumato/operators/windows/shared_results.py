@@ -16,10 +16,7 @@ from sfumato.kernels.distributions.tuples import existences, tuple_moments
 from sfumato.kernels.windows.extents import NONE
 from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
-from sfumato.operators.distributions.discrete_distributions import (
-    MAX_STATES,
-    DistributionOptions,
-)
+from sfumato.operators.distributions.discrete_distributions import MAX_STATES, DistributionOptions
 from sfumato.operators.distributions.independent_distribution import sampled_distribution
 from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
 from sfumato.operators.state.tuple_batch import TupleBatch

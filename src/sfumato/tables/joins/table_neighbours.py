@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.kernels.joins.neighbour_counts import NearSamples
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.distributions.aggregate import AggregateResult
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.neighbours import (
+    NearSamples,
     NeighbourCount,
     NeighbourCounts,
     results_of_neighbours,
