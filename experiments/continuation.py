@@ -9,7 +9,7 @@ from sfumato.operators.state.declared import Saved
 
 def continued(join: SimilarityJoin, kind: type[SimilarityJoin], **changed: Any) -> SimilarityJoin:
     """A join with the windows of another, of another kind or with other arguments."""
-    after, saved = kind.of(replace(join.config, **changed)), Saved()
+    after, saved = kind.from_config(replace(join.config, **changed)), Saved()
     join.save_state(saved)
     after.load_state(saved)
     return after

@@ -338,7 +338,7 @@ def test_malformed_arrivals_are_refused_and_nothing_is_taken(wrong, error, messa
 def test_the_current_answers_are_only_kept_for_changes():
     with pytest.raises(ValueError, match='output="changes"'):
         join_of(**GOOD).answers()
-    assert len(join_of(**GOOD, output="changes").answers()) == len(Answers.none()) == 0
+    assert len(join_of(**GOOD, output="changes").answers()) == len(Answers.empty()) == 0
 
 
 def test_a_damaged_key_does_not_ask_for_the_memory_of_a_billion_windows():

@@ -95,7 +95,7 @@ class Punctuator(Operator):
         self.controllers.grow(1)
 
     @classmethod
-    def of(cls, config: DisorderControl, **_: Any) -> Punctuator:
+    def from_config(cls, config: DisorderControl, **_: Any) -> Punctuator:
         own = {name: of for name, of in vars(config).items() if name != "max_buffer_total"}
         return cls(**own)
 

@@ -239,7 +239,7 @@ class Reorder(Operator):
         """
         if self.config.by_source:
             self.sources.deactivate(np.arange(len(self.controllers)))
-        rows, self.waiting = self.waiting, WaitingRows.none()
+        rows, self.waiting = self.waiting, WaitingRows.empty()
         return self._drain(rows, np.ones(self._key_count, bool))
 
     def forget(self, keys: Ints) -> Released:

@@ -86,7 +86,7 @@ class KeyedRuns(Generic[KeyedRows]):
     """
 
     def __init__(self, kind: type[KeyedRows]) -> None:
-        self._none = kind.none()
+        self._none = kind.empty()
         # Rows by key, and a mask of the rows still held.
         self._runs: list[tuple[KeyedRows, Bools]] = []
         self._size = 0

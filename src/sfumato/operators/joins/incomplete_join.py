@@ -132,14 +132,14 @@ class IncompleteJoin(PairJoin):
         self.reasons = np.zeros(len(IMPUTATION_REASONS), np.int64)
 
     @classmethod
-    def of(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
+    def from_config(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
         """Create a join from a config. Raises SnapshotError if `imputer` does not match it."""
         if config.imputer != resources["imputer"].fingerprint:
             raise SnapshotError(
                 "the snapshot was written with a different repository or different dependencies: "
                 "restore it with the original ones"
             )
-        return super().of(config, **resources)
+        return super().from_config(config, **resources)
 
     def process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
         """Match arrivals in order, and add them to their windows.

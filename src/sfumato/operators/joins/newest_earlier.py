@@ -67,7 +67,7 @@ class NewestEarlier(Stateful):
 
     def __init__(self, within: int | None, least: float) -> None:
         self.within, self.least = within, share("probability", least)
-        self.held = EarlierRows.none()
+        self.held = EarlierRows.empty()
         self.next = 0
 
     def process(self, asks: Bools, key: Ints, time: Ints, existence: Floats) -> Candidates:

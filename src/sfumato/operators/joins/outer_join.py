@@ -64,7 +64,7 @@ class LoneSide(Stateful):
 
     def __init__(self, least: float) -> None:
         self.least = least
-        self.tuples = LoneTuples.none()
+        self.tuples = LoneTuples.empty()
 
     def add(self, fresh: LoneTuples) -> None:
         self.tuples = LoneTuples.concat([self.tuples, fresh]) if len(fresh.number) else self.tuples

@@ -96,7 +96,7 @@ class PairJoin(Operator):
         self.criterion, self.windows, self.streams = criterion, windows, len(windows)
         self.rows = np.array([FOREVER if w.rows is None else w.rows for w in windows])
         # Sizes of windows without uncertain existences.
-        self._newest = np.minimum(self.rows, [w.max_tuples or FOREVER for w in windows])
+        self._row_limits = np.minimum(self.rows, [w.max_tuples or FOREVER for w in windows])
         spans = np.array([FOREVER if w.span_us is None else w.span_us for w in windows])
         columns = summary_columns(criterion.d) if columns is None else columns
         within = criterion.within if indexed else -1.0
@@ -116,13 +116,13 @@ class PairJoin(Operator):
         self.lockstep = any(w.lockstep for w in windows)
         self.timed = self.lockstep or bool((spans < FOREVER).any())
         self.clock = np.empty(0, np.int64)  # newest time by key, for time windows
-        self.current = Answers.none()  # answers whose tuples are both in their windows
+        self.current = Answers.empty()  # answers whose tuples are both in their windows
         self.given = np.zeros(self.streams, np.int64)  # tuples per stream so far
         self.counts, self.counted = counts, np.zeros(len(counts.names or ()), np.int64)
         self.found = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
 
     @classmethod
-    def of(cls, config: Any, **resources: Any) -> Self:
+    def from_config(cls, config: Any, **resources: Any) -> Self:
         given = {**vars(config), **resources}
         return cls(**{"window": given.pop("windows"), **given})
 
@@ -309,7 +309,7 @@ class PairJoin(Operator):
         known = batch.code.max(initial=-1) < self.store.windows.head.size
         if not (known and make_room(self.store, batch.code, places)):
             self.store = renewed(self.store, batch.code, places)
-        write_batch(self.store, batch, self._newest)
+        write_batch(self.store, batch, self._row_limits)
         if raw is not None:
             self.store.tuples.box[-raw.shape[1] :, batch.slots] = raw.T
         self._start_count_windows(batch)
@@ -322,7 +322,7 @@ class PairJoin(Operator):
 
     def _start_count_windows(self, batch: Batch) -> None:
         """Compute the starts of count windows with uncertain existences."""
-        doubtful, bounded = batch.existence < 1.0, self._newest < self.rows
+        doubtful, bounded = batch.existence < 1.0, self._row_limits < self.rows
         if not (self._uncertain or bounded.any() or doubtful.any()):
             return  # most batches
         for w, places in by_code(batch.code):
@@ -459,7 +459,7 @@ class PairJoin(Operator):
                 tuples, arriving, held, -on_right, total, inside, self.criterion, self.most_pairs
             )
         else:
-            none = Answers.none()
+            none = Answers.empty()
             pairs = none.prob, none.left_sample, none.right_sample
             offsets = np.zeros(found.size + 1, np.int64)
         return Answers(

@@ -116,7 +116,7 @@ class TopKWindows(Operator):
             self._new_count()  # validates the arguments
 
     @classmethod
-    def of(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:
+    def from_config(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:
         given = {"queries": queries_by_name(config.queries), "least": dict(config.least)}
         return cls(**{**vars(config), **given})
 
@@ -128,7 +128,7 @@ class TopKWindows(Operator):
             for values, value in zip(self._window_lists(), self._empty_window(), strict=True):
                 values.append(value)
 
-    def empty(self, keys: Ints) -> None:
+    def reset(self, keys: Ints) -> None:
         """Reset these windows."""
         for key in keys.tolist():
             self.size -= self.held[key].size
@@ -144,7 +144,7 @@ class TopKWindows(Operator):
         start, count = self.config.start, None
         if self.config.confidence is not None:
             count = self._new_count()
-        return RankingTuples.none(), count, None if start is None else self._build_schedule(start)
+        return RankingTuples.empty(), count, None if start is None else self._build_schedule(start)
 
     def extend(
         self,
@@ -196,7 +196,7 @@ class TopKWindows(Operator):
         to = np.minimum(to, MAX_TIME)
         begun = np.array([self.schedules[key] is not None for key in keys.tolist()], np.bool_)
         answers = self._move(
-            keys[begun], RankingTuples.none(), np.zeros(int(begun.sum()), int), to[begun]
+            keys[begun], RankingTuples.empty(), np.zeros(int(begun.sum()), int), to[begun]
         )
         if begun.all():
             return answers

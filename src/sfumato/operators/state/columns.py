@@ -27,7 +27,7 @@ class Columns:
             setattr(cls, f"_{name}", value)
 
     @classmethod
-    def none(cls, **lengths: int) -> Self:
+    def empty(cls, **lengths: int) -> Self:
         """Return an instance without items; `lengths` are the other dimensions, by name."""
         arrays = {}
         for name, declared in cls.layout.items():

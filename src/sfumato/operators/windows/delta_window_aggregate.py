@@ -190,7 +190,7 @@ class DeltaWindowAggregate(Operator):
         self.codes = np.array(list(self._groups), np.int64)
         groups = [self._group(code) for code in self._groups]
         self.marks = np.array([marks for marks, _ in groups], np.int64).reshape(-1, GROUP_MARKS)
-        none = TupleBatch.none(attributes=self.attributes)
+        none = TupleBatch.empty(attributes=self.attributes)
         self.held = TupleBatch.concat([none, *(tuples for _, tuples in groups)])
 
     def after_loading(self) -> None:
@@ -207,7 +207,7 @@ class DeltaWindowAggregate(Operator):
     def _group(self, code: int) -> tuple[list[int], TupleBatch]:
         packed = self._groups.get(code)
         if packed is None:
-            return [0] * GROUP_MARKS, TupleBatch.none(attributes=self.attributes)
+            return [0] * GROUP_MARKS, TupleBatch.empty(attributes=self.attributes)
         marks = packed[:GROUP_MARKS].tolist()
         end = GROUP_MARKS + 1 + marks[-1]
         offsets, index = packed[GROUP_MARKS:end], packed[end : end + marks[-1]]

@@ -237,8 +237,8 @@ class ExtentAggregate(Operator):
         first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
         self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
         with_distributions = any(self.options.needs_distribution(of) for of in self._pooled)
-        self._listing = members or with_distributions or self.from_tuples
-        self._ordered = any(of.function in OF_VALUES for of in aggregates)
+        self._needs_members = members or with_distributions or self.from_tuples
+        self._needs_order = any(of.function in OF_VALUES for of in aggregates)
         unmeasured = self._plain or self.from_tuples
         self._channels = channels = Channels([] if unmeasured else self._pooled)
         self._measures = measures_of(channels)
@@ -566,7 +566,7 @@ class ExtentAggregate(Operator):
         found, answers, members, skipped = extents.complete(
             closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
             self._partials, self._per_tuple, self._totals, self._signs, self._grid, self._measures,
-            self._gaps, self._listing,
+            self._gaps, self._needs_members,
         )  # fmt: skip
         self.counts[-1] += skipped
         m = found.size
@@ -638,7 +638,7 @@ class ExtentAggregate(Operator):
     def _tuples_at(self, places: Ints) -> TupleBatch:
         """Return the tuples at some places, ordered by time if an aggregate requires it."""
         at = self._tuples.at[places]
-        if self._ordered:
+        if self._needs_order:
             at = at[np.lexsort((at["number"], at["time"]))]
         offsets, flat = ranges_of(at["begin"], at["end"] - at["begin"])
         values = self._tuples.values[:, flat]

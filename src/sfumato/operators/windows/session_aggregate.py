@@ -105,7 +105,7 @@ class SessionAggregate(Operator):
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
         self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
         # Tuples of open sessions in order of arrival; `group` is the place of the session.
-        self.held = GroupedBatch.none(attributes=self.attributes)
+        self.held = GroupedBatch.empty(attributes=self.attributes)
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
         self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`

@@ -295,7 +295,7 @@ class TableTopK(TableOperator):
         if not self.config.shared:
             found += self._close(over)
         tables = self._tables(found)
-        self.windows.empty(over)
+        self.windows.reset(over)
         for name, start in _KEY_STARTS.items():
             getattr(self, name)[over] = start
         if self.config.streams and len(over):
