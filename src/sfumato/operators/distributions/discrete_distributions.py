@@ -110,12 +110,13 @@ class DistributionOptions:
         object.__setattr__(self, "quantiles", levels)
         if self.distribution is not None:
             whole("distribution", self.distribution, "None or a number of values, at least 1")
-        whole("samples", self.samples)
-        number = isinstance(self.seed, int | np.integer) and not isinstance(self.seed, bool)
-        if not number or not -(2**63) <= self.seed < 2**63:
-            raise ValueError(
-                f"`seed` must be a whole number with at most 64 bits; got {self.seed!r}"
-            )
+        for value, low, what in (
+            (self.samples, 1, "`samples` must be a number of at least 1"),
+            (self.seed, -(2**63), "`seed` must be a whole number with at most 64 bits"),
+        ):
+            number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not number or not low <= value < 2**63:
+                raise ValueError(f"{what}; got {value!r}")
 
     @property
     def has_distributions(self) -> bool:
