@@ -15,7 +15,7 @@ from sfumato.kernels.imputation.donor_tree import (
     tree_order,
 )
 from sfumato.operators.arrays import Ints
-from sfumato.operators.imputation.repository_columns import MOST_ATTRIBUTES, finite
+from sfumato.operators.imputation.repository_columns import MAX_MASK_BITS, finite
 
 
 @lean
@@ -78,8 +78,8 @@ class DonorIndex:
     def __init__(self, points: npt.ArrayLike, usual: npt.ArrayLike | None = None) -> None:
         rows = finite("points", points)
         d = rows.shape[1]
-        if not 1 <= d <= MOST_ATTRIBUTES:
-            raise ValueError(f"`points` must have 1 to {MOST_ATTRIBUTES} attributes; got {d}")
+        if not 1 <= d <= MAX_MASK_BITS:
+            raise ValueError(f"`points` must have 1 to {MAX_MASK_BITS} attributes; got {d}")
         weight = np.ones(d)
         if usual is not None:
             wide = np.broadcast_to(np.asarray(usual, np.float64), (d,))

@@ -9,7 +9,7 @@ from sfumato.operators.state.declared import Saved
 
 def continued(join: SimilarityJoin, kind: type[SimilarityJoin], **changed: Any) -> SimilarityJoin:
     """Return a join with the windows of another one, with a different class or arguments."""
-    after, saved = kind.of(replace(join.config, **changed)), Saved()
+    after, saved = kind.from_config(replace(join.config, **changed)), Saved()
     join.save_state(saved)
     after.load_state(saved)
     return after

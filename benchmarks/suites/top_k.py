@@ -104,7 +104,7 @@ def plan(longest: int) -> list[Row]:
     f = np.unique(np.append(rng.integers(1, longest, 19), longest))
     k = np.sort(rng.choice(np.arange(2, 101), f.size, replace=False))
     queries = list(zip(k.tolist(), f.tolist(), strict=True))
-    fresh = timetable.__globals__["_planned"].cache_clear  # or the second call is cached
+    fresh = timetable.__globals__["_plan"].cache_clear  # or the second call is cached
 
     def planned(name: str) -> float:
         fresh()

@@ -17,7 +17,7 @@ from sfumato.metrics.exporters import OTHER_METRICS, json_lines, prometheus_text
 from sfumato.metrics.figures import SessionFigures
 from sfumato.metrics.history import MAX_POINTS, QUANTILES, RecentWaits, quantile
 from sfumato.metrics.progress import QueryProgress
-from sfumato.operators.disorder.statistics import WAIT_BINS, bins
+from sfumato.operators.disorder.statistics import WAIT_BINS, wait_bins
 from sfumato.tables.operator import TableConfig
 from spark_reports import part, reorder, report
 
@@ -129,7 +129,7 @@ def test_a_quantile_of_waits_is_within_a_factor_of_two():
     assert quantile([3, 0, 0], 0.99) == 0.0
     rng = np.random.default_rng(seed=5)
     waits = (10 ** rng.uniform(3, 11, 5_000)).astype(np.int64)  # 1 ms to a day, in microseconds
-    counts = np.bincount(bins(waits), minlength=WAIT_BINS).tolist()
+    counts = np.bincount(wait_bins(waits), minlength=WAIT_BINS).tolist()
     for share in QUANTILES:
         exact = np.quantile(waits, share, method="inverted_cdf") / 1e6
         assert exact / 2 <= quantile(counts, share) <= exact * 2

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import sfumato as sf
-from sfumato.operators.joins.arrivals import pair_of
+from sfumato.operators.joins.arrivals import window_pair
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.windows import JoinWindow
 
@@ -92,5 +92,5 @@ def test_rows_of_a_join_bounded_by_time_too_are_saved():
     assert as_json(sf.Rows(4)) == unbounded
     bounded = sf.Rows(4, within="1 minute")
     assert from_json(sf.Rows, as_json(bounded)) == bounded
-    assert pair_of(bounded) == (JoinWindow(4, span="1 minute"),) * 2
-    assert pair_of(("1 minute", bounded))[0] == JoinWindow(span="1 minute")
+    assert window_pair(bounded) == (JoinWindow(4, span="1 minute"),) * 2
+    assert window_pair(("1 minute", bounded))[0] == JoinWindow(span="1 minute")

@@ -20,7 +20,7 @@ from sfumato.operators.arguments import scaling_pairs
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
-from sfumato.operators.imputation.stream_discovery import FEWEST_CHANGES, discover_changes
+from sfumato.operators.imputation.stream_discovery import MIN_CHANGES, discover_changes
 from sfumato.tables.imputation.discovery_query import (
     dependents_left,
     discovered_of,
@@ -138,7 +138,7 @@ def discover_dependencies(
         past = imputation.rows_of(frame)
         _, changes, _ = changes_of(imputation.settings, past)
         known = {name: int(np.isfinite(floats_of(past.column(name))).sum()) for name in asked}
-        warn_of_gaps(asked, known, past.num_rows, len(changes), FEWEST_CHANGES)
+        warn_of_gaps(asked, known, past.num_rows, len(changes), MIN_CHANGES)
         return discover_changes(
             changes,
             asked,

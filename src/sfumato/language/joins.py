@@ -47,7 +47,7 @@ from sfumato.language.syntax import (
     split,
 )
 from sfumato.language.tables import PlannedFrame, Source, column, existence_said, match_name
-from sfumato.spark.model.figures import join_confidence, join_sharing, pair_of
+from sfumato.spark.model.figures import join_confidence, join_sharing, window_pair
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
 from sfumato.windows import JoinWindow, Range
@@ -106,7 +106,7 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     brackets = _brackets(sides, join, text)
     on = [_shared(name, name, sides, text, attributes=True) for name in join.on]
     bounds = brackets[0].join_window(), brackets[-1].join_window()
-    windows = brackets[0].call(lambda: pair_of(bounds, on))
+    windows = brackets[0].call(lambda: window_pair(bounds, on))
     arguments: dict[str, Any] = {"on": on, **given.arguments()}
     if isinstance(within := arguments["within"], list):  # one per attribute
         if len(within) != len(on):

@@ -22,11 +22,11 @@ def distance(name: str, value: Any) -> float:
     return number
 
 
-def whole(name: str, value: Any) -> int:
+def whole(name: str, value: Any, what: str = "a whole number of at least 1") -> int:
     """Return `value` as an int, or raise ValueError unless it is a whole number of at least 1."""
     number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not number or not 1 <= value < NO_LIMIT:
-        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
+        raise ValueError(f"`{name}` must be {what}; got {value!r}")
     return int(value)
 
 
@@ -34,6 +34,15 @@ def share(name: str, value: Any, what: str = "a probability") -> float:
     """Return `value` as a float, or raise ValueError unless it is in (0, 1]."""
     if not isinstance(value, int | float | np.number) or not 0.0 < value <= 1.0:
         raise ValueError(f"`{name}` must be {what} in (0, 1]; got {value!r}")
+    return float(value)
+
+
+def quantile_level(what: str, value: Any) -> float:
+    """Return `value` as a float, or raise ValueError unless it is a number in [0, 1]. `what` names
+    it in the error."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{what} must lie in [0, 1]; got {value!r}")
     return float(value)
 
 
@@ -63,21 +72,20 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def arrays_of(batch: object, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
+def checked_arrays(
+    batch: object, declared: Mapping[str, tuple[str, tuple[int, ...]]], of: str
+) -> dict[str, np.ndarray]:
     """Return a batch's arrays by name, contiguous and writable, as compiled kernels need them.
-    Raises TypeError for an array of a different dtype."""
-    for name, dtype in dtypes.items():
-        array = getattr(batch, name)
-        if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
-            got = getattr(array, "dtype", type(array).__name__)
+
+    declared : dtype and shape of each array    of : what has these shapes, for errors
+    Raises TypeError for an array of a different dtype, and ValueError for a different shape.
+    """
+    arrays = {name: getattr(batch, name) for name in declared}
+    for name, (dtype, _) in declared.items():
+        if not isinstance(arrays[name], np.ndarray) or arrays[name].dtype != np.dtype(dtype):
+            got = getattr(arrays[name], "dtype", type(arrays[name]).__name__)
             raise TypeError(f"`{name}` must be an array of {np.dtype(dtype)}; got {got}")
-    return {name: np.require(getattr(batch, name), requirements=["C", "W"]) for name in dtypes}
-
-
-def check_shapes(
-    arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], of: str
-) -> None:
-    """Raise ValueError unless the arrays have these shapes; `of` names their purpose."""
-    for name, shape in shapes.items():
+    for name, (_, shape) in declared.items():
         if arrays[name].shape != shape:
             raise ValueError(f"`{name}` must have shape {shape} for {of}; got {arrays[name].shape}")
+    return {name: np.require(array, requirements=["C", "W"]) for name, array in arrays.items()}

@@ -32,7 +32,7 @@ def add_words(
     for k, column in enumerate(words):
         cells[:, k] = _bits(column)
     kept = np.ascontiguousarray(np.stack(present, axis=1))
-    row_hash.hash_words(hashes, _own(offsets, np.int64), cells, kept, wide)
+    row_hash.hash_words(hashes, _require(offsets, np.int64), cells, kept, wide)
 
 
 def add_bytes(hashes: Hashes, offsets: Ints, data: npt.NDArray[np.uint8], present: Bools) -> None:
@@ -41,7 +41,7 @@ def add_bytes(hashes: Hashes, offsets: Ints, data: npt.NDArray[np.uint8], presen
     offsets : int64[n + 1], start of each row's string in `data`
     """
     row_hash.hash_bytes(
-        hashes, _own(offsets, np.int64), _own(data, np.uint8), _own(present, np.bool_)
+        hashes, _require(offsets, np.int64), _require(data, np.uint8), _require(present, np.bool_)
     )
 
 
@@ -53,6 +53,6 @@ def _bits(column: npt.NDArray[Any]) -> Hashes:
     return column.astype(np.int64, copy=False).view(np.uint64)
 
 
-def _own(array: npt.NDArray[Any], kind: Any) -> npt.NDArray[Any]:
+def _require(array: npt.NDArray[Any], kind: Any) -> npt.NDArray[Any]:
     """Return the array contiguous and writable, for kernels; Arrow buffers are read-only."""
     return np.require(array, kind, ["C", "W"])

@@ -16,7 +16,7 @@ from sfumato.operators.distributions.drawn_worlds import draw_tuples
 from sfumato.operators.distributions.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.imputation.imputer import LEAST_DONORS, Imputer
+from sfumato.operators.imputation.imputer import DEFAULT_DONORS, Imputer
 from sfumato.operators.imputation.stream_imputer import (
     StreamImputer,
     change_dependencies,
@@ -197,7 +197,7 @@ def join_by(strategy: str, dimensions: int) -> None:
     )
     for begin in range(WARM_UP_ROWS):  # one row at a time, so that windows use spare capacity
         join.process(arrivals.part(begin, begin + 1))
-    join.live(0)
+    join.live_numbers(0)
     tuples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
     pair_matches(tuples, tuples, (np.arange(WARM_UP_ROWS), np.arange(WARM_UP_ROWS)), 0.3, 0.1)
     join = SimilarityJoin.restore(join.snapshot())
@@ -206,7 +206,7 @@ def join_by(strategy: str, dimensions: int) -> None:
     if strategy == "auto":
         counted = NeighbourCount(dimensions, 0.3, 1e-9, JoinWindow(20))
         counted.count(arrivals.part(0, WARM_UP_ROWS // 2)).moments()
-        for some, _, near in counted.listed(arrivals):
+        for some, _, near in counted.count_with_samples(arrivals):
             ones = np.ones(near.sample.size)
             given = [Aggregate("sum", 0)], DistributionOptions(distribution=9), some, near
             results_of_neighbours(*given, ones, ones[np.newaxis])
@@ -225,7 +225,7 @@ def imputation() -> None:
     objects = repository[:WARM_UP_ROWS].copy()
     objects[::2, 2], objects[::3, 1] = np.nan, np.nan
     rules = [Dependency.parse("a -> c : 0.1 -> 0.1"), Dependency.parse("a -> b : 0.1 -> 0.1")]
-    for joint, method in product((False, True), LEAST_DONORS):
+    for joint, method in product((False, True), DEFAULT_DONORS):
         imputer = Imputer(
             repository, rules, names=names, joint=joint, max_alternatives=4, method=method
         )
@@ -277,7 +277,7 @@ def ranking() -> None:
     clocks, scope, times = EventClocks(), np.zeros(8, np.int64), np.arange(8)
     clocks.grow(1)
     clocks.select_late(scope, times, np.zeros(8, np.bool_), times)
-    clocks.known(scope, times, times)
+    clocks.first_reached(scope, times, times)
     for plan in PLANS:
         timetable([(1, 2), (2, 3), (3, 5)], plan)
 

@@ -71,7 +71,7 @@ def test_one_row_at_a_time(delay, stream, total):
     out = reorder.process(*stream)
     expected, held = one_row_at_a_time(*stream, delay, total)
     assert by_key(out) == {key: rows for key, rows in expected.items() if rows}
-    assert reorder.holds == held
+    assert reorder.held_count == held
 
 
 @every_wait
@@ -88,13 +88,13 @@ def test_cuts_and_restarts(waits, stream, total, cuts, restore):
     split, parts = run(Reorder(max_buffer_total=total, **waits), stream, cuts, restore)
     assert split.counters == whole.counters
     parts = parts or [Reorder(slack=0).flush()]
-    assert by_key(Released.joined(parts)) == by_key(expected)
+    assert by_key(Released.concat(parts)) == by_key(expected)
     wait = dict(zip(expected.number.tolist(), expected.wait.tolist(), strict=True))
     for part in parts:
         assert part.wait.tolist() == [wait[number] for number in part.number.tolist()]
-    assert split.holds <= total
+    assert split.held_count <= total
     last = [
-        Released.joined([*given, of.flush()]) for given, of in ((parts, split), ([expected], whole))
+        Released.concat([*given, of.flush()]) for given, of in ((parts, split), ([expected], whole))
     ]
     assert by_key(last[0]) == by_key(last[1])
     assert sorted(last[0].number.tolist()) == list(range(len(stream[0])))
@@ -119,7 +119,7 @@ def test_forgotten_keys_free_their_rows(stream, total, cut):
     parts = [reorder.process(*(x[:cut] for x in stream))]
     parts.append(reorder.forget(np.unique(stream[0][:cut])[:2]))
     parts.append(reorder.process(*(x[cut:] for x in stream)))
-    assert reorder.holds <= total
+    assert reorder.held_count <= total
     parts.append(reorder.flush())
     numbers = np.concatenate([part.number for part in parts])
     assert sorted(numbers.tolist()) == list(range(len(stream[0])))
@@ -133,7 +133,7 @@ def test_a_clock_in_the_future_does_not_block_the_other_keys():
     event[(keys == 3) & (rng.random(n) < 0.1)] += 10**15
     reorder = Reorder(drop_ratio=0.01, max_buffer_total=50)
     out = reorder.process(keys, event, arrival)
-    assert reorder.holds <= 50
+    assert reorder.held_count <= 50
     late = np.bincount(out.key[out.late], minlength=8)
     assert out.punctuation.max() < arrival[-1]
     assert late[[0, 1, 2, 4, 5, 6, 7]].max() < 0.15 * n / 8

@@ -243,7 +243,7 @@ def test_at_most_max_buffer_rows_are_held(control):
     reorder = Reorder(**control)
     reorder.process(np.zeros(len(event), np.int64), event, arrival)
     assert reorder.counters["expelled"] == 0
-    assert reorder.holds <= bound
+    assert reorder.held_count <= bound
     if "slack" not in control:
         assert punctuator.counters["forced"] > 0
 

@@ -94,7 +94,7 @@ def test_each_key_comes_out_as_if_its_rows_came_alone_and_one_at_a_time(
         mine = np.flatnonzero(keys == key)
         expected, left = one_row_at_a_time(control, event[mine], arrival[mine])
         assert got[key] == [(mine[i], late, p) for i, late, p in expected]
-        assert reorder.held[key] == len(left)
+        assert len(reorder.held_of(np.array([key])).key) == len(left)
         held += len(left)
     counters = reorder.counters
     late = sum(late for rows in got.values() for _, late, _ in rows)
@@ -127,14 +127,17 @@ def test_idle_keys_release_what_they_hold_but_for_rows_from_the_future():
     event[200] += 10**8
     reorder = Reorder(slack=20)
     reorder.process(np.arange(400) % 2, event, arrival)
-    assert reorder.held.tolist() == [21, 20]  # key 0 also holds the row set aside
+    assert np.bincount(reorder.waiting.key).tolist() == [
+        21,
+        20,
+    ]  # key 0 holds the row set aside as well
     out = reorder.idle(np.array([0]))
     assert set(out.key) == {0}
     assert len(out.number) == 20
     assert not out.late.any()
     assert (np.diff(out.event_time) >= 0).all()
     assert reorder.punctuations()[0] == out.event_time.max() == out.punctuation[0]
-    assert reorder.held.tolist() == [1, 20]
+    assert np.bincount(reorder.waiting.key).tolist() == [1, 20]
     late = reorder.process(np.array([0]), out.event_time[-1:] - 1, arrival[-1:])
     assert late.late.tolist() == [True]
     assert len(reorder.idle().number) == 20
@@ -195,7 +198,7 @@ def test_rows_held_are_found_by_their_keys(keys, seed):
         plain.update(zip(numbers.tolist(), key.tolist(), strict=True))
         some = rng.choice(list(plain.values()) or [0], 50)
         wanted = np.unique(np.append(some, rng.integers(0, keys, 9)))
-        found, places = held.of(wanted)
+        found, places = held.rows_of(wanted)
         expected = sorted((plain[one], one) for one in plain if plain[one] in set(wanted.tolist()))
         by_key = np.argsort(found.key, kind="stable")  # rows of a key ascend by number
         assert list(zip(found.key[by_key], found.number[by_key], strict=True)) == expected

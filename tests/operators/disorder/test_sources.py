@@ -216,4 +216,4 @@ def test_a_source_that_never_comes_back_costs_a_fixed_amount():
         reorder.process(np.zeros(100, int), rows, rows, np.zeros(100, int))
         sizes.append(len(reorder.snapshot()))
     assert max(sizes) <= min(sizes) + 64
-    assert reorder.held.tolist() == [10]
+    assert np.bincount(reorder.waiting.key).tolist() == [10]

@@ -165,4 +165,4 @@ def test_max_buffer_alone_holds_rows_until_the_buffer_is_full():
     order = Reorder(max_buffer=100)
     order.process(np.zeros(2000, np.int64), event, arrival)
     assert order.counters["late"] == 0
-    assert order.holds == 100
+    assert order.held_count == 100

@@ -97,8 +97,8 @@ def test_a_hundred_random_laws_are_the_same_in_every_window(seed):
 
 @pytest.mark.parametrize("seed", [0, 1, -5, 2**62])
 def test_one_seed_draws_the_same_worlds_in_every_window(seed, monkeypatch):
-    monkeypatch.setattr(discrete_distributions, "MOST_STATES", 1)
-    monkeypatch.setattr(discrete_distributions, "MOST_WORK", 0.0)
+    monkeypatch.setattr(discrete_distributions, "MAX_STATES", 1)
+    monkeypatch.setattr(discrete_distributions, "MAX_WORK", 0.0)
     asked = [a for a in ASKED if a.function in ("sum", "avg", "quantile")]
     rng = np.random.default_rng(seed & 0xFF)
     for _ in range(5):

@@ -349,17 +349,17 @@ def test_a_lattice_over_its_cap_keeps_the_top_and_the_single_rules_and_says_what
     dependencies = [Dependency.parse(text) for text in texts]
     combinations, left_out = build_lattice(dependencies, lambda d: 1.0 + (d.names[0] == "b"), 20)
     assert len(combinations) == 20
-    assert [r.level for r in combinations] == [8] + [7] * 8 + [6] * 3 + [1] * 8
+    assert [len(r.parts) for r in combinations] == [8] + [7] * 8 + [6] * 3 + [1] * 8
     assert left_out == 2**8 - 1 - 20
     tiny, _ = build_lattice(dependencies, lambda d: 1.0, 8)
-    assert [r.level for r in tiny] == [1] * 8
+    assert [len(r.parts) for r in tiny] == [1] * 8
 
 
 def test_a_combination_that_asks_the_same_is_tried_once():
     texts = ["a -> z : 0.1 -> 1", "a -> z : 0.2 -> 1"]
     combinations, _ = build_lattice([Dependency.parse(text) for text in texts], lambda d: 1.0, 100)
     assert str(combinations[0].dependency) == "a -> z : 0.1 -> 1"
-    assert (combinations[0].level, combinations[0].expected) == (2, 1.0)
+    assert (len(combinations[0].parts), combinations[0].expected) == (2, 1.0)
     assert len(combinations) == 2
 
 

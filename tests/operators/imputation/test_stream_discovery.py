@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.operators.imputation.discovery import NothingDiscovered
 from sfumato.operators.imputation.stream_discovery import (
-    FEWEST_CHANGES,
+    MIN_CHANGES,
     _candidates,
     _ranked_scores,
     discover_changes,
@@ -105,7 +105,7 @@ def test_scores_are_those_of_the_definition(distributions):
 
 
 def test_too_short_a_past_is_warned_of():
-    past = readings(FEWEST_CHANGES - 5)
+    past = readings(MIN_CHANGES - 5)
     with pytest.warns(NothingDiscovered, match="no dependency found: .* of 75 rows"):
         assert sf.discover_dependencies(past, **GIVEN) == []
 

@@ -172,7 +172,7 @@ def test_of_several_streams_each_pair_is_joined(data):
     assert len(got) == len(expected)
     assert set(got) == expected
     for s in range(streams):
-        live = join.live(s)
+        live = join.live_numbers(s)
         assert set(live.tolist()) <= set(numbers[side == s].tolist())
         assert live.size >= min(window, 1) * bool(np.isfinite(given.values[side == s]).any())
 

@@ -62,12 +62,12 @@ def test_several_tasks_give_the_answers_of_one(
         shared = [join.process(part) for join in crew]
         for answers in shared:
             assert (np.diff(answers.arrival) >= 0).all()
-        assert_same(sorted_as_one(whole), sorted_as_one(Answers.joined(shared)))
+        assert_same(sorted_as_one(whole), sorted_as_one(Answers.concat(shared)))
         again = int(rng.integers(tasks))
         crew[again] = SimilarityJoin.restore(crew[again].snapshot())
         for side in (0, 1):
-            live = np.concatenate([join.live(side) for join in crew])
-            np.testing.assert_array_equal(np.unique(live), np.unique(alone.live(side)))
+            live = np.concatenate([join.live_numbers(side) for join in crew])
+            np.testing.assert_array_equal(np.unique(live), np.unique(alone.live_numbers(side)))
     assert found
 
 

@@ -61,7 +61,7 @@ def test_the_numbers_are_those_over_possible_worlds(window, dimensions):
         deviation = sum((m - mean) ** 2 * p for m, p in law.items()) ** 0.5
         assert found.moments()[u] == pytest.approx([mean, deviation], abs=1e-7)
         fewer = sum(p for m, p in law.items() if m < 2)
-        assert found.below(2)[u] == pytest.approx(fewer, abs=1e-8)
+        assert found.probability_below(2)[u] == pytest.approx(fewer, abs=1e-8)
 
 
 def test_a_tuple_without_samples_has_no_counts_and_is_no_neighbour():
@@ -72,4 +72,4 @@ def test_a_tuple_without_samples_has_no_counts_and_is_no_neighbour():
     )
     assert found.offsets.tolist() == [0, 1, 1, 2]
     assert found.value.tolist() == [0.0, 1.0]
-    assert np.isnan(found.below(1)[1])
+    assert np.isnan(found.probability_below(1)[1])

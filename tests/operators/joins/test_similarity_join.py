@@ -182,9 +182,9 @@ def test_the_current_answers_are_the_changes_added_up_and_live_names_all_that_is
                 assert current.pop((left, right)) == contents  # the same contents are removed
         now = as_changes(join.answers())
         assert {(left, right): [*rest] for _, _, left, right, *rest in now} == current
-        assert {left for left, _ in current} <= set(join.live(0).tolist())
-        assert {right for _, right in current} <= set(join.live(1).tolist())
-    assert len(join.live(0)) + len(join.live(1)) == join.counters["held"] < 200
+        assert {left for left, _ in current} <= set(join.live_numbers(0).tolist())
+        assert {right for _, right in current} <= set(join.live_numbers(1).tolist())
+    assert len(join.live_numbers(0)) + len(join.live_numbers(1)) == join.counters["held"] < 200
 
 
 def test_the_oldest_tuples_go_when_more_than_max_tuples_are_held_and_are_counted():
@@ -225,7 +225,7 @@ def test_rounded_probabilities_of_a_certain_tuple_make_a_certain_tuple():
     stream = arrivals_of([0] * 6, [0] * 6, [third] * 6, 1)
     join = join_of(1, 1.0, 0.5, 2, 1.0)
     join.process(stream)
-    assert join.live(0).tolist() == [4, 5]
+    assert join.live_numbers(0).tolist() == [4, 5]
 
 
 def test_certainty_is_asked_for_by_a_probability_of_one():
@@ -338,7 +338,7 @@ def test_malformed_arrivals_are_refused_and_nothing_is_taken(wrong, error, messa
 def test_the_current_answers_are_only_kept_for_changes():
     with pytest.raises(ValueError, match='output="changes"'):
         join_of(**GOOD).answers()
-    assert len(join_of(**GOOD, output="changes").answers()) == len(Answers.none()) == 0
+    assert len(join_of(**GOOD, output="changes").answers()) == len(Answers.empty()) == 0
 
 
 def test_a_damaged_key_does_not_ask_for_the_memory_of_a_billion_windows():

@@ -16,7 +16,7 @@ from sfumato.operators.state.tuple_batch import TupleBatch
 
 def answer(aggregate, members, options):
     """Return the distribution's own moments, quantiles and values."""
-    return options.measured(None, [distribution_of(aggregate, members, options)])
+    return options.summarise(None, [distribution_of(aggregate, members, options)])
 
 
 def test_inverse_counts_are_sums_of_exponentials():

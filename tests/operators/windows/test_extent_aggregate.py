@@ -190,7 +190,7 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
 
 
 def test_a_group_that_holds_nothing_is_as_one_that_never_had_a_tuple(monkeypatch):
-    monkeypatch.setattr(discrete_distributions, "MOST_WORK", 0.0)  # quantiles are sampled
+    monkeypatch.setattr(discrete_distributions, "MAX_WORK", 0.0)  # quantiles are sampled
     rng = np.random.default_rng(3)
     times, probs = np.sort(rng.integers(0, 20, 14)), rng.uniform(0.2, 0.9, (2, 14))
     values = rng.normal(0, 1, (2, 14))

@@ -96,11 +96,11 @@ def test_answers_and_snapshots_do_not_tell_which_groups_are_kept(
     for short_held, most_bytes, restart in ((10**9, 10**9, 99), (most, kept, stops[1])):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(count_window_aggregate, "SHORT_HELD", short_held)
-            patched.setattr(count_window_aggregate, "MOST_BYTES", most_bytes)
+            patched.setattr(count_window_aggregate, "MAX_CACHE_BYTES", most_bytes)
             window = CountWindowAggregate(rows, confidence, asked, max_tuples=max_tuples, **laws)
             found.append(answers(window, batches, stops[0], restart))
             if short_held and not most_bytes:
-                assert len(window._works) <= 1
+                assert len(window._caches) <= 1
     assert found[0] == found[1]
 
 

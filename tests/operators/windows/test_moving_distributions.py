@@ -25,8 +25,8 @@ MASK = (1 << 64) - 1
 @pytest.fixture
 def only_worlds(monkeypatch):
     """Abandon exact distributions at once, unless they have one outcome."""
-    monkeypatch.setattr(discrete_distributions, "MOST_STATES", 1)
-    monkeypatch.setattr(discrete_distributions, "MOST_WORK", 0.0)
+    monkeypatch.setattr(discrete_distributions, "MAX_STATES", 1)
+    monkeypatch.setattr(discrete_distributions, "MAX_WORK", 0.0)
 
 
 def stream(seed, n, shape="noise", most=3):
@@ -217,7 +217,7 @@ def test_the_law_of_a_count_is_that_of_the_recursion(rows, confidence, options):
 
 
 def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
-    monkeypatch.setattr(discrete_distributions, "MOST_STATES", 500)
+    monkeypatch.setattr(discrete_distributions, "MAX_STATES", 500)
     rng = np.random.default_rng(6)
     offsets, prob, value = np.arange(601), 0.1 + 0.8 * rng.random(600), np.ones((600, 1))
     value[300:420:2] = math.nan

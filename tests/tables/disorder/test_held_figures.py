@@ -170,11 +170,11 @@ def test_figures_that_are_kept_up_are_those_of_a_look_at_all(seed, keys, control
             for row in part.column(ROW).to_pylist():
                 del held[row["id"]]
         shown = operator.gauges()
-        assert operator.operator.holds == len(held) == operator.counters()["held"]
+        assert operator.operator.held_count == len(held) == operator.counters()["held"]
         assert shown["oldest"] == min(held.values(), default=None)
         waited = newest - min(arrivals[row] for row in held) if held else None
         assert shown["waited"] == waited
-        whole = BufferStatistics(operator.operator).now(operator._present)
+        whole = BufferStatistics(operator.operator).update(operator._present)
         assert (shown["oldest"], shown["punctuation"], shown["lag"]) == whole[:3]
         if shown["oldest"] is None:
             assert shown["slowest"] is None

@@ -92,7 +92,7 @@ def test_the_join_stores_the_rows_of_its_windows_once(config):
     table, sides = stream(3000, 7, "ab")
     sides = sides if config is not ALONE else 0 * sides
     operator, _ = pairs(config, table, sides, range(0, 3001, 100))
-    live = [len(operator.operator.live(side)) for side in range(len(operator.stores))]
+    live = [len(operator.operator.live_numbers(side)) for side in range(len(operator.stores))]
     for store, needed in zip(operator.stores, live, strict=True):
         assert len(store.numbers) <= 2 * needed + 64 + 100
     small = config.restore(operator.snapshot())

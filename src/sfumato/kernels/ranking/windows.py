@@ -133,18 +133,19 @@ class RunQueries(NamedTuple):
     """Requests of several kinds of runs: kind a has the queries begin[a] ... begin[a + 1].
 
     query, k : int64, number and k of each query;  ranking : index of its answer among the kind's
-    ks : int64, distinct k of kind a, ascending, at some_k[a] ... some_k[a + 1]
-    of, least : distinct answers of kind a, see `rank_items`, at some[a] ... some[a + 1]
+    ks : int64, distinct k of kind a, ascending, at ks_begin[a] ... ks_begin[a + 1]
+    answer_k, least : place in `ks` and least Pr_k of each distinct answer of kind a, at
+        answers_begin[a] ... answers_begin[a + 1]
     """
 
     begin: np.ndarray
     query: np.ndarray
     k: np.ndarray
     ranking: np.ndarray
-    some_k: np.ndarray
+    ks_begin: np.ndarray
     ks: np.ndarray
-    some: np.ndarray
-    of: np.ndarray
+    answers_begin: np.ndarray
+    answer_k: np.ndarray
     least: np.ndarray
 
 
@@ -258,12 +259,12 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
                     lost += 1
             chosen = kept
         items, a = _window_items(tuples, chosen, number, full_rules), runs.query[r]
-        ks = asked.ks[asked.some_k[a] : asked.some_k[a + 1]]
+        ks = asked.ks[asked.ks_begin[a] : asked.ks_begin[a + 1]]
         if streams:
             found = rank_streams(items, tuples.stream[chosen], ks)
         else:
-            some = slice(asked.some[a], asked.some[a + 1])
-            found = rank_items(items, ks, asked.of[some], asked.least[some], question)
+            some = slice(asked.answers_begin[a], asked.answers_begin[a + 1])
+            found = rank_items(items, ks, asked.answer_k[some], asked.least[some], question)
         if not found.offsets.size:
             failed = r
             break

@@ -10,7 +10,7 @@ from sfumato.kernels.disorder import state
 ESTIMATORS = ("conformal", "normal", "max")
 SENT = "sent"  # not an estimator: rows carry their punctuation
 WAIT_OPTIONS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
-USUAL = 0.01  # default drop ratio of the guard
+GUARD_DROP_RATIO = 0.01  # drop ratio of the guard if none is given
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class DisorderControl:
             )
         if self.rounding not in ("ceiling", "floor"):
             raise ValueError(f"`rounding` must be 'ceiling' or 'floor'; got {self.rounding!r}")
-        self._check_one_way()
+        self._check_wait_options()
         self._check_drop_ratio()
         if self.averaged and self.estimator != "max":
             raise ValueError(
@@ -53,14 +53,14 @@ class DisorderControl:
             if value is not None:
                 check_count(name, value, least)
 
-    def _check_one_way(self) -> None:
+    def _check_wait_options(self) -> None:
         given = [name for name in WAIT_OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(
                 f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} exclude each other; "
                 f"got {' and '.join(f'{n}={getattr(self, n)}' for n in given)}. Give one of them"
             )
-        full = self.bounded and self.estimator is None
+        full = self.is_bounded and self.estimator is None
         if not given and self.estimator not in ("max", SENT) and not full:
             raise ValueError(
                 "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay`, `max_buffer` (BSIZE) "
@@ -99,14 +99,14 @@ class DisorderControl:
             )
 
     @property
-    def bounded(self) -> bool:
+    def is_bounded(self) -> bool:
         """Return whether a full buffer releases rows."""
         return self.max_buffer is not None or self.max_buffer_total is not None
 
     @property
     def kernel(self) -> state.Control:
         """The settings in the form that kernels expect."""
-        ratio = float(self.drop_ratio or USUAL)
+        ratio = float(self.drop_ratio or GUARD_DROP_RATIO)
         if self.slack is not None:
             estimator = state.SLACK
         elif self.max_delay is not None:
@@ -128,7 +128,7 @@ class DisorderControl:
             max_delay=int(self.max_delay or 0),
             guard=bool(self.guard) and self.estimator != SENT,
             max_buffer=min(self.max_buffer or 1 << 40, self.max_buffer_total or 1 << 40)
-            if self.bounded
+            if self.is_bounded
             else 0,
             max_buffer_total=int(self.max_buffer_total or 0),
             max_ahead=state.UNBOUNDED if self.max_ahead is None else self.max_ahead,

@@ -25,14 +25,14 @@ from sfumato.operators.state.declared import Array, Declaration, Value
 from sfumato.operators.state.stateful import Stateful
 
 
-class Judged(NamedTuple):
+class Judgement(NamedTuple):
     """Judgement of rows by their controllers, in order of arrival. A place is a row's index.
 
     before, after : int64[n], punctuation before and after each row    late : bool[n]
     duplicate : bool[n], late rows that are duplicates    number : int64[n], within the controller
-    evicted_late : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
+    expelled : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
         buffered rows first <= number < end to be emitted as late
-    forced_by_buffer : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
+    forced : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
         `max_buffer_total`, the row raises the source's punctuation to release its oldest rows
     """
 
@@ -41,8 +41,8 @@ class Judged(NamedTuple):
     late: Bools
     duplicate: Bools
     number: Ints
-    evicted_late: Ints
-    forced_by_buffer: Ints
+    expelled: Ints
+    forced: Ints
 
 
 class Controllers(Stateful):
@@ -129,7 +129,7 @@ class Controllers(Stateful):
         arrival: Ints,
         ids: RowIds = NO_IDS,
         sent: Ints = NO_CODES,
-    ) -> Judged:
+    ) -> Judgement:
         """Judge the next rows. groups : result of `grouped` for the codes, which must exist."""
         order, starts, which = groups
         slots = self._slots(which)
@@ -143,7 +143,7 @@ class Controllers(Stateful):
             code = np.zeros(len(self._states), np.int64)
             code[self._slot[alive]] = alive
             expelled[1], forced[1] = code[expelled[1]], code[forced[1]]
-        return Judged(times[0], times[1], late, duplicate, number, expelled.T, forced.T)
+        return Judgement(times[0], times[1], late, duplicate, number, expelled.T, forced.T)
 
     def checked_sent(self, sent: Ints, rows: int) -> Ints:
         """Return the punctuations that rows carry, int64[rows], or none if they are estimated.

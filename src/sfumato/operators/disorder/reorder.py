@@ -10,7 +10,7 @@ from sfumato.kernels.disorder.state import END_OF_TIME, NO_IDS, NO_TIME, RowIds
 from sfumato.operators.arrays import Bools, Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import NO_CODES, KeyedRuns, Released, WaitingRows, checked
+from sfumato.operators.disorder.rows import NO_CODES, KeyedRuns, Released, WaitingRows, checked_rows
 from sfumato.operators.disorder.sources import Sources
 from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -44,7 +44,7 @@ class Reorder(Operator):
     """
 
     kind, version = "reorder", 11
-    spread = ("control",)
+    flattened_records = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
         "controllers": Part(),
@@ -66,8 +66,9 @@ class Reorder(Operator):
         self.newest = int(NO_TIME)  # the latest arrival
         self._held = KeyedRuns(WaitingRows)
         # Ascending numbers of the last call's rows that are held, and of its duplicates.
-        self.stayed = self.duplicates = NO_CODES
-        self.before = NO_CODES  # the source's punctuation before each row of the last call
+        self.newly_held = self.duplicates = NO_CODES
+        # The source's punctuation before each row of the last call.
+        self.punctuation_before = NO_CODES
 
     def process(
         self,
@@ -92,7 +93,7 @@ class Reorder(Operator):
         present; with `by_source`, plus O(1) per source of these keys.
         """
         codes = [keys] if sources is None else [keys, sources]
-        event_time, arrival, *codes = checked(event_time, arrival, codes)
+        event_time, arrival, *codes = checked_rows(event_time, arrival, codes)
         if (len(codes) == 2) != self.config.by_source:
             raise ValueError("`sources` must be given if and only if by_source=True")
         sent = self.controllers.checked_sent(sent, len(event_time))
@@ -108,8 +109,9 @@ class Reorder(Operator):
         before, after, late, duplicate, of_source, expelled, forced = self.controllers.extend(
             by_source, event_time, arrival, ids, sent
         )
-        self.duplicates, self.before = self.arrived + np.flatnonzero(duplicate), before
-        waits_for_ties = self.config.by_source or not self.config.control.bounded
+        self.duplicates = self.arrived + np.flatnonzero(duplicate)
+        self.punctuation_before = before
+        waits_for_ties = self.config.by_source or not self.config.control.is_bounded
         fresh = WaitingRows(
             number=self.arrived + np.arange(len(order)),
             key=codes[0],
@@ -123,12 +125,12 @@ class Reorder(Operator):
         self.newest = max(self.newest, int(arrival.max(initial=NO_TIME)))
         if self.config.by_source:
             grown = after > before
-            self.sources.step(fresh.source[grown], after[grown])
+            self.sources.record_punctuations(fresh.source[grown], after[grown])
         fresh, late = fresh.take(order), late.take(order)
         before, after = before.take(order), after.take(order)
         least = after
         if self.config.by_source:
-            least = self.sources.least(present, starts, fresh.source, after, counting)
+            least = self.sources.key_punctuations(present, starts, fresh.source, after, counting)
         elif len(others := np.setdiff1d(np.append(expelled[:, 1], forced[:, 1]), present)):
             also = np.union1d(present, others)  # keys whose rows make room
             starts = np.append(starts[np.searchsorted(present, also)], len(order))
@@ -152,10 +154,10 @@ class Reorder(Operator):
         groups : their order in the call, the start of each key's rows, and the keys
         before, after : punctuation of each row's source before and after the row
         least : punctuation of each row's key after the row
-        events : `evicted_late` and `forced_by_buffer` of `Judged`
+        events : `expelled` and `forced` of `Judgement`
         """
         (order, starts, present), (expelled, forced), n = groups, events, len(fresh.key)
-        held, places = self._held.of(present)
+        held, places = self._held.rows_of(present)
         known = self.controllers.punctuation_of
         last = least[starts[1:] - 1] if self.config.by_source else known(present)
         group = np.searchsorted(present, held.key)
@@ -163,7 +165,7 @@ class Reorder(Operator):
         for _, source, first, end, _ in expelled.tolist():
             leaving |= held.has_number_in(source, first, end)
         self._held.remove(places[leaving])
-        rows = WaitingRows.joined([held.take(leaving), fresh])
+        rows = WaitingRows.concat([held.take(leaving), fresh])
         old = len(rows.key) - n
         group = np.append(group[leaving], np.repeat(np.arange(len(present)), np.diff(starts)))
         arrived = np.append(np.full(old, -1), np.arange(n))
@@ -171,14 +173,14 @@ class Reorder(Operator):
         position = release_positions(rows.due, group, arrived, on_arrival, starts, least)
         late, turn, stays = on_arrival, position, position < 0
         if len(expelled) or len(forced):
-            at, late, times = _with_events(rows, position, on_arrival, order, before, after, events)
+            at, late, times = _emissions(rows, position, on_arrival, order, before, after, events)
             turn, stays = group * (n + 1) + at, at == n
             self.expelled += int(late.sum() - on_arrival.sum())
         staying = rows.take(stays)
         self._held.add(staying)
-        self.stayed = np.sort(staying.number)
+        self.newly_held = np.sort(staying.number)
         out = np.flatnonzero(~stays)
-        out = out[np.lexsort((*self._order(rows.take(out)), turn[out]))]
+        out = out[np.lexsort((*self._release_order(rows.take(out)), turn[out]))]
         if late is on_arrival:
             at = position[out]
             punctuation = np.where(on_arrival[out], before[at], after[at])
@@ -189,11 +191,11 @@ class Reorder(Operator):
             arrival = arrival[at[out]]
         gone, late = rows.take(out), late[out]
         if self.config.by_source:
-            punctuation[~late] = self.sources.punctuations(gone.due[~late], gone.key[~late])
+            punctuation[~late] = self.sources.release_punctuations(gone.due[~late], gone.key[~late])
             self.sources.raise_level(present, last)
         return _released(gone, late, punctuation, arrival)
 
-    def _order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
+    def _release_order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
         """Return the columns that order a key's rows for release, the most significant last."""
         if not self.config.by_source:  # rows of a key are in order of arrival
             return (rows.event_time,)
@@ -202,7 +204,7 @@ class Reorder(Operator):
         return rows.number, rank, rows.tied, rows.event_time
 
     @property
-    def _keys(self) -> int:
+    def _key_count(self) -> int:
         return len(self.sources.level) if self.config.by_source else len(self.controllers)
 
     def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> Released:
@@ -216,18 +218,18 @@ class Reorder(Operator):
         A source with fewer than 16 rows has no guard: all its rows are released.
         """
         affected = np.arange(len(self.controllers)) if sources is None else np.unique(sources)
-        limit = np.full(self._keys, NO_TIME)
+        limit = np.full(self._key_count, NO_TIME)
         if self.config.by_source:
             self.sources.awaited[keys] = False
             affected = np.union1d(self.sources.deactivate(affected), keys)
-            limit[affected] = self.sources.targets(affected, self.controllers.punctuation_of)
+            limit[affected] = self.sources.release_limits(affected, self.controllers.punctuation_of)
         else:
             limit[affected] = END_OF_TIME
-        rows, places = self._held.of(affected)
+        rows, places = self._held.rows_of(affected)
         reach, horizon = limit[rows.key], self.controllers.horizon_of(rows.source)
         leaving = rows.due <= np.where(reach == END_OF_TIME, horizon, reach)
         self._held.remove(places[leaving])
-        return self._drained(rows.take(leaving), limit == END_OF_TIME)
+        return self._drain(rows.take(leaving), limit == END_OF_TIME)
 
     def flush(self) -> Released:
         """Release all held rows at the end of the stream, including rows set aside.
@@ -237,8 +239,8 @@ class Reorder(Operator):
         """
         if self.config.by_source:
             self.sources.deactivate(np.arange(len(self.controllers)))
-        rows, self.waiting = self.waiting, WaitingRows.none()
-        return self._drained(rows, np.ones(self._keys, bool))
+        rows, self.waiting = self.waiting, WaitingRows.empty()
+        return self._drain(rows, np.ones(self._key_count, bool))
 
     def forget(self, keys: Ints) -> Released:
         """Release all rows of finished keys, as `flush` does; their codes may be reused. Raises
@@ -247,31 +249,31 @@ class Reorder(Operator):
             raise ValueError(
                 "a key with sources cannot be forgotten, because it waits for its sources"
             )
-        rows, places = self._held.of(np.unique(keys))
+        rows, places = self._held.rows_of(np.unique(keys))
         self._held.remove(places)
-        out = self._drained(rows, NO_CODES)
+        out = self._drain(rows, NO_CODES)
         self.controllers.forget(keys)
         return out
 
-    def _drained(self, rows: WaitingRows, whole: Bools | Ints) -> Released:
+    def _drain(self, rows: WaitingRows, whole: Bools | Ints) -> Released:
         """Build the output for rows taken from the buffer; each key's rows ascend by number.
 
         whole : with `by_source`, bool[keys], keys without a counting source; rows of other keys
             have the punctuations that released them
         """
-        self.stayed = self.duplicates = NO_CODES
-        rows = rows.take(np.lexsort((*self._order(rows), rows.key)))
+        self.newly_held = self.duplicates = NO_CODES
+        rows = rows.take(np.lexsort((*self._release_order(rows), rows.key)))
         late = rows.event_time > self.controllers.plausible_of(rows.source)
         self.expelled += int(late.sum())
         on_time = rows.take(~late)
         _, starts, keys = grouped(on_time.key)
         last = on_time.event_time[starts[1:] - 1]  # the largest event time per key
         if self.config.by_source:
-            times = np.full(self._keys, NO_TIME)
+            times = np.full(self._key_count, NO_TIME)
             times[keys] = last
             punctuation = times[rows.key]
             some = ~late & ~whole[rows.key]
-            punctuation[some] = self.sources.punctuations(rows.due[some], rows.key[some])
+            punctuation[some] = self.sources.release_punctuations(rows.due[some], rows.key[some])
             punctuation[late] = self.controllers.punctuation_of(rows.source[late])
             self.sources.raise_level(keys, last)
         else:
@@ -292,28 +294,23 @@ class Reorder(Operator):
         self._held.rows = rows
 
     @property
-    def holds(self) -> int:
+    def held_count(self) -> int:
         """The number of held rows."""
         return len(self._held)
 
     def held_of(self, keys: Ints) -> WaitingRows:
         """Return the held rows of these keys (ascending, distinct), by number within each key."""
-        return self._held.of(keys)[0]
-
-    @property
-    def held(self) -> np.ndarray:
-        """Number of held rows per key, int64[keys]."""
-        return np.bincount(self.waiting.key, minlength=self._keys)
+        return self._held.rows_of(keys)[0]
 
     def punctuations(self) -> np.ndarray:
         """Return int64[keys] microseconds: the current punctuation of each key."""
-        return self.punctuations_of(np.arange(self._keys))
+        return self.punctuations_of(np.arange(self._key_count))
 
     def punctuations_of(self, keys: Ints) -> Ints:
         """Return int64[k] microseconds: the current punctuations of these ascending keys."""
         if not self.config.by_source:
             return self.controllers.punctuation_of(keys)
-        target = self.sources.targets(keys, self.controllers.punctuation_of)
+        target = self.sources.release_limits(keys, self.controllers.punctuation_of)
         target = np.where(target == END_OF_TIME, NO_TIME, target)
         return np.maximum(target, self.sources.level[keys])
 
@@ -322,7 +319,7 @@ class Reorder(Operator):
         """Totals over all keys: `Controllers.counters`, held, expelled (held rows emitted as late,
         included in late), and on_time (released). rows = on_time + late + held."""
         counts = self.controllers.counters
-        counts["held"] = self.holds
+        counts["held"] = self.held_count
         counts["expelled"] = self.expelled
         counts["late"] += self.expelled
         counts["on_time"] = counts["rows"] - counts["late"] - counts["held"]
@@ -334,14 +331,14 @@ class Reorder(Operator):
             (np.diff(waiting.number) <= 0).any()
             or waiting.number[-1] >= self.arrived
             or waiting.source.max() >= len(self.controllers)
-            or waiting.key.max() >= self._keys
+            or waiting.key.max() >= self._key_count
         ):
             raise ValueError("its buffered rows must have arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
             raise ValueError("the numbers of its sources and controllers must be equal")
 
 
-def _with_events(
+def _emissions(
     rows: WaitingRows,
     position: Ints,
     on_arrival: Bools,
@@ -364,13 +361,13 @@ def _with_events(
         at[row], late[row], punctuation[row] = place, True, time
     if len(forced):
         came = np.append(np.full(len(at) - n, -1), order)
-        place, times = _forced_by_buffer(rows, forced, n)
+        place, times = _forced_emissions(rows, forced, n)
         sooner = ~late & (came <= place) & (place < at)
         at[sooner], punctuation[sooner] = place[sooner], times[sooner]
     return at, late, punctuation
 
 
-def _forced_by_buffer(rows: WaitingRows, forced: Ints, never: int) -> tuple[Ints, Ints]:
+def _forced_emissions(rows: WaitingRows, forced: Ints, never: int) -> tuple[Ints, Ints]:
     """Return the place at which each row is forced out, or `never`, and its key's punctuation."""
     order, starts, keys = grouped(forced[:, 1])
     place, _, _, _, time = forced[order].T

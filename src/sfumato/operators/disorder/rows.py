@@ -18,14 +18,14 @@ FAR_TIME_US = 1 << 58  # microseconds from 1970 (year 11,103); times are clipped
 NO_CODES = np.empty(0, np.int64)
 
 
-class Keyed(Columns):
+class KeyedRecords(Columns):
     """Records with one key code each."""
 
     key: Ints
 
 
 @dataclass
-class Released(Keyed):
+class Released(KeyedRecords):
     """Emitted rows, in order of output.
 
     number : int64[n], the row's position among all arrivals (0, 1, 2, ...)
@@ -44,7 +44,7 @@ class Released(Keyed):
 
 
 @dataclass
-class WaitingRows(Keyed):
+class WaitingRows(KeyedRecords):
     """Held rows; within each key they ascend by number, in order of arrival.
 
     source : code of the source    of_source : the row's number within its source
@@ -75,7 +75,7 @@ class WaitingRows(Keyed):
         return (self.source == source) & (self.of_source >= first) & (self.of_source < end)
 
 
-KeyedRows = TypeVar("KeyedRows", bound=Keyed)
+KeyedRows = TypeVar("KeyedRows", bound=KeyedRecords)
 
 
 class KeyedRuns(Generic[KeyedRows]):
@@ -86,10 +86,9 @@ class KeyedRuns(Generic[KeyedRows]):
     """
 
     def __init__(self, kind: type[KeyedRows]) -> None:
-        self._none = kind.none()
-        self._runs: list[
-            tuple[KeyedRows, Bools]
-        ] = []  # rows by key, and a mask of the rows still held
+        self._none = kind.empty()
+        # Rows by key, and a mask of the rows still held.
+        self._runs: list[tuple[KeyedRows, Bools]] = []
         self._size = 0
 
     def __len__(self) -> int:
@@ -98,7 +97,7 @@ class KeyedRuns(Generic[KeyedRows]):
     @property
     def rows(self) -> KeyedRows:
         """All rows; rows of one key are in order of insertion."""
-        return self._none.joined([self._none, *(rows.take(alive) for rows, alive in self._runs)])
+        return self._none.concat([self._none, *(rows.take(alive) for rows, alive in self._runs)])
 
     @rows.setter
     def rows(self, rows: KeyedRows) -> None:
@@ -109,12 +108,12 @@ class KeyedRuns(Generic[KeyedRows]):
         self._size += len(rows.key)
         while self._runs and len(self._runs[-1][1]) < 2 * len(rows.key):
             older, alive = self._runs.pop()
-            rows = self._none.joined([older.take(alive), rows])
+            rows = self._none.concat([older.take(alive), rows])
         if len(rows.key):
             order = np.argsort(rows.key, kind="stable")
             self._runs.append((rows.take(order), np.ones(len(order), bool)))
 
-    def of(self, keys: Ints) -> tuple[KeyedRows, Ints]:
+    def rows_of(self, keys: Ints) -> tuple[KeyedRows, Ints]:
         """Return the rows of these ascending, distinct keys, and their places for `remove`."""
         parts, places, base = [self._none], [NO_CODES], 0
         for rows, alive in self._runs:
@@ -124,10 +123,10 @@ class KeyedRuns(Generic[KeyedRows]):
             parts.append(rows.take(at))
             places.append(base + at)
             base += len(alive)
-        return self._none.joined(parts), np.concatenate(places)
+        return self._none.concat(parts), np.concatenate(places)
 
     def remove(self, places: Ints) -> None:
-        """Remove rows at places that `of` returned; `add` must not have been called in between."""
+        """Remove rows at places from `rows_of`; `add` must not have been called in between."""
         if not len(places):
             return
         runs, base = [], 0
@@ -142,7 +141,7 @@ class KeyedRuns(Generic[KeyedRows]):
         self._runs, self._size = runs, self._size - len(places)
 
 
-def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
+def checked_rows(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
     """Return clipped times, and int64 codes of keys and sources. Raises TypeError or ValueError."""
     out = [_microseconds("event_time", event_time), _microseconds("arrival", arrival)]
     if len(out[0]) != len(out[1]):

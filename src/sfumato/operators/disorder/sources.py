@@ -9,13 +9,13 @@ import numpy as np
 from sfumato.kernels.disorder.release import least_punctuations, least_steps
 from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
 from sfumato.operators.arrays import Ints, offsets_of, pad
-from sfumato.operators.disorder.rows import NO_CODES, Keyed, KeyedRuns
+from sfumato.operators.disorder.rows import NO_CODES, KeyedRecords, KeyedRuns
 from sfumato.operators.state.declared import Array, Declaration, Record
 from sfumato.operators.state.stateful import Stateful
 
 
 @dataclass
-class SourceValues(Keyed):
+class SourceValues(KeyedRecords):
     """Values by key or source: a key's sources, or a source's ascending punctuations."""
 
     key: Ints
@@ -71,11 +71,11 @@ class Sources(Stateful):
 
     def members(self, keys: Ints) -> tuple[Ints, Ints]:
         """Return (sources, offsets): the counting sources of each of these ascending keys."""
-        found, _ = self._members.of(keys)
+        found, _ = self._members.rows_of(keys)
         order = np.lexsort((found.value, found.key))
         return found.value[order], np.append(0, np.searchsorted(found.key[order], keys, "right"))
 
-    def least(
+    def key_punctuations(
         self, keys: Ints, starts: Ints, source: Ints, after: Ints, punctuation_of: Ints
     ) -> Ints:
         """Return int64[n]: the punctuation of each row's key after the row.
@@ -90,16 +90,16 @@ class Sources(Stateful):
         )
         return np.where(np.repeat(self.awaited[keys], np.diff(starts)), NO_TIME, least)
 
-    def step(self, source: Ints, punctuation: Ints) -> None:
+    def record_punctuations(self, source: Ints, punctuation: Ints) -> None:
         """Record punctuations that sources have reached, ascending per source."""
         ahead = punctuation > self.level[self.key_of[source]]
         self._ahead.add(SourceValues(source[ahead], punctuation[ahead]))
 
-    def punctuations(self, time: Ints, key: Ints) -> Ints:
+    def release_punctuations(self, time: Ints, key: Ints) -> Ints:
         """Return int64[m]: the punctuation at which each row is emitted; see `least_steps`."""
         keys, group = np.unique(key, return_inverse=True)
         members, offsets = self.members(keys)
-        ahead, _ = self._ahead.of(np.sort(members))
+        ahead, _ = self._ahead.rows_of(np.sort(members))
         place = _places(ahead.key, members)
         places = offsets_of(np.bincount(place, minlength=len(members)))
         steps = ahead.value[np.argsort(place, kind="stable")]
@@ -108,18 +108,18 @@ class Sources(Stateful):
     def raise_level(self, keys: Ints, levels: Ints) -> None:
         """Record that all rows of these ascending keys up to these event times are released."""
         self.level[keys] = np.maximum(self.level[keys], levels)
-        found, places = self._ahead.of(np.sort(self.members(keys)[0]))
+        found, places = self._ahead.rows_of(np.sort(self.members(keys)[0]))
         self._ahead.remove(places[found.value <= self.level[self.key_of[found.key]]])
 
     def deactivate(self, source: Ints) -> Ints:
         """Stop counting these sources until they send rows. Returns their keys, ascending."""
         keys = np.unique(self.key_of[source])
         self.counts[source] = False
-        found, places = self._members.of(keys)
+        found, places = self._members.rows_of(keys)
         self._members.remove(places[~self.counts[found.value]])
         return keys
 
-    def targets(self, keys: Ints, punctuation_of: Callable[[Ints], Ints]) -> Ints:
+    def release_limits(self, keys: Ints, punctuation_of: Callable[[Ints], Ints]) -> Ints:
         """Return int64[keys]: the event time up to which rows of these ascending keys may be
         released; int64 maximum without sources, minimum while expected sources are missing."""
         members, offsets = self.members(keys)

@@ -9,14 +9,13 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES
 
-WAIT_BINS = (
-    32  # below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last includes all longer waits
-)
+# Below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last bin includes all longer waits.
+WAIT_BINS = 32
 FIRST_BIN_US = 1_000  # end of the first bin
 AWAITED = -1  # in place of a source: an expected source has not sent rows
 
 
-def bins(wait: Ints) -> Ints:
+def wait_bins(wait: Ints) -> Ints:
     """Return int64[n]: the histogram bin of each wait (int64[n] microseconds)."""
     _, exponent = np.frexp(np.maximum(wait, 0) // FIRST_BIN_US)
     return np.minimum(exponent, WAIT_BINS - 1).astype(np.int64)
@@ -56,23 +55,23 @@ class BufferStatistics:
         self._at = np.zeros(4, np.int64)  # a key with the minimum of each figure
         self._present: Ints | None = None
 
-    def now(self, present: Ints, forgotten: Ints = NO_CODES) -> BufferFigures:
+    def update(self, present: Ints, forgotten: Ints = NO_CODES) -> BufferFigures:
         """Return the statistics.
 
         present : keys that just had rows    forgotten : keys that were just forgotten
         Rows that the guard set aside as too far ahead are held, but are never the newest row.
         """
         before = np.unique(self.reorder.waiting.key) if self._present is None else self._present
-        self._update(np.unique(np.concatenate([before, present, forgotten])), present)
+        self._update_keys(np.unique(np.concatenate([before, present, forgotten])), present)
         self._present = present
         least = self._least[np.arange(4), self._at].tolist()
         oldest, punctuation, ahead, arrival = (None if x == END_OF_TIME else x for x in least)
         waited = None if arrival is None else max(0, self.reorder.newest - arrival)
         lag = None if ahead is None else -ahead
-        slowest = None if oldest is None else _slowest(self.reorder, int(self._at[0]))
+        slowest = None if oldest is None else _slowest_source(self.reorder, int(self._at[0]))
         return BufferFigures(oldest, punctuation, lag, waited, slowest)
 
-    def _update(self, keys: Ints, present: Ints) -> None:
+    def _update_keys(self, keys: Ints, present: Ints) -> None:
         if not len(keys):
             return
         reorder, rows = self.reorder, self.reorder.held_of(keys)
@@ -99,7 +98,7 @@ class BufferStatistics:
                 self._at[i] = keys[new.argmin()]
 
 
-def _slowest(reorder: Reorder, key: int) -> int | None:
+def _slowest_source(reorder: Reorder, key: int) -> int | None:
     """Return the key's counting source with the least punctuation, AWAITED, or None."""
     if not reorder.config.by_source:
         return None

@@ -1,1 +1,4 @@
-"""Aggregate requests, and distributions of aggregates, for operators of windows and ranking."""
+"""Aggregate requests, and distributions of aggregates.
+
+The operators of windows, joins and ranking may use these modules.
+"""

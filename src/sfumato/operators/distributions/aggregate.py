@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sfumato.operators.arguments import quantile_level
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 
@@ -50,16 +51,10 @@ class Aggregate:
             raise TypeError(
                 f"`attribute` must be None or a whole number of at least 0; got {number!r}"
             )
-        share = self.argument
         if self.function == "quantile":
-            if (
-                isinstance(share, bool)
-                or not isinstance(share, (int, float))
-                or not 0 <= share <= 1
-            ):
-                raise ValueError(f"`argument` of quantile must lie in [0, 1]; got {share!r}")
-        elif share is not None:
-            raise ValueError(f"`argument` must be None for {self.function}; got {share!r}")
+            quantile_level("`argument` of quantile", self.argument)
+        elif self.argument is not None:
+            raise ValueError(f"`argument` must be None for {self.function}; got {self.argument!r}")
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,15 @@ from sfumato.kernels.distributions.discrete_distribution import (
     all_quantiles,
 )
 from sfumato.kernels.distributions.sampled_worlds import distributions_of_samples
+from sfumato.operators.arguments import quantile_level, whole
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import LISTED, Aggregate, AggregateResult
 from sfumato.operators.state.columns import Columns
 
 # Above these limits, worlds are sampled.
-MOST_STATES = 4_096  # states of the exact distribution of a sum or average
-MOST_WORK = 4e6  # cell updates of the exact distribution of a quantile
-MOST_SPREAD_WORK = 1e5  # tuples examined when worlds are enumerated
+MAX_STATES = 4_096  # states of the exact distribution of a sum or average
+MAX_WORK = 4e6  # cell updates of the exact distribution of a quantile
+MAX_SPREAD_WORK = 1e5  # tuples examined when worlds are enumerated
 CERTAINTY = 0.99  # probability that a sampled distribution function is within `error`
 STATISTICS = {
     "avg": statistics.AVERAGE,
@@ -41,7 +42,7 @@ Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
 
 def distribution_limits() -> tuple[int, float, float]:
     """Return the limits of exact distributions; see `exact_distribution`."""
-    return MOST_STATES, float(MOST_WORK), float(MOST_SPREAD_WORK)
+    return MAX_STATES, float(MAX_WORK), float(MAX_SPREAD_WORK)
 
 
 @dataclass(frozen=True)
@@ -105,29 +106,28 @@ class DistributionOptions:
     samples: int = 1000
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "quantiles", tuple(_share(q) for q in self.quantiles))
-        if self.distribution is not None and _whole(self.distribution) < 1:
-            raise ValueError(
-                "`distribution` must be None or a number of values, at least 1; got "
-                f"{self.distribution!r}"
-            )
-        if _whole(self.samples) < 1:
-            raise ValueError(f"`samples` must be a number of at least 1; got {self.samples!r}")
-        if not -(2**63) <= _whole(self.seed, -(2**64)) < 2**63:
-            raise ValueError(
-                f"`seed` must be a whole number with at most 64 bits; got {self.seed!r}"
-            )
+        levels = tuple(quantile_level("`quantiles`", q) for q in self.quantiles)
+        object.__setattr__(self, "quantiles", levels)
+        if self.distribution is not None:
+            whole("distribution", self.distribution, "None or a number of values, at least 1")
+        for value, low, what in (
+            (self.samples, 1, "`samples` must be a number of at least 1"),
+            (self.seed, -(2**63), "`seed` must be a whole number with at most 64 bits"),
+        ):
+            number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not number or not low <= value < 2**63:
+                raise ValueError(f"{what}; got {value!r}")
 
     @property
-    def distributions(self) -> bool:
+    def has_distributions(self) -> bool:
         """Return whether more than means and deviations is requested."""
         return bool(self.quantiles) or self.distribution is not None
 
-    def distribution_wanted(self, aggregate: Aggregate) -> bool:
+    def needs_distribution(self, aggregate: Aggregate) -> bool:
         """Return whether the results of `aggregate` need distributions."""
-        return self.distributions or aggregate.function in LISTED
+        return self.has_distributions or aggregate.function in LISTED
 
-    def measured(
+    def summarise(
         self, moments: Moments | None, distributions: Iterable[DiscreteDistributions] | None
     ) -> AggregateResult:
         """Return one aggregate's results; without `moments`, compute them from `distributions`."""
@@ -142,24 +142,24 @@ class DistributionOptions:
             mean, stddev, existence = moments or some.moments()
             if moments is not None:
                 mean, stddev, existence = (x[begin:at] for x in (mean, stddev, existence))
-            parts.append(self._of(some, (mean, stddev, existence)))
-        return AggregateResult.joined(parts) if parts else self.nothing()
+            parts.append(self._result(some, (mean, stddev, existence)))
+        return AggregateResult.concat(parts) if parts else self.no_results()
 
-    def certain(self, values: Floats) -> AggregateResult:
+    def certain_results(self, values: Floats) -> AggregateResult:
         """Return certain results; NaN is undefined."""
         undefined = np.isnan(values)
         if not undefined.any():
             spread, existence = np.broadcast_to(0.0, values.size), np.broadcast_to(1.0, values.size)
-            return self.measured((values, spread, existence), None)
-        return self.measured((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
+            return self.summarise((values, spread, existence), None)
+        return self.summarise((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
 
-    def nothing(self) -> AggregateResult:
+    def no_results(self) -> AggregateResult:
         none = np.empty(0)
-        return self._of(
+        return self._result(
             DiscreteDistributions(np.zeros(1, np.int64), none, none, none), (none, none, none)
         )
 
-    def _of(self, distributions: DiscreteDistributions, moments: Moments) -> AggregateResult:
+    def _result(self, distributions: DiscreteDistributions, moments: Moments) -> AggregateResult:
         shares = np.array(self.quantiles, np.float64)
         quantiles = all_quantiles(
             distributions.places, distributions.prob, distributions.value, shares
@@ -180,15 +180,3 @@ def plain_result(aggregate: Aggregate, total: Floats, count: npt.NDArray[Any]) -
         return total
     with np.errstate(invalid="ignore"):
         return total / count
-
-
-def _share(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise ValueError(f"`quantiles` must lie in [0, 1]; got {value!r}")
-    return float(value)
-
-
-def _whole(value: object, least: int = 0) -> int:
-    """Return `value` if it is a whole number; otherwise, a number below `least`."""
-    number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return int(value) if number else least - 1  # type: ignore[call-overload]

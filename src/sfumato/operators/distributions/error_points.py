@@ -108,16 +108,16 @@ def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
     to change signs, too    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2)."""
     n, dimensions = points.shape
     points, random = points.copy(), np.random.default_rng(n)
-    resting = 0
+    unchanged = 0  # columns in a row that no exchange improves
     for step in range(MAX_SWAPS):
+        if unchanged == dimensions - 1:
+            break
+        unchanged += 1
         j = 1 + step % (dimensions - 1)
         column, others = points[:, j].copy(), np.delete(points, j, axis=1)
         limit = LOW_CORRELATION * np.sqrt(column @ column) * np.sqrt((others**2).sum(axis=0))
         now = column @ others
         if (np.abs(now) <= limit).all():
-            resting += 1
-            if resting >= dimensions - 1:
-                break
             continue
         places = np.arange(n)
         if n > MAX_ALL_PAIRS:
@@ -138,11 +138,8 @@ def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
             a, b = places[a], places[b]
             points[[a, b], j] = column[[b, a]]
         else:
-            resting += 1
-            if resting >= dimensions - 1:
-                break
             continue
-        resting = 0
+        unchanged = 0
     return points
 
 

@@ -36,7 +36,7 @@ from sfumato.operators.distributions.discrete_distributions import (
 )
 from sfumato.operators.state.tuple_batch import TupleBatch
 
-MOST_DISTRIBUTIONS = 256  # summarised together
+MAX_DISTRIBUTIONS = 256  # summarised together
 
 
 def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
@@ -56,7 +56,7 @@ def distribution_of(
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
-        return _counted(_moments_of(tuples)[0])
+        return _count_distribution(_moments_of(tuples)[0])
     if function == "boundary_sum":
         return DiscreteDistributions.exact(
             [(np.ones(1), _moments_of(tuples)[1].sum(keepdims=True))]
@@ -64,7 +64,7 @@ def distribution_of(
     if function in ("min", "max"):
         return DiscreteDistributions.exact([_extreme(1.0 if function == "max" else -1.0, tuples)])
     if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
-        return _counted(chances)
+        return _count_distribution(chances)
     what, share = STATISTICS.get(function, SUM), float(aggregate.argument or 0.0)
     done, prob, value = exact_distribution(
         what, share, tuples, 0, n, max(n, 1), distribution_limits()
@@ -91,7 +91,7 @@ def sampled_distribution(
     )
 
 
-def _counted(chances: Floats) -> DiscreteDistributions:
+def _count_distribution(chances: Floats) -> DiscreteDistributions:
     distribution = distribution_of_sum(chances, NEGLIGIBLE_COUNT)
     used = np.flatnonzero(distribution > 0.0)
     return DiscreteDistributions.exact([(distribution[used], used.astype(np.float64))])
@@ -143,12 +143,11 @@ class ResultsWithDistributions:
     ) -> None:
         self._aggregates, self._options, self._moments = aggregates, options, moments
         self.with_distributions = [
-            r for r, a in enumerate(aggregates) if options.distribution_wanted(a)
+            r for r, a in enumerate(aggregates) if options.needs_distribution(a)
         ]
         self._rows: list[int] = []  # with distributions, in order of `put`
-        self._distributions: list[list[DiscreteDistributions]] = [
-            [] for _ in aggregates
-        ]  # not yet summarised
+        # Not yet summarised.
+        self._distributions: list[list[DiscreteDistributions]] = [[] for _ in aggregates]
         self._parts: list[list[AggregateResult]] = [[] for _ in aggregates]
 
     def put(self, row: int, members: TupleBatch) -> None:
@@ -158,10 +157,10 @@ class ResultsWithDistributions:
             self._distributions[r].append(
                 distribution_of(self._aggregates[r], members, self._options)
             )
-        if len(self._rows) % MOST_DISTRIBUTIONS == 0:
+        if len(self._rows) % MAX_DISTRIBUTIONS == 0:
             self._summarise()
 
-    def measured(self, order: Ints) -> list[AggregateResult]:
+    def take(self, order: Ints) -> list[AggregateResult]:
         """Return these rows' results, in this order; all rows or none must have distributions."""
         self._summarise()
         place = np.empty(self._moments.shape[2], np.int64)
@@ -169,12 +168,12 @@ class ResultsWithDistributions:
         results = []
         for r, parts in enumerate(self._parts):
             if parts:
-                results.append(AggregateResult.joined(parts).take(place[order]))
+                results.append(AggregateResult.concat(parts).take(place[order]))
             elif order.size:
                 mean, stddev, existence = self._moments[r][:, order]
-                results.append(self._options.measured((mean, stddev, existence), None))
+                results.append(self._options.summarise((mean, stddev, existence), None))
             else:
-                results.append(self._options.nothing())
+                results.append(self._options.no_results())
         return results
 
     def _summarise(self) -> None:
@@ -184,8 +183,8 @@ class ResultsWithDistributions:
                 mean, stddev, existence = self._moments[r][:, self._rows[-len(distributions) :]]
                 from_distribution = self._aggregates[r].function in LISTED
                 moments = None if from_distribution else (mean, stddev, existence)
-                done = self._options.measured(
-                    moments, [DiscreteDistributions.joined(distributions)]
+                done = self._options.summarise(
+                    moments, [DiscreteDistributions.concat(distributions)]
                 )
                 self._parts[r].append(done)
                 self._distributions[r] = []

@@ -42,13 +42,13 @@ def mixtures(
         squares = np.bincount(owner, share * (spreads**2 + (means - mean[owner]) ** 2), n)
     moments = mean, np.sqrt(squares), np.minimum(total, 1.0)
     if given.offsets is None or given.prob is None or given.value is None:
-        return options.measured(moments, None)
+        return options.summarise(moments, None)
     chance = given.prob * np.repeat(weight, np.diff(given.offsets))
     near = 0.0 if of.function in EXACT_VALUES else SAMPLE_TIE
     ends = given.offsets[begins].tolist()
     parts = [merged(chance[low:high], given.value[low:high], near) for low, high in pairwise(ends)]
     if not parts:
-        return options.nothing()
+        return options.no_results()
     mixed = DiscreteDistributions.exact(parts)
     sampled = ~np.isnan(given.error)
     if sampled.any():
@@ -56,4 +56,4 @@ def mixtures(
         widened = np.sqrt(1.0 + np.log(np.maximum(many, 1.0)) / np.log(2.0 / (1.0 - CERTAINTY)))
         error = widened * np.bincount(owner, np.where(sampled, weight * given.error, 0.0), n)
         mixed.error[:] = np.where(many > 0, error, np.nan)
-    return options.measured(moments, [mixed])
+    return options.summarise(moments, [mixed])

@@ -17,7 +17,7 @@ from sfumato.kernels.distributions.tuples import existences, tuple_moments
 from sfumato.operators.distributions.aggregate import Aggregate, Floats
 from sfumato.operators.state.tuple_batch import TupleBatch
 
-MEASURED = {"count": COUNT_OF, "sum": SUM_OF, "avg": AVG_OF, "boundary_sum": BOUNDARY_OF}
+MEASURE_CODES = {"count": COUNT_OF, "sum": SUM_OF, "avg": AVG_OF, "boundary_sum": BOUNDARY_OF}
 EXTREMES = {"min": -1.0, "max": 1.0}
 
 
@@ -36,12 +36,12 @@ class Channels:
             }  # fmt: skip
 
         averaged = attributes("avg")
-        self.attributes = sorted(averaged) + sorted(attributes(*MEASURED) - averaged)
+        self.attributes = sorted(averaged) + sorted(attributes(*MEASURE_CODES) - averaged)
         self.averages = len(averaged)
         self.count = len(self.attributes) + 1
         what, channel = [], []
         for aggregate in aggregates:
-            what.append(MEASURED.get(aggregate.function, -1))
+            what.append(MEASURE_CODES.get(aggregate.function, -1))
             known = what[-1] >= 0 and aggregate.attribute is not None
             place = self.attributes.index(aggregate.attribute) if known else -1  # type: ignore[arg-type]
             channel.append(place if known else self.count - 1)
@@ -59,7 +59,7 @@ class Channels:
         e = result[: self.averages, 0]
         return result, bool(((e > 0.0) & (e < 1.0)).any())
 
-    def room(self, slots: int, nodes: bool) -> MomentPartials:
+    def empty_partials(self, slots: int, nodes: bool) -> MomentPartials:
         """Return empty partials for some slots; without `nodes`, with a single row of nodes."""
         rows = slots if nodes else 1
         sums = np.zeros((slots, self.count), MOMENT_SUMS)

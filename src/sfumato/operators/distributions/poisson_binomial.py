@@ -18,12 +18,6 @@ from sfumato.operators.arrays import Floats
 COUNT_METHODS = ("exact", "poisson", "normal", "refined_normal")
 
 
-def checked_existence(existence: npt.ArrayLike) -> Floats:
-    """Return `existence` as a contiguous float64[n] in [0, 1]; values up to 1 + 1e-9 are clipped.
-    Raises ValueError for a wrong dimension and for values that are not numbers in range."""
-    return surveyed_existence(existence, "existence")[0]
-
-
 def as_floats(name: str, values: npt.ArrayLike) -> Floats:
     """Return `values` as a contiguous float64[n], or raise ValueError with `name`."""
     try:
@@ -35,9 +29,13 @@ def as_floats(name: str, values: npt.ArrayLike) -> Floats:
     return np.require(array, requirements=["C", "W"])  # as compiled kernels need it
 
 
-def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
-    """Return the checked existences, the number equal to 1, and the number above 0."""
-    array = as_floats(name, existence)
+def checked_existence(name: str, values: npt.ArrayLike) -> tuple[Floats, int, int]:
+    """Return existences as a contiguous float64[n], the number equal to 1, and the number above 0.
+
+    Values up to 1 + 1e-9 are clipped to 1. Raises ValueError, with `name`, for a wrong dimension
+    and for values that are not numbers in range.
+    """
+    array = as_floats(name, values)
     bad, above, certain, possible = survey(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:
         raise ValueError(
@@ -120,7 +118,7 @@ class PoissonBinomial:
         if method not in COUNT_METHODS:
             names = ", ".join(f'"{name}"' for name in COUNT_METHODS)
             raise ValueError(f"`method` must be one of {names}; got {method!r}")
-        checked, certain, possible = surveyed_existence(p, "p")
+        checked, certain, possible = checked_existence("p", p)
         self._p = checked.copy()
         self.method = method
         exact = method == "exact"

@@ -12,7 +12,7 @@ from typing import Any
 TOKEN = re.compile(r"\s*(?:(?P<mark>->|,|:)|`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>[^\s,:`>-]"
                    r"(?:(?!->)[^,:`])*))")  # fmt: skip
 PLAIN_ATTRIBUTE = re.compile(r"[^\s,:`>-](?:(?!->)[^,:`])*(?<!\s)\Z")
-SHAPE = "A,B -> C : 0.05, 0.1 -> 0.2"
+SYNTAX = "A,B -> C : 0.05, 0.1 -> 0.2"
 
 
 class DependencyError(ValueError):
@@ -76,15 +76,17 @@ class Dependency:
     score: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        pairs = tuple(sorted((_name(name), _bound(name, e)) for name, e in self.determinants))
+        pairs = tuple(
+            sorted((_checked_name(n), _checked_epsilon(n, e)) for n, e in self.determinants)
+        )
         if not pairs:
-            raise ValueError(f"`determinants` must name at least one attribute, as in {SHAPE!r}")
-        names = [name for name, _ in pairs] + [_name(self.dependent)]
+            raise ValueError(f"`determinants` must name at least one attribute, as in {SYNTAX!r}")
+        names = [name for name, _ in pairs] + [_checked_name(self.dependent)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"a dependency must not name an attribute twice; got {repeated} twice")
         object.__setattr__(self, "determinants", pairs)
-        object.__setattr__(self, "epsilon", _bound(self.dependent, self.epsilon))
+        object.__setattr__(self, "epsilon", _checked_epsilon(self.dependent, self.epsilon))
 
     @property
     def is_discovered(self) -> bool:
@@ -96,9 +98,9 @@ class Dependency:
         return tuple(name for name, _ in self.determinants)
 
     def __str__(self) -> str:
-        names = ", ".join(_quoted(name) for name in self.names)
-        bounds = ", ".join(_number(epsilon) for _, epsilon in self.determinants)
-        return f"{names} -> {_quoted(self.dependent)} : {bounds} -> {_number(self.epsilon)}"
+        names = ", ".join(_quote(name) for name in self.names)
+        bounds = ", ".join(_format_number(epsilon) for _, epsilon in self.determinants)
+        return f"{names} -> {_quote(self.dependent)} : {bounds} -> {_format_number(self.epsilon)}"
 
     @classmethod
     def parse(cls, text: str) -> Dependency:
@@ -108,7 +110,7 @@ class Dependency:
         doubled. Raises DependencyError with the position and the expected token.
         """
         if not isinstance(text, str):
-            raise TypeError(f"a dependency must be a string like {SHAPE!r}; got {text!r:.80}")
+            raise TypeError(f"a dependency must be a string like {SYNTAX!r}; got {text!r:.80}")
         return _DependencyReader(text).dependency()
 
 
@@ -144,45 +146,44 @@ class _DependencyReader:
 
     def dependency(self) -> Dependency:
         begin = self.at
-        names = self._list(self._name_here)
-        self._mark("->", "`,` or `->` after a determinant")
-        dependent = self._name_here()
-        self._mark(":", "`:` after the dependent attribute")
-        place = self._skip()
-        bounds = self._list(self._number_here)
+        names = self._read_list(self._read_name)
+        self._expect("->", "`,` or `->` after a determinant")
+        dependent = self._read_name()
+        self._expect(":", "`:` after the dependent attribute")
+        place = self._next_position()
+        bounds = self._read_list(self._read_number)
         if len(bounds) != len(names):
             raise self._error(
-                f"expected {len(names)} epsilons, one per determinant; got {len(bounds)}",
-                place,
+                f"expected {len(names)} epsilons, one per determinant; got {len(bounds)}", place
             )
-        self._mark("->", "`,` or `->` after an epsilon")
-        epsilon = self._number_here()
+        self._expect("->", "`,` or `->` after an epsilon")
+        epsilon = self._read_number()
         if self.text[self.at :].strip():
             expected = "expected the end of the dependency (give several as a list of strings)"
-            raise self._error(expected, self._skip())
+            raise self._error(expected, self._next_position())
         try:
             return Dependency(tuple(zip(names, bounds, strict=True)), dependent, epsilon)
         except ValueError as error:
             raise self._error(str(error), begin) from None
 
-    def _list(self, item: Any) -> list[Any]:
+    def _read_list(self, item: Any) -> list[Any]:
         items = [item()]
         while (match := TOKEN.match(self.text, self.at)) and match["mark"] == ",":
             self.at = match.end()
             items.append(item())
         return items
 
-    def _name_here(self) -> str:
+    def _read_name(self) -> str:
         match = TOKEN.match(self.text, self.at)
         if not match or match["mark"]:
-            raise self._error("expected the name of an attribute", self._skip())
+            raise self._error("expected the name of an attribute", self._next_position())
         self.at = match.end()
         if match["quoted"] is not None:
             return match["quoted"].replace("``", "`")
         return match["plain"].rstrip()
 
-    def _number_here(self) -> float:
-        place = self._skip()
+    def _read_number(self) -> float:
+        place = self._next_position()
         match = re.compile(r"[^\s,>:]+?(?=\s|,|->|:|\Z)").match(self.text, place)
         try:
             number = float(match[0]) if match else math.nan
@@ -193,13 +194,13 @@ class _DependencyReader:
         self.at = match.end()
         return number
 
-    def _mark(self, mark: str, expected: str) -> None:
+    def _expect(self, mark: str, expected: str) -> None:
         match = TOKEN.match(self.text, self.at)
         if not match or match["mark"] != mark:
-            raise self._error(f"expected {expected}", self._skip())
+            raise self._error(f"expected {expected}", self._next_position())
         self.at = match.end()
 
-    def _skip(self) -> int:
+    def _next_position(self) -> int:
         """Return the position of the next token."""
         return len(self.text) - len(self.text[self.at :].lstrip())
 
@@ -207,13 +208,13 @@ class _DependencyReader:
         return DependencyError(message, self.text, position)
 
 
-def _name(name: Any) -> str:
+def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name:
         raise ValueError(f"the name of an attribute must be a non-empty string; got {name!r}")
     return name
 
 
-def _bound(name: str, epsilon: Any) -> float:
+def _checked_epsilon(name: str, epsilon: Any) -> float:
     try:
         number = float(epsilon)
     except (TypeError, ValueError):
@@ -225,9 +226,9 @@ def _bound(name: str, epsilon: Any) -> float:
     return number + 0.0  # no -0.0
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if PLAIN_ATTRIBUTE.match(name) else "`" + name.replace("`", "``") + "`"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return repr(int(value)) if value.is_integer() and value < 1e15 else repr(value)

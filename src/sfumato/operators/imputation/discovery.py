@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import distance, scaling_pairs, whole
+from sfumato.operators.arguments import distance, scaling_pairs, share, whole
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.prepared_repository import rounding
-from sfumato.operators.imputation.repository_columns import columns_of
+from sfumato.operators.imputation.prepared_repository import rounding_errors
+from sfumato.operators.imputation.repository_columns import columns_of, sample_rows
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 EPSILON_PARTS = 1e4  # found epsilons are rounded up to multiples of 1/EPSILON_PARTS
-FEWEST_PAIRS = 30  # a share of fewer pairs is not meaningful
-MOST_TOLD = 5  # attributes whose nearest miss a warning describes
+MIN_PAIRS = 30  # a share of fewer pairs is not meaningful
+MAX_MISSES = 5  # attributes whose nearest miss a warning describes
 
 
 class NothingDiscovered(UserWarning):
@@ -64,15 +64,11 @@ def discover_dependencies(
     search = Search(**settings)
     if len(rows) < 2:
         return []
-    total = len(rows)
-    kept = rows
-    if total > search.sample:
-        picked = np.random.default_rng(seed).choice(total, search.sample, replace=False)
-        kept = rows[np.sort(picked)]
+    kept = sample_rows(rows, search.sample, np.random.default_rng(seed))
     differences = _differences(kept, rows, known, scaling_pairs(scaling))
     found: dict[str, list[Dependency]] = {name: [] for name in chosen}
-    missed: dict[str, Miss | None] = dict.fromkeys(chosen)
-    least = search.least_donors / max(total - 1, 1)
+    missed: dict[str, NearMiss | None] = dict.fromkeys(chosen)
+    least = search.least_donors / (len(rows) - 1)
     for size in range(1, min(search.max_determinants, len(known) - 1) + 1):
         for chosen_columns in combinations(range(len(known)), size):
             reach = differences[list(chosen_columns)].max(axis=0)
@@ -82,11 +78,11 @@ def discover_dependencies(
                 determinants = [known[a] for a in chosen_columns]
                 difference = differences[known.index(name)]
                 for each in _candidates(reach, difference, (determinants, name), search, least):
-                    if isinstance(each, Miss):
+                    if isinstance(each, NearMiss):
                         missed[name] = max(missed[name] or each, each)
                     elif not any(_implies(d, each) for d in found[name]):
                         found[name].append(each)
-    _warn({name: missed[name] for name in chosen if not found[name]}, search)
+    _warn_of_misses({name: missed[name] for name in chosen if not found[name]}, search)
     return [
         dependency
         for name in chosen
@@ -105,7 +101,7 @@ def _differences(
         low, high = rows[:, a].min(), rows[:, a].max()
         shift, span = scaling.get(name, (low, (high - low) or 1.0))
         scaled = (kept[:, a] - shift) / span
-        room = rounding(rows[:, [a]], np.array([shift]), np.array([span]))
+        room = rounding_errors(rows[:, [a]], np.array([shift]), np.array([span]))
         np.maximum(np.abs(scaled[first] - scaled[second]) - room, 0.0, out=result[a])
     return result
 
@@ -123,8 +119,7 @@ class Search:
 
     def __post_init__(self) -> None:
         distance("within", self.within)
-        if not 0.0 < self.confidence <= 1.0:
-            raise ValueError(f"`confidence` must be a share in (0, 1]; got {self.confidence!r}")
+        share("confidence", self.confidence, "a share")
         listed = isinstance(self.epsilons, Iterable) and [*self.epsilons]
         if not listed or not all(e >= 0.0 and math.isfinite(e) for e in listed):
             raise ValueError(
@@ -135,7 +130,7 @@ class Search:
             raise ValueError(f"`sample` must be at least 2; got {self.sample!r}")
 
 
-class Miss(NamedTuple):
+class NearMiss(NamedTuple):
     """Rejected candidate: the share of close pairs within reach is too small."""
 
     share: float
@@ -150,17 +145,17 @@ class Miss(NamedTuple):
 
 def _candidates(
     reach: Floats, difference: Floats, names: tuple[list[str], str], search: Search, least: float
-) -> Iterator[Dependency | Miss]:
-    """Yield, for each epsilon, the dependency with enough confidence, or a `Miss`."""
+) -> Iterator[Dependency | NearMiss]:
+    """Yield, for each epsilon, the dependency with enough confidence, or a `NearMiss`."""
     determinants, dependent = names
     for epsilon in sorted(search.epsilons, reverse=True):
         near = difference[reach <= epsilon]
         support = near.size / difference.size
-        if near.size < FEWEST_PAIRS or support < least:
+        if near.size < MIN_PAIRS or support < least:
             return  # smaller epsilons have even fewer pairs
         inside = int(np.count_nonzero(near <= search.within))
         if inside < search.confidence * near.size:
-            yield Miss(inside / near.size, near.size, tuple(determinants), epsilon)
+            yield NearMiss(inside / near.size, near.size, tuple(determinants), epsilon)
             continue
         needed = min(math.ceil(search.confidence * near.size), near.size)
         bound = float(np.partition(near, needed - 1)[needed - 1])
@@ -175,16 +170,16 @@ def _candidates(
         )
 
 
-def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
+def _warn_of_misses(missed: Mapping[str, NearMiss | None], search: Search) -> None:
     if not missed:
         return
     lines = [
         f"`{name}`: "
         + (f"the closest candidate is {miss}" if miss else "too few pairs are near each other")
-        for name, miss in list(missed.items())[:MOST_TOLD]
+        for name, miss in list(missed.items())[:MAX_MISSES]
     ]
-    if len(missed) > MOST_TOLD:
-        lines.append(f"and {len(missed) - MOST_TOLD} more")
+    if len(missed) > MAX_MISSES:
+        lines.append(f"and {len(missed) - MAX_MISSES} more")
     warnings.warn(
         f"no dependency found for {len(missed)} attribute{'s' * (len(missed) > 1)}: "
         f"{search.confidence:.0%} of the near pairs must differ by at most {search.within:g} of "

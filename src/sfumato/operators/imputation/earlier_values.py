@@ -102,9 +102,6 @@ class EarlierValues(Operator):
         self.known[codes] = self.since[codes] = np.nan
 
     def _grow(self, keys: int) -> None:
-        more = keys - len(self.known)
-        if more > 0:
-            more = max(more, len(self.known) // 2)  # amortised cost for keys that arrive one by one
-            wanted = len(self.known) + more
-            self.known = pad(self.known, wanted, np.nan)
-            self.since = pad(self.since, wanted, np.nan)
+        if keys > len(self.known):
+            keys = max(keys, len(self.known) * 3 // 2)  # for keys that arrive one by one
+            self.known, self.since = (pad(a, keys, np.nan) for a in (self.known, self.since))

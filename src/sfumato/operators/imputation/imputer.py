@@ -23,8 +23,8 @@ from sfumato.operators.imputation.lattice import (
     Combination,
     build_lattice,
     combine,
-    donors_expected,
-    tightest,
+    donor_estimator,
+    tightest_dependencies,
 )
 from sfumato.operators.imputation.repository_columns import (
     checked_attributes,
@@ -32,12 +32,13 @@ from sfumato.operators.imputation.repository_columns import (
     matrix_of,
     scaling_of,
 )
+from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
 FALLBACKS = ("marginal", "reject")
-LEAST_DONORS = {"calibrated": 20, "plain": 1}  # defaults, from measurements; see docs
-IMPUTATION_METHODS = tuple(LEAST_DONORS)
+DEFAULT_DONORS = {"calibrated": 20, "plain": 1}  # of `least_donors`, from measurements; see docs
+IMPUTATION_METHODS = tuple(DEFAULT_DONORS)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class ImputerSettings:
         one_of("method", self.method, IMPUTATION_METHODS)
         if self.max_alternatives is not None:
             whole("max_alternatives", self.max_alternatives)
-        least = LEAST_DONORS[self.method] if self.least_donors is None else self.least_donors
+        least = DEFAULT_DONORS[self.method] if self.least_donors is None else self.least_donors
         object.__setattr__(self, "least_donors", whole("least_donors", least))
 
     def choice(self, rows: int) -> Choice:
@@ -82,7 +83,7 @@ IMPUTATION_REASONS = (
 
 
 @dataclass(frozen=True)
-class Imputed:
+class Imputed(Columns, flat=("prob", "values"), begins="offsets"):
     """Imputation of n objects; m alternatives of T attributes.
 
     offsets : int64[n + 1] of each object's alternatives; none if it cannot be imputed
@@ -211,7 +212,7 @@ class Imputer:
         self.attributes = checked_attributes(attributes, self.names)
         self.dependencies = tuple(as_dependencies(dependencies))
         check_dependencies(self.dependencies, self.attributes, self.names)
-        self._set(
+        self._apply_settings(
             ImputerSettings(
                 joint, max_alternatives, fallback, method, least_donors, tuple(categories)
             )
@@ -221,11 +222,11 @@ class Imputer:
         self._check_categories(rows)
         self._rows, most = rows, whole("max_combinations", max_combinations)
         scaled = (rows - self._shift) / self._span
-        self._ordered = [tightest(self.dependencies, name) for name in self.attributes]
+        self._ordered = [tightest_dependencies(self.dependencies, name) for name in self.attributes]
         self._orders = prepared_repository.tree_orders(scaled, self.names, self._ordered)
         self._tried: list[list[Combination]] = []
         self.left_out = len(set(self.dependencies)) - sum(map(len, self._ordered))
-        expected = donors_expected(scaled, self.names)
+        expected = donor_estimator(scaled, self.names)
         for own in self._ordered:
             wanted = own if method == "plain" else ()
             tried, left_out = build_lattice(wanted, expected, max(most, len(own)))
@@ -238,7 +239,7 @@ class Imputer:
                 prepared_repository.order_rules_by_score(self.prepared, rows, rank)
             ):
                 self._ordered[t] = [self._ordered[t][i] for i in order]
-            self.prepared = self.prepared._replace(sets=self._sets())
+            self.prepared = self.prepared._replace(sets=self._dependency_sets())
             coded = [name in self.settings.categories for name in self.attributes]
             calibration = prepared_repository.calibrate(self.prepared, rows, rank, coded)
             self.prepared = self.prepared._replace(**calibration)
@@ -250,7 +251,7 @@ class Imputer:
             object with an infinite attribute is not imputed
         """
         objects = matrix_of(values, self.names)
-        completion = imputation.Completion(self.joint, self.most)
+        completion = imputation.Completion(self.joint, self.max_alternatives)
         offsets, prob, points, chosen, reason, (donors, spread, error), joint = (
             imputation.impute_batch(self.prepared, completion, objects)
         )
@@ -340,7 +341,7 @@ class Imputer:
         imputer.names = tuple(values["names"])
         imputer.attributes = tuple(values["attributes"])
         imputer.dependencies = tuple(as_dependencies(values["dependencies"]))
-        imputer._set(from_json(ImputerSettings, values["settings"]))
+        imputer._apply_settings(from_json(ImputerSettings, values["settings"]))
         imputer._shift, imputer._span = arrays["shift"], arrays["span"]
         imputer._rows, imputer._orders = arrays["rows"], arrays["orders"]
         imputer._ordered = [as_dependencies(own) for own in values["ordered"]]
@@ -356,10 +357,10 @@ class Imputer:
         imputer._prepare({**known, "weighting": weighting})
         return imputer
 
-    def _set(self, settings: ImputerSettings) -> None:
+    def _apply_settings(self, settings: ImputerSettings) -> None:
         self.settings, self.joint, self.fallback = settings, settings.joint, settings.fallback
         self.method, self.least_donors = settings.method, settings.least_donors or 1
-        self.most = settings.max_alternatives or NO_LIMIT
+        self.max_alternatives = settings.max_alternatives or NO_LIMIT
 
     def _check_categories(self, rows: Floats) -> None:
         """Raise ValueError if codes of an imputed category could be merged."""
@@ -370,7 +371,7 @@ class Imputer:
                 f"and joint=False; got method={self.method!r} and joint={self.joint}"
             )
         together = len(self.attributes)
-        most = min(self.most, MOST_NEAREST_PRODUCTS if together > 1 else MOST_UNASKED)
+        most = min(self.max_alternatives, MOST_NEAREST_PRODUCTS if together > 1 else MOST_UNASKED)
         donors = self.settings.choice(len(rows)).least_donors
         for name in imputed:
             found = len(np.unique(rows[:, self.names.index(name)]))
@@ -387,17 +388,17 @@ class Imputer:
                     f"row: impute `{name}` in a separate call, or raise `max_alternatives`"
                 )
 
-    def _sets(self) -> DependencySets:
+    def _dependency_sets(self) -> DependencySets:
         tried = [
             [sum(1 << own.index(part) for part in each.parts) for each in tried]
             for own, tried in zip(self._ordered, self._tried, strict=True)
         ]
-        room = prepared_repository.rounding(self._rows, self._shift, self._span)
+        room = prepared_repository.rounding_errors(self._rows, self._shift, self._span)
         return prepared_repository.dependency_sets(self._ordered, tried, self.names, room)
 
     def _prepare(self, calibration: dict[str, Any]) -> None:
         columns = np.array([self.names.index(name) for name in self.attributes], np.int64)
         self.prepared = prepared_repository.prepare(
-            self._rows, self._shift, self._span, columns, self._sets(), self._orders,
+            self._rows, self._shift, self._span, columns, self._dependency_sets(), self._orders,
             self.settings.choice(len(self._rows)), calibration,
         )  # fmt: skip

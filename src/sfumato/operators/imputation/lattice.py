@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.repository_columns import MAX_MASK_BITS
 
-MOST_DEPENDENCIES = 62  # per attribute, one bit each
-LOOKED_AT = 4096  # combinations examined in a level that is too large; the best are kept
-FEWEST_IN_CELLS = 8  # least weighted mean number of rows per cell
+MAX_EXAMINED = 4096  # combinations examined in a level that is too large; the best are kept
+MIN_ROWS_PER_CELL = 8  # least weighted mean number of rows per cell
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,6 @@ class Combination:
 
     parts: tuple[Dependency, ...]
     expected: float
-
-    @property
-    def level(self) -> int:
-        """Number of dependencies."""
-        return len(self.parts)
 
     @property
     def dependency(self) -> Dependency:
@@ -70,7 +65,7 @@ def build_lattice(
     left_out = 0
     for level in range(len(single), 0, -1):
         room = most if level == 1 else max(most - len(kept) - len(single), 0)
-        looked = LOOKED_AT if math.comb(len(single), level) > room else room
+        looked = MAX_EXAMINED if math.comb(len(single), level) > room else room
         found = []
         for chosen in islice(combinations(single, level), looked):
             combined = combine(chosen)
@@ -78,11 +73,11 @@ def build_lattice(
                 seen.add(combined.determinants)
                 found.append(Combination(chosen, expected(combined)))
         left_out += max(math.comb(len(single), level) - looked, 0) + max(len(found) - room, 0)
-        kept += sorted(found, key=_choice)[:room]
+        kept += sorted(found, key=_order_in_level)[:room]
     return kept, left_out
 
 
-def _choice(each: Combination) -> tuple[bool, float, str]:
+def _order_in_level(each: Combination) -> tuple[bool, float, str]:
     few = each.expected < 1.0
     return few, -each.expected if few else each.expected, str(each.dependency)
 
@@ -101,7 +96,7 @@ def correlation_dimension(points: Floats) -> float:
     for step in range(1, max(2, min(20, 62 // k)) + 1):
         cells = np.floor((points - low) * float(1 << step)).astype(np.int64)
         share = float(np.sum((_occupied(cells) / n) ** 2))
-        if len(logs) >= 2 and share < FEWEST_IN_CELLS / n:
+        if len(logs) >= 2 and share < MIN_ROWS_PER_CELL / n:
             break
         logs.append((-step * math.log(2.0), math.log(share)))
     x, y = np.array(logs).T
@@ -130,13 +125,13 @@ def expected_donors(dependency: Dependency, rows: int, dimension: float) -> floa
     return float((rows - 1) * sides ** (dimension / len(dependency.determinants)))
 
 
-def tightest(dependencies: Iterable[Dependency], dependent: str) -> list[Dependency]:
+def tightest_dependencies(dependencies: Iterable[Dependency], dependent: str) -> list[Dependency]:
     """Return an attribute's tightest dependencies, at most 62, the tightest first."""
     own = [d for d in set(dependencies) if d.dependent == dependent]
-    return sorted(own, key=_tightness)[:MOST_DEPENDENCIES]
+    return sorted(own, key=_tightness)[:MAX_MASK_BITS]
 
 
-def donors_expected(scaled: Floats, names: Sequence[str]) -> Callable[[Dependency], float]:
+def donor_estimator(scaled: Floats, names: Sequence[str]) -> Callable[[Dependency], float]:
     """Return a function that estimates a dependency's donors among rows float64[N, D]."""
     dimensions: dict[tuple[str, ...], float] = {}
 

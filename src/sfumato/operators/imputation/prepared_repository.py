@@ -20,24 +20,25 @@ from sfumato.kernels.imputation.repository import (
 )
 from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.lattice import MOST_DEPENDENCIES
+from sfumato.operators.imputation.repository_columns import MAX_MASK_BITS
 
-Own = Sequence[Dependency]  # the dependencies of one attribute, in order
-U = 2.0**-53  # relative error of one rounding
+DependencyLists = Sequence[Sequence[Dependency]]  # the dependencies of each attribute, in order
+ROUNDOFF = 2.0**-53  # relative error of one rounding
 # Held-out rows to fit a curve, to choose how an attribute is imputed, to order its dependencies.
-CALIBRATING, HELD_OUT, FEWER_HELD_OUT = 1024, 512, 128
-GAPS = 0.3  # share of other attributes that are missing, if the number is not given
-MOST_GROUPS = 5  # curves per attribute; the last is for at least MOST_GROUPS - 1 missing attributes
-TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
+CALIBRATION_ROWS, HELD_OUT_ROWS, FEWER_HELD_OUT_ROWS = 1024, 512, 128
+MISSING_SHARE = 0.3  # share of other attributes that are missing, if the number is not given
+MAX_CURVES = 5  # curves per attribute; the last is for at least MAX_CURVES - 1 missing attributes
+NARROWING_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
-CURVE_BINS, PRIOR = 20, 10.0  # bins of a calibration curve; weight of its uniform prior, in ranks
-FLOOR = 0.25  # least unit of distances beyond the donors, as a share of their mean deviation
-FEW_ROWS_ROOM = 2.0  # factor on the deviations of held-out rows if there are few rows
+CURVE_BINS = 20  # of a calibration curve
+PRIOR_WEIGHT = 10.0  # of its uniform prior, in ranks
+MIN_UNIT_SHARE = 0.25  # of the donors' mean deviation: the least unit of distances beyond them
+FEW_ROWS_FACTOR = 2.0  # factor on the deviations of held-out rows if there are few rows
 COVERED_SHARE = 0.995  # share of held-out rows within the margin beyond the donors
 SMALLEST_EPSILON = 1e-6  # so that trees are not split by attributes with epsilon 0 alone
 
 
-def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) -> Ints:
+def tree_orders(scaled: Floats, names: Sequence[str], ordered: DependencyLists) -> Ints:
     """Return int64[T, N]: the order of rows in each attribute's tree, for its dependencies."""
     by_name = sorted(range(len(names)), key=names.__getitem__)  # the order of columns has no effect
     orders = np.empty((len(ordered), len(scaled)), np.int64)
@@ -50,7 +51,7 @@ def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) ->
     return orders
 
 
-def rounding(rows: Floats, shift: Floats, span: Floats) -> Floats:
+def rounding_errors(rows: Floats, shift: Floats, span: Floats) -> Floats:
     """Return float64[D]: the largest rounding error of a scaled distance between decimal numbers.
 
     rows : float64[N, D]    shift, span : float64[D]
@@ -58,23 +59,23 @@ def rounding(rows: Floats, shift: Floats, span: Floats) -> Floats:
     0.3 and of 0.5, although 0.4 - 0.3 > 0.1 in floating point.
     """
     largest = np.maximum(np.abs(rows).max(axis=0), np.abs(shift))
-    return 16.0 * U * np.minimum(largest / span, 1e300)
+    return 16.0 * ROUNDOFF * np.minimum(largest / span, 1e300)
 
 
 def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
     """Return calibration fields of a `Repository` without effect."""
     weighting = np.zeros(attributes, WEIGHTING)
-    weighting["narrowing"] = MOST_DEPENDENCIES
+    weighting["narrowing"] = MAX_MASK_BITS
     curve = np.tile(np.linspace(0.0, 1.0, CURVE_BINS + 1), (attributes, groups, 1))
     tails = np.zeros((attributes, groups, 2, TAIL + 1))
     return {"curve": curve, "tails": tails, "far": tails[:, :, 0, 0].copy(), "weighting": weighting}
 
 
 def dependency_sets(
-    ordered: Sequence[Own], tried: Sequence[Sequence[int]], names: Sequence[str], room: Floats
+    ordered: DependencyLists, tried: Sequence[Sequence[int]], names: Sequence[str], room: Floats
 ) -> DependencySets:
     """Return the dependencies of each attribute as arrays. tried : sets that "plain" tries, by
-    attribute    room : from `rounding`, in the order of `names`"""
+    attribute    room : from `rounding_errors`, in the order of `names`"""
     asks = np.zeros((len(ordered), room.size), np.bool_)
     for t, own in enumerate(ordered):
         asks[t, [names.index(name) for each in own for name in each.names]] = True
@@ -84,7 +85,7 @@ def dependency_sets(
         offsets_of([len(own) for own in ordered]),
         offsets_of([len(each.determinants) for each in flat]),
         np.array([a for a, _ in pairs], np.int64),
-        np.array([epsilon * (1.0 + 4.0 * U) + room[a] for a, epsilon in pairs], np.float64),
+        np.array([epsilon * (1.0 + 4.0 * ROUNDOFF) + room[a] for a, epsilon in pairs], np.float64),
         offsets_of([len(own) for own in tried]),
         np.array([each for own in tried for each in own], np.int64),
         asks,
@@ -132,27 +133,27 @@ class HeldOut:
         self.repository = repository._replace(
             choice=choice._replace(least_donors=choice.least_donors + 1)
         )
-        rng = np.random.default_rng(0)
+        self.rows, rng = rows, np.random.default_rng(0)
         order = rng.permutation(len(rows))
-        self.rows, self.picked, self.calibrating = rows, order[:HELD_OUT], order[-CALIBRATING:]
-        self.draws = rng.random((2, CALIBRATING, rows.shape[1]))[:, :, rank]
-        self.chance = rng.random(CALIBRATING)
+        self.picked, self.calibrating = order[:HELD_OUT_ROWS], order[-CALIBRATION_ROWS:]
+        self.draws = rng.random((2, CALIBRATION_ROWS, rows.shape[1]))[:, :, rank]
+        self.chance = rng.random(CALIBRATION_ROWS)
 
     def mean_score(self, t: int, most: int, **changes: Any) -> float:
         """Return the mean score for hidden values of attribute t on at most `most` rows, to nine
         digits, so that rounding errors have no effect. changes : replaced repository fields"""
         picked = self.picked[:most]
-        gaps = (self.draws[0, : picked.size] < GAPS) & self.repository.sets.determinants[t]
+        gaps = (self.draws[0, : picked.size] < MISSING_SHARE) & self.repository.sets.determinants[t]
         score = self._ranks(t, picked, gaps, **changes).score
         score = score[np.isfinite(score)]
         return float(f"{score.mean():.9g}") if score.size else np.inf
 
-    def ranks(self, t: int, lacking: int, **changes: Any) -> HeldOutRanks:
+    def ranks(self, t: int, missing: int, **changes: Any) -> HeldOutRanks:
         """Return ranks of hidden values of attribute t while some other attributes are missing."""
         picked, asked = self.calibrating, np.flatnonzero(self.repository.sets.determinants[t])
         gaps = np.zeros((picked.size, self.rows.shape[1]), np.bool_)
         order = np.argsort(self.draws[1, : picked.size][:, asked], axis=1)
-        np.put_along_axis(gaps, asked[order[:, :lacking]], True, axis=1)
+        np.put_along_axis(gaps, asked[order[:, :missing]], True, axis=1)
         return self._ranks(t, picked, gaps, **changes)
 
     def _ranks(self, t: int, picked: Ints, gaps: Bools, **changes: Any) -> HeldOutRanks:
@@ -163,7 +164,7 @@ class HeldOut:
         return held_out_ranks(repository, t, objects, picked, chance)
 
 
-def alone(sets: DependencySets, t: int, d: int) -> DependencySets:
+def only_dependency(sets: DependencySets, t: int, d: int) -> DependencySets:
     """Return the sets with dependency number d as the only dependency of attribute t."""
     first = sets.first.copy()
     first[t], first[t + 1] = d, d + 1
@@ -180,7 +181,8 @@ def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> li
     for t in range(repository.column_of.size):
         scores, sets = [], repository.sets
         for d in range(sets.first[t], sets.first[t + 1]):
-            scores.append(held_out.mean_score(t, FEWER_HELD_OUT, sets=alone(sets, t, d)))
+            alone = only_dependency(sets, t, d)
+            scores.append(held_out.mean_score(t, FEWER_HELD_OUT_ROWS, sets=alone))
         orders.append(np.argsort(np.array(scores), kind="stable").tolist())
     return orders
 
@@ -188,25 +190,25 @@ def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> li
 def calibrate(
     repository: Repository, rows: Floats, rank: Ints, coded: Sequence[bool]
 ) -> dict[str, Any]:
-    """Choose the best number of narrowing dependencies (TOGETHER) and weighting (LEVEL_SHAPES),
-    then fit curves and tails. Returns calibration fields of a `Repository`.
+    """Choose the best of NARROWING_COUNTS and LEVEL_SHAPES, then fit curves and tails. Returns
+    calibration fields of a `Repository`.
 
     rows, rank : as for `HeldOut`    coded : whether attributes are category codes, without curves
     Cost: imputation of some thousand rows per attribute.
     """
     held_out, asked = HeldOut(repository, rows, rank), repository.sets.determinants.sum(axis=1)
-    groups = max(min(MOST_GROUPS, int(asked.max(initial=0))), 1)
+    groups = max(min(MAX_CURVES, int(asked.max(initial=0))), 1)
     found = no_calibration(asked.size, groups)
     for t, weighting in enumerate(found["weighting"]):
         own, scores = np.diff(repository.sets.first)[t], {}
-        for many in sorted({min(int(own), many) for many in TOGETHER}):
+        for many in sorted({min(int(own), many) for many in NARROWING_COUNTS}):
             weighting["narrowing"] = many
-            scores[many] = held_out.mean_score(t, HELD_OUT, **found)
+            scores[many] = held_out.mean_score(t, HELD_OUT_ROWS, **found)
         weighting["narrowing"], trials = min(scores, key=scores.__getitem__), []
         # With too few donors for a line, a near donor would get most of the probability.
         line = len(rows) > DONORS_A_SLOPE * (int(asked[t]) + 1)
         for weighting["even"], weighting["sharpness"] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
-            trials.append(held_out.mean_score(t, HELD_OUT, **found))
+            trials.append(held_out.mean_score(t, HELD_OUT_ROWS, **found))
         weighting["even"], weighting["sharpness"] = LEVEL_SHAPES[int(np.argmin(trials))]
         if not coded[t]:
             _calibrate(held_out, t, int(asked[t]), found)
@@ -220,18 +222,18 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> 
     few, ranks = values.size < ENOUGH_ROWS, []
     known = {**found, "weighting": found["weighting"].copy()}
     if few:  # values may exceed the range of so few rows
-        weighting["outside"] = reach_of(values.size) * values.std() * FEW_ROWS_ROOM
+        weighting["outside"] = reach_of(values.size) * values.std() * FEW_ROWS_FACTOR
         weighting["margin"] = weighting["outside"]
     for group in range(groups):
         many = range(group, asked if group == groups - 1 else group + 1)
-        several = [held_out.ranks(t, lacking, **known) for lacking in many if lacking < asked]
+        several = [held_out.ranks(t, missing, **known) for missing in many if missing < asked]
         ranks.append([np.concatenate(parts) for parts in zip(*several, strict=True)])
     both = [np.concatenate([own[i] for own in ranks if own] or [np.empty(0)]) for i in (1, 2)]
     beyond, deviation = (each[np.isfinite(each)] for each in both)
     if not beyond.size:
         return
     beyond = np.abs(beyond)
-    weighting["unit"] = max(FLOOR * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
+    weighting["unit"] = max(MIN_UNIT_SHARE * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
     covered = np.quantile(beyond, COVERED_SHARE, method="higher")
     weighting["margin"] = max(weighting["margin"], covered)
     for group, own in enumerate(ranks):
@@ -239,10 +241,10 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> 
             rank, far, off, _ = own
             far = far / np.hypot(weighting["unit"], off)  # its square may be 0
             inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])
-            learned = curve_of(inside, outside, CURVE_BINS, PRIOR)
+            learned = curve_of(inside, outside, CURVE_BINS, PRIOR_WEIGHT)
             for name, value in zip(("curve", "tails", "far"), learned, strict=True):
                 found[name][t, group] = value
     if few:
         farthest = found["tails"][t].max() * np.hypot(weighting["unit"], deviation.max(initial=0.0))
-        weighting["outside"] = max(weighting["margin"], FEW_ROWS_ROOM * farthest)
+        weighting["outside"] = max(weighting["margin"], FEW_ROWS_FACTOR * farthest)
         weighting["margin"] = weighting["outside"]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sfumato.operators.arrays import Floats
 
-MOST_ATTRIBUTES = 62  # one bit each in a mask
+MAX_MASK_BITS = 62  # of a mask over columns, or over the dependencies of one attribute
 
 
 def finite(name: str, values: npt.ArrayLike) -> Floats:
@@ -51,9 +51,17 @@ def columns_of(
         raise ValueError(
             f"`names` must be {rows.shape[1]} different names, one per column; got {list(names)}"
         )
-    if len(names) > MOST_ATTRIBUTES:
-        raise ValueError(f"`repository` must have at most {MOST_ATTRIBUTES} columns")
+    if len(names) > MAX_MASK_BITS:
+        raise ValueError(f"`repository` must have at most {MAX_MASK_BITS} columns")
     return tuple(names), rows
+
+
+def sample_rows(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
+    """Return at most `most` rows, drawn at random and in their order."""
+    if len(rows) <= most:
+        return rows
+    drawn: Floats = rows[np.sort(rng.choice(len(rows), most, replace=False))]
+    return drawn
 
 
 def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str]) -> Floats:

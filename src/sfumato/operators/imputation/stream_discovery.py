@@ -18,7 +18,8 @@ from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer, ImputerSettings
-from sfumato.operators.imputation.prepared_repository import alone
+from sfumato.operators.imputation.prepared_repository import only_dependency
+from sfumato.operators.imputation.repository_columns import sample_rows
 from sfumato.operators.imputation.stream_imputer import (
     NEAR_EPSILON,
     NEAREST,
@@ -29,9 +30,9 @@ from sfumato.operators.imputation.stream_imputer import (
     change_scaling,
 )
 
-FEWEST_CHANGES = 80  # so that there are at least twice `LEAST_DONORS` rows to impute from
+MIN_CHANGES = 80  # so that there are at least twice `DEFAULT_DONORS` rows to impute from
 DONOR_SHARE = 0.75  # share of the rows, the oldest, from which later rows are imputed
-VALUE = 0.1  # epsilon of scaled values of other attributes
+VALUE_EPSILON = 0.1  # epsilon of scaled values of other attributes
 LEVELS = 64  # quantiles of all changes, for rows without donors
 
 Scores = dict[Dependency, Floats]  # one score per tested row
@@ -58,7 +59,7 @@ def discover_changes(
     A set of determinants is kept if its mean score is smaller than each subset's score. Simpler
     dependencies thus remain for rows without some determinants. Sets of at least two other
     attributes are formed of the `NEAREST` four, which score best alone. Returns no dependencies for
-    fewer than `FEWEST_CHANGES` rows.
+    fewer than `MIN_CHANGES` rows.
     Cost: imputation of `sample` rows per candidate; one attribute of four has 13 candidates.
     Raises ValueError for arguments outside these ranges.
     """
@@ -67,29 +68,22 @@ def discover_changes(
     unknown = [name for name in chosen if name not in attributes]
     if unknown:
         raise ValueError(f"`dependents` must be columns of {list(attributes)}; got {unknown}")
-    if len(rows) < FEWEST_CHANGES:
+    if len(rows) < MIN_CHANGES:
         return []
     border, rng = int(len(rows) * DONOR_SHARE), np.random.default_rng(seed)
-    donors = _drawn(rows[:border], whole("max_rows", max_rows), rng)
-    tested = _drawn(rows[border:], many, rng)
+    donors = sample_rows(rows[:border], whole("max_rows", max_rows), rng)
+    tested = sample_rows(rows[border:], many, rng)
     found: list[Dependency] = []
     for name in chosen:
         others = [each for each in attributes if each != name]
         scores = _scores(donors, tested, attributes, _candidates(name, others, (0, 1)))
-        best = {other: _best(scores, other) for other in others}
+        best = {other: _best_score(scores, other) for other in others}
         near = sorted(others, key=best.__getitem__)[:NEAREST]
         if most > 1:
             more = _candidates(name, near, range(2, most + 1))
             scores |= _scores(donors, tested, attributes, more) if more else {}
-        found += _kept({each: float(score.mean()) for each, score in scores.items()})
+        found += _keep_better({each: float(score.mean()) for each, score in scores.items()})
     return found
-
-
-def _drawn(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
-    if len(rows) <= most:
-        return rows
-    drawn: Floats = rows[np.sort(rng.choice(len(rows), most, replace=False))]
-    return drawn
 
 
 def _candidates(name: str, others: Sequence[str], sizes: Iterable[int]) -> list[Dependency]:
@@ -101,13 +95,13 @@ def _candidates(name: str, others: Sequence[str], sizes: Iterable[int]) -> list[
             if not each:
                 found.append(Dependency((age, (own, NEAR_EPSILON)), name, 1.0))
                 continue
-            for kind, epsilon in (("change_", near), ("value_", VALUE)):
+            for kind, epsilon in (("change_", near), ("value_", VALUE_EPSILON)):
                 with_others = [(f"{kind}{other}", epsilon) for other in each]
                 found.append(Dependency((age, (own, WIDE_EPSILON), *with_others), name, 1.0))
     return found
 
 
-def _best(scores: Scores, other: str) -> float:
+def _best_score(scores: Scores, other: str) -> float:
     """Return the best mean score of the dependencies on another attribute."""
     on = (f"change_{other}", f"value_{other}")
     return min(score.mean() for each, score in scores.items() if set(on) & set(each.names))
@@ -131,7 +125,7 @@ def _scores(
     of_all = _ranked_scores(offsets, same, np.tile(levels, len(true)), true)
     found: Scores = {}
     for d, candidate in enumerate(imputer.dependencies_of(0)):
-        sets = prepared._replace(sets=alone(prepared.sets, 0, d))
+        sets = prepared._replace(sets=only_dependency(prepared.sets, 0, d))
         offsets, prob, values, *_ = impute_batch(sets, Completion(False, UNLIMITED), objects)
         scores = _ranked_scores(offsets, prob, values[:, 0], true)
         found[candidate] = np.where(np.diff(offsets) > 0, scores, of_all)
@@ -150,7 +144,7 @@ def _ranked_scores(offsets: Ints, prob: Floats, values: Floats, true: Floats) ->
     return scores
 
 
-def _kept(scores: dict[Dependency, float]) -> list[Dependency]:
+def _keep_better(scores: dict[Dependency, float]) -> list[Dependency]:
     """Return the dependencies that score better than with any subset of their determinants."""
     return [
         replace(each, score=score)

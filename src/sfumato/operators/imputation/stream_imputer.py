@@ -8,38 +8,37 @@ similar changes of the known attributes. Changes remain similar when levels drif
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
 from sfumato.kernels.imputation.feedback import correct_widths
-from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Bools, Floats, Ints, pad
+from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of, pad
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.earlier_values import EarlierValues
+from sfumato.operators.imputation.earlier_values import EarlierValues, EarlierValuesConfig
 from sfumato.operators.imputation.imputer import Imputed, Imputer
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Operator
 
-MOST_CHANGING = 15  # attributes; four columns each
-MOST_CHOSEN = 12  # attributes with chosen dependencies; five columns each
-KINDS = ("change_", "age_", "earlier_", "value_")  # prefixes of determinants
+MAX_CHANGING = 15  # attributes; four columns each
+MAX_CHOSEN = 12  # attributes with chosen dependencies; five columns each
+DETERMINANT_PREFIXES = ("change_", "age_", "earlier_", "value_")  # prefixes of determinants
 NEAREST = 4  # other attributes that determine a change: those with the most similar changes
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR_EPSILON, ROUGH_EPSILON, WIDE_EPSILON = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
 USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
 TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
-MOST_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
+MAX_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
 GOLDEN = (5**0.5 - 1) / 2
 EQUAL_SHARES = 1e-12  # cumulative shares that differ by less are treated as equal
 
 
 def change_names(attributes: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the `change_columns`."""
-    return (*attributes, *(f"{kind}{name}" for kind in KINDS for name in attributes))
+    return (*attributes, *(f"{kind}{name}" for kind in DETERMINANT_PREFIXES for name in attributes))
 
 
 def change_columns(values: Floats, earlier: Floats, age: Floats) -> Floats:
@@ -111,16 +110,6 @@ class ImputedRows(NamedTuple):
     result: Imputed
 
 
-@dataclass(frozen=True)
-class StreamImputerConfig:
-    """Config of `StreamImputer`. attributes : int >= 1."""
-
-    attributes: int
-
-    def __post_init__(self) -> None:
-        whole("attributes", self.attributes)
-
-
 class StreamImputer(Operator):
     """Imputation of rows by their key's newest known values, with feedback from known values.
 
@@ -135,7 +124,7 @@ class StreamImputer(Operator):
     """
 
     kind, version = "stream_imputer", 1
-    config: StreamImputerConfig
+    config: EarlierValuesConfig
     state = {
         "known": Part(),
         "low": Array(float, "keys", "attributes"),
@@ -144,7 +133,7 @@ class StreamImputer(Operator):
     }
 
     def __init__(self, attributes: int) -> None:
-        self.config = StreamImputerConfig(attributes)
+        self.config = EarlierValuesConfig(attributes)
         self.attributes = attributes
         self.known = EarlierValues(attributes)
         self.low = np.zeros((0, attributes))
@@ -167,37 +156,37 @@ class StreamImputer(Operator):
         at_all = np.isfinite(earlier)
         changing = missing & at_all
         by_change = changing.any(axis=1)
-        number = self._numbers(key)
+        number = self._row_numbers(key)
         tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
-        row, asked = np.nonzero(np.column_stack([by_change, tests]))
-        asked -= 1  # the hidden attribute, or -1 if the object is the row itself
+        row, hidden = np.nonzero(np.column_stack([by_change, tests]))
+        hidden -= 1  # the hidden attribute, or -1 if the object is the row itself
         used = [change_names(changes.attributes).index(name) for name in changes.names]
         objects = columns[row][:, used]
-        targets = np.where(changing[row] & (asked < 0)[:, None], np.nan, 0.0)
-        targets[asked >= 0, asked[asked >= 0]] = np.nan
+        targets = np.where(changing[row] & (hidden < 0)[:, None], np.nan, 0.0)
+        targets[hidden >= 0, hidden[hidden >= 0]] = np.nan
         objects[:, : self.attributes] = targets
         done = changes.impute(objects)
-        truth = columns[row, np.maximum(asked, 0)]
+        truth = columns[row, np.maximum(hidden, 0)]
         counts = correct_widths(
-            key[row], asked, truth, done.offsets, done.prob, done.values,
+            key[row], hidden, truth, done.offsets, done.prob, done.values,
             self.low, self.high,
         )  # fmt: skip
-        kept = np.flatnonzero(asked < 0)
-        result, places = imputed_part(done, kept), row[kept]
+        kept = np.flatnonzero(hidden < 0)
+        result, places = done.take(kept), row[kept]
         of = np.repeat(places, np.diff(result.offsets))
         result.values[:] = np.where(changing[of], earlier[of] + result.values, values[of])
         mixed = (missing & ~at_all)[places].any(axis=1) & (result.reason == IMPUTED)
-        found = [(places[~mixed], [(changes, imputed_part(result, np.flatnonzero(~mixed)))])]
+        found = [(places[~mixed], [(changes, result.take(~mixed))])]
         if mixed.any():
-            places, result = places[mixed], imputed_part(result, np.flatnonzero(mixed))
+            places, result = places[mixed], result.take(mixed)
             objects = np.where(changing[places], means_of(result), values[places])
             found.append((places, [(changes, result), (levels, levels.impute(objects))]))
         others = np.flatnonzero(~by_change)
         found.append((others, [(levels, levels.impute(values[others]))]))
-        most = min(changes.most, levels.most, MOST_COUPLED)
+        most = min(changes.max_alternatives, levels.max_alternatives, MAX_COUPLED)
         return [imputed_rows(*part, changing, most) for part in found if len(part[0])], counts
 
-    def _numbers(self, key: Ints) -> Ints:
+    def _row_numbers(self, key: Ints) -> Ints:
         """Return each row's number within its key, from 1, and update the counts of rows."""
         order = np.argsort(key, kind="stable")
         first = np.searchsorted(key[order], key[order])
@@ -241,7 +230,7 @@ def imputed_rows(
     if len(ways) == 1:
         return ImputedRows(places, ways, ways[0][1])
     (_, first), (_, second) = ways
-    lengths, parts = np.zeros(len(places), np.int64), []
+    lengths, parts = np.zeros(len(places), np.int64), [(first.prob[:0], first.values[:0])]
     for i in range(len(places)):
         one, other = (slice(*of.offsets[i : i + 2]) for of in (first, second))
         p, q = first.prob[one], second.prob[other]
@@ -259,20 +248,6 @@ def imputed_rows(
         values = np.where(changing[places[i]], first.values[one][a], second.values[other][turn[b]])
         parts.append((np.diff(edges), values))
         lengths[i] = len(middle)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    prob = np.concatenate([of[0] for of in parts]) if parts else first.prob[:0]
-    values = np.concatenate([of[1] for of in parts]) if parts else first.values[:0]
-    result = replace(second, offsets=offsets, prob=prob, values=values)
+    prob, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    result = replace(second, offsets=offsets_of(lengths), prob=prob, values=values)
     return ImputedRows(places, ways, result)
-
-
-def imputed_part(of: Imputed, places: Ints) -> Imputed:
-    """Return the results of some objects."""
-    lengths = np.diff(of.offsets)[places]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    flat = np.repeat(of.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    rows: dict[str, Any] = {
-        name: getattr(of, name)[places]
-        for name in ("rules_used", "reason", "donors", "spread", "beyond", "error", "joint")
-    }
-    return Imputed(offsets, of.prob[flat], of.values[flat], **rows)

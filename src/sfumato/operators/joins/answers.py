@@ -68,21 +68,21 @@ def changed_answers(
     Source: Lian and Chen (2009), section 4 (maintained answer set).
     """
     arrival, side, number = expired
-    both = Answers.joined([current, found])
+    both = Answers.concat([current, found])
     leaves = np.minimum(
-        _leaving(both.left, number[side == 0], arrival[side == 0]),
-        _leaving(both.right, number[side == 1], arrival[side == 1]),
+        _eviction_arrivals(both.left, number[side == 0], arrival[side == 0]),
+        _eviction_arrivals(both.right, number[side == 1], arrival[side == 1]),
     )
     gone = np.flatnonzero(leaves != NOT_LEFT)
     gone = gone[np.lexsort([both.right[gone], both.left[gone], leaves[gone]])]
     change = np.full(gone.size, -1, np.int8)
     out = replace(both.take(gone), arrival=leaves[gone], change=change)
-    changes = Answers.joined([found, out])
+    changes = Answers.concat([found, out])
     order = np.lexsort([np.arange(len(changes)), changes.change < 0, changes.arrival])
     return both.take(np.flatnonzero(leaves == NOT_LEFT)), changes.take(order)
 
 
-def _leaving(wanted: Ints, number: Ints, arrival: Ints) -> Ints:
+def _eviction_arrivals(wanted: Ints, number: Ints, arrival: Ints) -> Ints:
     """Return, for each wanted tuple, the arrival that evicted it, or NOT_LEFT."""
     order = np.argsort(number)
     number, arrival = np.append(number[order], -1), np.append(arrival[order], NOT_LEFT)
@@ -112,7 +112,7 @@ class Unmatched(NamedTuple):
     prob: Floats
 
 
-def alone_matches(
+def unmatched_tuples(
     mine: SampledTuples,
     others: SampledTuples,
     pairs: tuple[Ints, Ints],
@@ -122,7 +122,7 @@ def alone_matches(
     """Select the tuples of `mine` that are likely enough to have no partner; numbers are places.
     pairs : places in `mine` and `others` of possible partners, which are distinct"""
     about = criterion(mine.points.shape[1], within, probability)
-    both = SampledTuples.joined([mine, others])
+    both = SampledTuples.concat([mine, others])
     existence = existences(both.offsets, both.prob)
     tuples = lone_tuples(both.offsets, both.prob, both.points, existence, 0)
     alone, first = np.ones(mine.prob.size), mine.offsets.size - 1
@@ -150,7 +150,7 @@ def pair_matches(
     samples), or O(samples log samples) for many samples in one dimension.
     """
     about = criterion(left.points.shape[1], within, probability)
-    both = SampledTuples.joined([left, right])
+    both = SampledTuples.concat([left, right])
     existence = existences(both.offsets, both.prob)
     tuples = lone_tuples(both.offsets, both.prob, both.points, existence, 0)
     one, other = pairs[0], pairs[1] + left.offsets.size - 1

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arguments import arrays_of, check_shapes, whole
+from sfumato.operators.arguments import checked_arrays, whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.windows import Delta, JoinWindow, Range, Rows, window_of
@@ -36,7 +36,7 @@ class Shard:
             raise ValueError(f"`number` must be from 0 to {self.tasks - 1}; got {self.number!r}")
 
 
-ALONE = Shard()
+SINGLE_TASK = Shard()
 
 
 StreamWindow = Rows | Range | Delta | JoinWindow
@@ -58,13 +58,13 @@ def windows_of(
             'minutes"), sf.Delta(5, on="x") or a pair of them, for left and right; got '
             f"{window!r}"
         )
-    found = tuple(_one(one, on) for one in several)
+    found = tuple(_join_window(one, on) for one in several)
     if len({one.lockstep for one in found}) > 1:
         raise ValueError(f"`lockstep` of sf.Rows must be the same for both windows; got {window!r}")
     return found
 
 
-def pair_of(
+def window_pair(
     window: StreamWindow | Sequence[StreamWindow], on: Sequence[str] = ()
 ) -> tuple[JoinWindow, JoinWindow]:
     """Return the windows of exactly two sides. Raises TypeError for more."""
@@ -87,7 +87,7 @@ def require_one(window: Any) -> None:
         )
 
 
-def _one(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
+def _join_window(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window
     if isinstance(window, Delta):
@@ -126,7 +126,7 @@ def check_radii(radius: Floats) -> None:
         raise ValueError("`radius` must be finite and at least 0")
 
 
-class _Checked(Columns):
+class _StreamArrivals(Columns):
     """Base class of arrivals of several streams in one order."""
 
     side: npt.NDArray[np.uint8]
@@ -138,8 +138,7 @@ class _Checked(Columns):
         of wrong dtype, shape or content. declared : dtypes and shapes of further arrays"""
         n = self.side.size
         declared = {"side": ("u1", (n,)), "key": ("i8", (n,)), **declared}
-        arrays = arrays_of(self, {name: dtype for name, (dtype, _) in declared.items()})
-        check_shapes(arrays, {name: shape for name, (_, shape) in declared.items()}, of)
+        arrays = checked_arrays(self, declared, of)
         if n and (self.side.max() >= streams or self.key.min() < 0):
             sides = "0 or 1" if streams == 2 else f"from 0 to {streams - 1}"
             raise ValueError(f"`side` must be {sides} and `key` at least 0")
@@ -155,7 +154,7 @@ class _Checked(Columns):
 
 
 @dataclass(frozen=True)
-class ArrivalBatch(_Checked, flat=("prob", "points"), begins="offsets"):
+class ArrivalBatch(_StreamArrivals, flat=("prob", "points"), begins="offsets"):
     """Tuples of both streams in one arrival order; n tuples, m samples.
 
     side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ..., the same in all calls
@@ -190,7 +189,7 @@ class ArrivalBatch(_Checked, flat=("prob", "points"), begins="offsets"):
 
 
 @dataclass(frozen=True)
-class IncompleteArrivals(_Checked):
+class IncompleteArrivals(_StreamArrivals):
     """Objects of all streams in one arrival order.
 
     side : uint8[n], the stream: 0 left, 1 right, or higher    key, time : as in `ArrivalBatch`

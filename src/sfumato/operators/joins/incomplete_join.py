@@ -24,7 +24,7 @@ from sfumato.windows import JoinWindow
 __all__ = ["IncompleteArrivals", "IncompleteJoin", "IncompleteJoinConfig"]
 
 IMPUTED_CHUNK = 512  # arrivals imputed together: an object may have tens of thousands of samples
-MOST_STREAMS = 256
+MAX_STREAMS = 256
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class IncompleteJoinConfig:
                 "`units` and `scaled` exclude each other, because both set the unit of the "
                 "distances: give one of them"
             )
-        if not 2 <= len(self.windows) <= MOST_STREAMS:
+        if not 2 <= len(self.windows) <= MAX_STREAMS:
             raise ValueError(
-                f"`windows` must have 2 to {MOST_STREAMS} windows, one per stream; got "
+                f"`windows` must have 2 to {MAX_STREAMS} windows, one per stream; got "
                 f"{len(self.windows)}"
             )
 
@@ -132,14 +132,14 @@ class IncompleteJoin(PairJoin):
         self.reasons = np.zeros(len(IMPUTATION_REASONS), np.int64)
 
     @classmethod
-    def of(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
+    def from_config(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
         """Create a join from a config. Raises SnapshotError if `imputer` does not match it."""
         if config.imputer != resources["imputer"].fingerprint:
             raise SnapshotError(
                 "the snapshot was written with a different repository or different dependencies: "
                 "restore it with the original ones"
             )
-        return super().of(config, **resources)
+        return super().from_config(config, **resources)
 
     def process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
         """Match arrivals in order, and add them to their windows.

@@ -8,7 +8,8 @@ import numpy as np
 
 from sfumato.kernels.distributions.discrete_distribution import all_moments
 from sfumato.kernels.distributions.tuples import existences
-from sfumato.kernels.joins.neighbour_counts import NearSamples, count_neighbours
+from sfumato.kernels.joins.neighbour_counts import NearSamples as NearSamples
+from sfumato.kernels.joins.neighbour_counts import count_neighbours
 from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
@@ -39,7 +40,7 @@ class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
         found: Floats = all_moments(self.offsets, self.prob, self.value)[:, :2]
         return found
 
-    def below(self, limit: int) -> Floats:
+    def probability_below(self, limit: int) -> Floats:
         """Return float64[n]: the probability of fewer than `limit` neighbours, computed from the
         smaller tail; NaN without counts."""
         sizes = np.diff(self.offsets)
@@ -79,9 +80,9 @@ class NeighbourCount(SimilarityJoin):
         TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape."""
         arrivals = arrivals.checked(self.streams, self.config.dimensions)
         parts = (self._count(part)[0] for part in _parts(arrivals, PAIR_CHUNK))
-        return NeighbourCounts.joined(list(parts))
+        return NeighbourCounts.concat(list(parts))
 
-    def listed(
+    def count_with_samples(
         self, arrivals: ArrivalBatch
     ) -> Iterator[tuple[ArrivalBatch, NeighbourCounts, NearSamples]]:
         """Yield parts of the arrivals, each with the results of `count` and the near samples of its
@@ -139,7 +140,7 @@ def results_of_neighbours(
     values = np.concatenate([values, np.ones((1, prob.size))])
     batch = with_absent_values(near.begins, prob, values, empty.size)
     full = replace(
-        options, quantiles=(), distribution=ALL_VALUES if options.distributions else None
+        options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
     )
     found = extents_of_groups(np.append(group, empty), batch, asked, full).results
     return [

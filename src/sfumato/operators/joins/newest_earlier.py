@@ -8,14 +8,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.distributions.tuples import existences
+from sfumato.kernels.distributions.tuples import existences as existences
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Record, Value
 from sfumato.operators.state.stateful import Stateful
 
-SURE = -1000.0  # instead of log(0), the logarithm of the probability that a certain row is absent
+LOG_ABSENT_CERTAIN = -1000.0  # of a certain row, instead of log(0)
 LOG_SLACK = 1.0  # rows are kept a little too long, because sums of logarithms are rounded
 NO_ROW = -1  # number of a row that does not exist
 
@@ -49,12 +49,6 @@ class Candidates(NamedTuple):
     probability: Floats
 
 
-def existence_of(offsets: Ints, prob: Floats) -> Floats:
-    """Return float64[n]: the existences of rows, from the lists of their alternatives."""
-    found: Floats = existences(offsets, prob)
-    return found
-
-
 class NewestEarlier(Stateful):
     """Distribution of the newest earlier row of the key, for each row that asks.
 
@@ -73,7 +67,7 @@ class NewestEarlier(Stateful):
 
     def __init__(self, within: int | None, least: float) -> None:
         self.within, self.least = within, share("probability", least)
-        self.held = EarlierRows.none()
+        self.held = EarlierRows.empty()
         self.next = 0
 
     def process(self, asks: Bools, key: Ints, time: Ints, existence: Floats) -> Candidates:
@@ -84,7 +78,7 @@ class NewestEarlier(Stateful):
         self.next += given.size
         fresh = EarlierRows(number, key[given], time[given], existence[given])
         before = self.held.number.size + np.cumsum(~asks)
-        rows = EarlierRows.joined([self.held, fresh])
+        rows = EarlierRows.concat([self.held, fresh])
         order = np.argsort(rows.key, kind="stable")
         rows = rows.take(order)
         size, places = order.size + 1, np.flatnonzero(asks)
@@ -117,8 +111,8 @@ class NewestEarlier(Stateful):
             place, at, left = place[here], at[here], left[here]
             emit(place, rows.number[at], left * rows.existence[at])
             left = left * (1.0 - rows.existence[at])
-            going_on = left >= self.least
-            place, at, left = place[going_on], at[going_on] - 1, left[going_on]
+            continues = left >= self.least
+            place, at, left = place[continues], at[continues] - 1, left[continues]
         none = np.empty(0, np.int64)
         all_places = np.concatenate([none, *places])
         order = np.argsort(all_places, kind="stable")
@@ -133,7 +127,7 @@ class NewestEarlier(Stateful):
         if not rows.key.size:
             return
         absent = np.log1p(-np.minimum(rows.existence, 1.0 - np.exp(-36.0)))
-        absent = np.where(rows.existence >= 1.0, SURE, absent)
+        absent = np.where(rows.existence >= 1.0, LOG_ABSENT_CERTAIN, absent)
         newer = np.cumsum(absent[::-1])[::-1] - absent  # over later rows of any key
         last = np.append(rows.key[1:] != rows.key[:-1], True)
         ends = np.flatnonzero(last)

@@ -64,10 +64,10 @@ class LoneSide(Stateful):
 
     def __init__(self, least: float) -> None:
         self.least = least
-        self.tuples = LoneTuples.none()
+        self.tuples = LoneTuples.empty()
 
     def add(self, fresh: LoneTuples) -> None:
-        self.tuples = LoneTuples.joined([self.tuples, fresh]) if len(fresh.number) else self.tuples
+        self.tuples = LoneTuples.concat([self.tuples, fresh]) if len(fresh.number) else self.tuples
 
     def places(self, number: Ints) -> tuple[Ints, Ints]:
         """Return which of these numbers are held, and the places of their first samples."""
@@ -144,14 +144,14 @@ class OuterJoin(SimilarityJoin):
         self.lone_left, self.lone_right = self.lone = [
             LoneSide(self.config.probability) for _ in range(2)
         ]
-        self.wanted = self.criterion  # for answers; candidates are all near pairs
+        self.answer_criterion = self.criterion  # for answers; candidates are all near pairs
         self.criterion = self.criterion._replace(probability=UNDERFLOW, least=UNDERFLOW)
 
-    def live(self, side: int) -> Ints:
-        return np.union1d(super().live(side), self.lone[side].tuples.number)
+    def live_numbers(self, side: int) -> Ints:
+        return np.union1d(super().live_numbers(side), self.lone[side].tuples.number)
 
-    def named_at_most(self, side: int) -> int:
-        return super().named_at_most(side) + len(self.lone[side].tuples.number)
+    def max_live_count(self, side: int) -> int:
+        return super().max_live_count(side) + len(self.lone[side].tuples.number)
 
     def forget(self, keys: Ints) -> None:
         super().forget(keys)
@@ -201,9 +201,10 @@ class OuterJoin(SimilarityJoin):
                 tuples, slots[here], partners[here], places, lone.tuples.alone, self.criterion
             )
             lone.drop_paired()
-        likely = found["total"] >= self.wanted.probability * (1.0 - 4.0 * SIFT_SLACK)
+        criterion = self.answer_criterion
+        likely = found["total"] >= criterion.probability * (1.0 - 4.0 * SIFT_SLACK)
         found = found[likely]
-        found["total"] = match_probabilities(tuples, arriving[likely], held[likely], self.wanted)
+        found["total"] = match_probabilities(tuples, arriving[likely], held[likely], criterion)
         return super()._answers(batch, found[found["total"] >= 0.0])
 
     def _fresh(self, batch: Batch, places: Ints) -> LoneTuples:

@@ -36,7 +36,7 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import ALONE, ArrivalBatch, IncompleteArrivals, Shard
+from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, IncompleteArrivals, Shard
 from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -90,13 +90,13 @@ class PairJoin(Operator):
         columns: int | None = None,
         rows: int = 0,
         indexed: bool = False,
-        task: Shard = ALONE,
+        task: Shard = SINGLE_TASK,
     ) -> None:
         self.output, self.alternatives = output, alternatives
         self.criterion, self.windows, self.streams = criterion, windows, len(windows)
         self.rows = np.array([FOREVER if w.rows is None else w.rows for w in windows])
         # Sizes of windows without uncertain existences.
-        self._newest = np.minimum(self.rows, [w.max_tuples or FOREVER for w in windows])
+        self._row_limits = np.minimum(self.rows, [w.max_tuples or FOREVER for w in windows])
         spans = np.array([FOREVER if w.span_us is None else w.span_us for w in windows])
         columns = summary_columns(criterion.d) if columns is None else columns
         within = criterion.within if indexed else -1.0
@@ -116,13 +116,13 @@ class PairJoin(Operator):
         self.lockstep = any(w.lockstep for w in windows)
         self.timed = self.lockstep or bool((spans < FOREVER).any())
         self.clock = np.empty(0, np.int64)  # newest time by key, for time windows
-        self.current = Answers.none()  # answers whose tuples are both in their windows
+        self.current = Answers.empty()  # answers whose tuples are both in their windows
         self.given = np.zeros(self.streams, np.int64)  # tuples per stream so far
         self.counts, self.counted = counts, np.zeros(len(counts.names or ()), np.int64)
         self.found = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
 
     @classmethod
-    def of(cls, config: Any, **resources: Any) -> Self:
+    def from_config(cls, config: Any, **resources: Any) -> Self:
         given = {**vars(config), **resources}
         return cls(**{"window": given.pop("windows"), **given})
 
@@ -133,7 +133,7 @@ class PairJoin(Operator):
     def _describe(self, slots: Ints) -> None:
         summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
 
-    def live(self, side: int) -> Ints:
+    def live_numbers(self, side: int) -> Ints:
         """Return the numbers of a side's tuples that are held here or in current answers."""
         slots, code = held_slots(self.store.windows)
         held: Ints = self.store.tuples.number[slots[code % self.streams == side]]
@@ -146,13 +146,13 @@ class PairJoin(Operator):
         both = np.concatenate(named)
         return np.union1d(held, both[both % self.streams == side])
 
-    def named_at_most(self, side: int) -> int:
-        """Return an approximate upper bound on the size of `live`, without a full pass."""
+    def max_live_count(self, side: int) -> int:
+        """Return an approximate upper bound on the size of `live_numbers`, without a full pass."""
         answers = 0 if self.output == "append" else len(self.current)
         held, tasks = int(self.store.held[side]), int(self.store.tasks)
         return (held if tasks == 1 else 2 * held // tasks) + answers
 
-    def largest(self, keys: Ints) -> int:
+    def largest_window(self, keys: Ints) -> int:
         """Return the size of the largest window of these keys."""
         windows, codes = self.store.windows, self._codes(keys)
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
@@ -213,7 +213,7 @@ class PairJoin(Operator):
         for begin, end in pairwise([*cuts.tolist(), n]):
             part = join(arrivals.part(begin, end))
             parts.append(replace(part, arrival=part.arrival + begin))
-        return Answers.joined(parts)
+        return Answers.concat(parts)
 
     def _join(
         self,
@@ -309,20 +309,20 @@ class PairJoin(Operator):
         known = batch.code.max(initial=-1) < self.store.windows.head.size
         if not (known and make_room(self.store, batch.code, places)):
             self.store = renewed(self.store, batch.code, places)
-        write_batch(self.store, batch, self._newest)
+        write_batch(self.store, batch, self._row_limits)
         if raw is not None:
             self.store.tuples.box[-raw.shape[1] :, batch.slots] = raw.T
-        self._begin_uncertain(batch)
-        self._begin_deltas(batch)
+        self._start_count_windows(batch)
+        self._start_delta_windows(batch)
         for stream, window in enumerate(self.windows):
             if window.rows is None and window.delta is None and window.max_tuples is not None:
                 of = np.flatnonzero(batch.code % self.streams == stream)
                 out = batch.slots[of] - window.max_tuples
                 self.overflow += self._count_held(batch, of, out)
 
-    def _begin_uncertain(self, batch: Batch) -> None:
+    def _start_count_windows(self, batch: Batch) -> None:
         """Compute the starts of count windows with uncertain existences."""
-        doubtful, bounded = batch.existence < 1.0, self._newest < self.rows
+        doubtful, bounded = batch.existence < 1.0, self._row_limits < self.rows
         if not (self._uncertain or bounded.any() or doubtful.any()):
             return  # most batches
         for w, places in by_code(batch.code):
@@ -348,7 +348,7 @@ class PairJoin(Operator):
                 if window.overflow > before:
                     self.overflow += self._count_held(batch, np.array([place]), begin - 1)
 
-    def _begin_deltas(self, batch: Batch) -> None:
+    def _start_delta_windows(self, batch: Batch) -> None:
         samples = SampledTuples(batch.offsets, batch.prob, batch.points)
         for stream, windows in self._deltas.items():
             of = np.flatnonzero(batch.code % self.streams == stream)
@@ -459,7 +459,7 @@ class PairJoin(Operator):
                 tuples, arriving, held, -on_right, total, inside, self.criterion, self.most_pairs
             )
         else:
-            none = Answers.none()
+            none = Answers.empty()
             pairs = none.prob, none.left_sample, none.right_sample
             offsets = np.zeros(found.size + 1, np.int64)
         return Answers(

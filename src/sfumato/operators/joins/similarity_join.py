@@ -15,7 +15,7 @@ from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import Answers, SampledTuples
 from sfumato.operators.joins.arrivals import (
-    ALONE,
+    SINGLE_TASK,
     ArrivalBatch,
     Shard,
     StreamWindow,
@@ -30,9 +30,6 @@ __all__ = ["Answers", "ArrivalBatch", "SimilarityJoin", "SimilarityJoinConfig"]
 
 STRATEGIES = ("auto", "nested", "index", "sort")
 PAIR_CHUNK = 8192  # arrivals per part; larger parts do not stay in the processor's cache
-SORTED_CHUNK = (
-    512  # arrivals per part under "sort": all are sorted first and skipped before their turn
-)
 
 
 class HeldSamples(NamedTuple):
@@ -64,7 +61,7 @@ class SimilarityJoinConfig:
     strategy: str = "auto"
     output: str = "append"
     alternatives: bool = True
-    task: Shard = ALONE
+    task: Shard = SINGLE_TASK
     sphere: float = 0.0
 
     def __post_init__(self) -> None:
@@ -150,7 +147,7 @@ class SimilarityJoin(PairJoin):
         strategy: str = "auto",
         output: str = "append",
         alternatives: bool = True,
-        task: Shard = ALONE,
+        task: Shard = SINGLE_TASK,
         sphere: float = 0.0,
     ) -> None:
         within = None if within is None else distance("within", within)

@@ -49,7 +49,7 @@ class EventClocks(Stateful):
         self.steps = steps[np.argsort(scope, kind="stable")]
         return behind
 
-    def known(self, scope: Ints, time: Ints, otherwise: Ints) -> Ints:
+    def first_reached(self, scope: Ints, time: Ints, otherwise: Ints) -> Ints:
         """Return int64[n]: the first clock, after one of the last rows, that reached each time;
         NO_PUNCTUATION if there is none, and `otherwise` if the scope had no rows."""
         found: Ints = known_at(self.begin, self.steps, scope, time, otherwise)

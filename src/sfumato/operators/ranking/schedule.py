@@ -60,7 +60,7 @@ class Schedule(Stateful):
         if str(plan).lower() not in PLANS:
             timetable([(1, 1)], plan)  # raises
         self.plan = plan
-        self.queries = named([(name, *query) for name, query in queries.items()])  # in force
+        self.queries = queries_by_name((name, *query) for name, query in queries.items())
         self.waiting: dict[str, KAndFrequency] = {}  # included in the next timetable
         self.clock = self.origin = operator.index(start)  # all runs up to the clock were taken
         self._switch: int | None = None
@@ -88,29 +88,29 @@ class Schedule(Stateful):
         while self._switch is not None and self._switch <= until:
             taken += self._runs(self._switch)
             taken += self._answer_all(self._switch)
-            self._begin(self._switch)
+            self._start_timetable(self._switch)
         taken += self._runs(until + 1)
         self.clock = max(self.clock, until)
         return taken
 
     @property
-    def steady(self) -> bool:
+    def is_steady(self) -> bool:
         """Return whether the timetable is shared and continues unless queries change."""
         return self._switch is None and self.table is not None and self.table.shared
 
-    def live_of(self, group: int) -> DueRun | None:
+    def live_run(self, group: int) -> DueRun | None:
         """Return the group's run, at time 0, with its current queries; None if it has none."""
         assert self.table is not None
         if group not in self._live:
             names = tuple(self._planned)
             live = [names[i] for i in self.table.answers(group) if names[i] in self.queries]
-            self._live[group] = _due(0, live, self.queries) if live else None
+            self._live[group] = _due_run(0, live, self.queries) if live else None
         return self._live[group]
 
     def skip(self, until: int) -> None:
         """Discard all runs up to `until`; the cost does not depend on the time span."""
         while self._switch is not None and self._switch <= until:
-            self._begin(self._switch)
+            self._start_timetable(self._switch)
         self.clock = max(self.clock, until)
 
     def add(self, name: str, k: int, every: int, now: int) -> None:
@@ -129,7 +129,7 @@ class Schedule(Stateful):
             self._replan(now)
             return
         self.waiting[name] = query
-        self._switch = self._soon_enough(now, now + query[1])
+        self._switch = self._cycle_end_by(now, now + query[1])
 
     def remove(self, name: str, now: int) -> None:
         """Remove a query, which is not answered after `now`.
@@ -163,9 +163,9 @@ class Schedule(Stateful):
     def course(self) -> dict[str, Any]:
         """State to save: the queries, and the origin, clock and early end of their timetable."""
         return {
-            "queries": listed(self.queries),
-            "waiting": listed(self.waiting),
-            "planned": listed(self._planned),
+            "queries": query_rows(self.queries),
+            "waiting": query_rows(self.waiting),
+            "planned": query_rows(self._planned),
             "clock": self.clock,
             "origin": self.origin,
             "switch": self._switch,
@@ -173,10 +173,10 @@ class Schedule(Stateful):
 
     @course.setter
     def course(self, course: Mapping[str, Any]) -> None:
-        self.waiting = named(course["waiting"])
-        self.queries = named(course["planned"])
+        self.waiting = queries_by_name(course["waiting"])
+        self.queries = queries_by_name(course["planned"])
         self._replan(operator.index(course["origin"]))
-        self.queries = named(course["queries"])
+        self.queries = queries_by_name(course["queries"])
         self.clock, self._switch = operator.index(course["clock"]), course["switch"]
         possible = self.clock >= self.origin and self.queries.keys() <= self._planned.keys()
         times = self.origin, self.clock, 0 if self._switch is None else operator.index(self._switch)
@@ -190,7 +190,7 @@ class Schedule(Stateful):
         for time, group in self.table.after(self.clock - self.origin):
             if end is not None and self.origin + time >= end:
                 return
-            live = self.live_of(group)
+            live = self.live_run(group)
             if live is not None:
                 yield live._replace(time=self.origin + time)
 
@@ -201,9 +201,9 @@ class Schedule(Stateful):
         table = timetable(everyone.values(), self.plan)
         last = len(table.groups)
         groups = [last] if table.shared else range(1, last + 1)
-        return [_due(time, [names[i] for i in table.answers(each)], everyone) for each in groups]
+        return [_due_run(time, [names[i] for i in table.answers(g)], everyone) for g in groups]
 
-    def _soon_enough(self, now: int, deadline: int) -> int:
+    def _cycle_end_by(self, now: int, deadline: int) -> int:
         """Return the instant, at most `deadline`, at which to end the running cycle."""
         assert self.table is not None
         if self._switch is not None and self._switch <= deadline:
@@ -214,7 +214,7 @@ class Schedule(Stateful):
         run = self.table.last_before(now - origin, limit - origin)
         return limit if run is None else origin + run
 
-    def _begin(self, instant: int) -> None:
+    def _start_timetable(self, instant: int) -> None:
         """Start a timetable with all queries, which were answered at `instant`."""
         self.queries.update(self.waiting)
         self.waiting.clear()
@@ -236,25 +236,25 @@ class Schedule(Stateful):
             )
 
 
-def _due(time: int, names: Sequence[str], queries: Mapping[str, KAndFrequency]) -> DueRun:
+def _due_run(time: int, names: Sequence[str], queries: Mapping[str, KAndFrequency]) -> DueRun:
     return DueRun(time, max(queries[name][0] for name in names), tuple(names))
 
 
-def named(rows: Iterable[Sequence[Any]]) -> dict[str, KAndFrequency]:
+def queries_by_name(rows: Iterable[Sequence[Any]]) -> dict[str, KAndFrequency]:
     return {str(name): checked_query((k, every)) for name, k, every in rows}
 
 
-def listed(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int]]:
+def query_rows(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int]]:
     return [(name, k, every) for name, (k, every) in queries.items()]
 
 
-def _steady_ones(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools, Ints, Ints]:
+def _find_steady(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools, Ints, Ints]:
     """Return a steady schedule, the mask of schedules equal to it, and all origins and clocks."""
-    first = next((each for each in schedules if each.steady), None)
+    first = next((each for each in schedules if each.is_steady), None)
     alike = [
         first is not None
         and each.table is first.table
-        and each.steady
+        and each.is_steady
         and each.queries == first.queries
         for each in schedules
     ]
@@ -264,7 +264,7 @@ def _steady_ones(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools,
 
 def next_runs(schedules: Sequence[Schedule]) -> Ints:
     """Return int64[w]: the instant of each schedule's next run, or NO_RUN."""
-    first, alike, origin, clock = _steady_ones(schedules)
+    first, alike, origin, clock = _find_steady(schedules)
     found = np.full(len(schedules), NO_RUN)
     if first is not None and first.table is not None:
         number = first.table.count_until((clock - origin)[alike])
@@ -284,7 +284,7 @@ def runs_within(
     Returns int64[3, r], each run's interval, time and kind, in this order; and each kind's queries.
     The clocks of steady schedules do not move.
     """
-    first, alike, origin, clock = _steady_ones(schedules)
+    first, alike, origin, clock = _find_steady(schedules)
     kinds: dict[tuple[str, ...], int] = {}
     found = [np.empty((3, 0), np.int64)]
     some = np.flatnonzero(alike[window])
@@ -295,7 +295,7 @@ def runs_within(
         time, group = table.runs_at(ranges_of(begin, end - begin)[1])
         kind = np.empty(len(table.groups) + 1, np.int64)
         for each in np.flatnonzero(np.bincount(group)).tolist():
-            due = first.live_of(each)
+            due = first.live_run(each)
             assert due is not None  # runs of a steady timetable answer at least one query
             kind[each] = kinds.setdefault(due.queries, len(kinds))
         times = np.repeat(origin[own], end - begin) + time

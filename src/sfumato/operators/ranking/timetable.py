@@ -22,8 +22,8 @@ SHARING_PLANS = ("dp", "time", "greedy")
 # and 5,000 tuples. Over smaller windows, k does not matter.
 RUN_TIME = 200
 LONGEST_CYCLE = 40_000  # units per cycle; longer bounds are shortened to it
-FINEST = 50  # least number of units in the shortest bound, if the unit is coarsened
-MOST_RUNS = 1_000_000
+MIN_UNITS_PER_BOUND = 50  # least number of units in the shortest bound, if the unit is coarsened
+MAX_LISTED_RUNS = 1_000_000
 
 KAndFrequency = tuple[int, int]
 Run = tuple[int, int]
@@ -98,7 +98,7 @@ class Timetable:
         """
         if self.times is not None and self.numbers is not None:
             return tuple(zip(self.times.tolist(), self.numbers.tolist(), strict=True))
-        if sum(self.cycle // bound for bound in self.bounds) > MOST_RUNS:
+        if sum(self.cycle // bound for bound in self.bounds) > MAX_LISTED_RUNS:
             raise ValueError(
                 f"the timetable repeats only after {self.cycle} units and has too many runs to "
                 'list: iterate over `after`, or use plan="dp"'
@@ -206,21 +206,21 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
             "`queries` must be a list of pairs (k, every), like [(3, 60), (5, 120)]; got "
             f"{queries!r}"
         )
-    return _planned(tuple(checked_query(query) for query in queries), name)
+    return _plan(tuple(checked_query(query) for query in queries), name)
 
 
 @lru_cache(maxsize=256)
-def _planned(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
+def _plan(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
     """Plan a timetable of checked queries; cached, because all keys of a stream share it."""
     if not queries:
         raise ValueError("`queries` must contain at least one pair (k, every)")
     unit = math.gcd(*(every for _, every in queries))
     if plan in SHARING_PLANS:
-        unit = _unit(unit, queries)
+        unit = _time_unit(unit, queries)
         queries_in_units = [(k, min(every // unit, LONGEST_CYCLE)) for k, every in queries]
     else:
         queries_in_units = [(k, every // unit) for k, every in queries]
-    groups, ks, bounds = _grouped(queries_in_units, plan)
+    groups, ks, bounds = _group_queries(queries_in_units, plan)
     about = (plan, queries, groups, ks, tuple(bound * unit for bound in bounds))
     if plan not in SHARING_PLANS:
         cost = sum((Fraction(k, bound * unit) for k, bound in zip(ks, bounds, strict=True)))
@@ -236,15 +236,15 @@ def _planned(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
     return Timetable(*about, cycle, Fraction(total, cycle), times, numbers)
 
 
-def _unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
+def _time_unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
     """Return the unit of time: the greatest common divisor, or a coarser unit if too fine."""
     shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
     if longest <= LONGEST_CYCLE * divisor:
         return divisor
-    return max(divisor, min(-(-longest // LONGEST_CYCLE), shortest // FINEST))
+    return max(divisor, min(-(-longest // LONGEST_CYCLE), shortest // MIN_UNITS_PER_BOUND))
 
 
-def _grouped(
+def _group_queries(
     queries: list[KAndFrequency], plan: str
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]:
     """Return the groups' queries, greatest k and bounds, by ascending bound."""

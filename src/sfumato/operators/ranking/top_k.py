@@ -348,8 +348,8 @@ def rank_probabilities(
     >>> sf.engine_free.rank_probabilities([30.0, 20.0], [0.5, 0.9], k=2).round(2).tolist()
     [[0.5, 0.0], [0.45, 0.45]]
     """
-    items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
-    order, factors, _, end = kernels.front_items(items, 1, checked_k(k))
+    items, k = checked_items(scores, prob, exclusive, tuples, ascending=ascending), checked_k(k)
+    order, factors, _, end = kernels.front_items(items, 1, k)
     start, first, distribution = rank_distributions(factors, end, k)
     rows = np.repeat(items.owner[order[:end]], np.diff(start))
     columns = np.arange(distribution.size) - np.repeat(start[:-1] - first, np.diff(start))

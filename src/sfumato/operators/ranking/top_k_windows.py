@@ -29,9 +29,9 @@ from sfumato.operators.ranking.schedule import (
     NO_RUN,
     DueRun,
     Schedule,
-    listed,
-    named,
     next_runs,
+    queries_by_name,
+    query_rows,
     runs_within,
 )
 from sfumato.operators.ranking.semantics import TooManyVectorsError
@@ -41,7 +41,7 @@ from sfumato.operators.state.declared import Array, List, Optional, Part, Record
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
-_STARTS = {"latest": NO_INSTANT, "due": NO_RUN, "reach": 0, "arrived": 0}
+_INITIAL_VALUES = {"latest": NO_INSTANT, "due": NO_RUN, "reach": 0, "arrived": 0}
 _COUNTS = ("out_of_order", "rejected", "overflow", "executions", "cost")
 
 
@@ -105,7 +105,7 @@ class TopKWindows(Operator):
         given = tuple((name, *query) for name, query in queries.items())
         settings["least"] = tuple((least or {}).items())
         self.config = TopKWindowConfig(given, **settings)  # type: ignore[arg-type]
-        self.queries = named(self.config.queries)
+        self.queries = queries_by_name(self.config.queries)
         self.latest = self.due = self.reach = self.arrived = np.empty(0, np.int64)
         self.schedules: list[Schedule | None] = []
         self.counts: list[UncertainWindow | None] = []
@@ -116,35 +116,35 @@ class TopKWindows(Operator):
             self._new_count()  # validates the arguments
 
     @classmethod
-    def of(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:
-        given = {"queries": named(config.queries), "least": dict(config.least)}
+    def from_config(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:
+        given = {"queries": queries_by_name(config.queries), "least": dict(config.least)}
         return cls(**{**vars(config), **given})
 
     def grow(self, keys: int) -> None:
         """Add empty windows up to this number."""
-        for name, start in _STARTS.items():
+        for name, start in _INITIAL_VALUES.items():
             setattr(self, name, pad(getattr(self, name), keys, start))
         for _ in range(len(self.held), keys):
-            for values, value in zip(self._lists(), self._window(), strict=True):
+            for values, value in zip(self._window_lists(), self._empty_window(), strict=True):
                 values.append(value)
 
-    def empty(self, keys: Ints) -> None:
+    def reset(self, keys: Ints) -> None:
         """Reset these windows."""
         for key in keys.tolist():
             self.size -= self.held[key].size
-            for values, value in zip(self._lists(), self._window(), strict=True):
+            for values, value in zip(self._window_lists(), self._empty_window(), strict=True):
                 values[key] = value
-        for name, start in _STARTS.items():
+        for name, start in _INITIAL_VALUES.items():
             getattr(self, name)[keys] = start
 
-    def _lists(self) -> tuple[list[Any], ...]:
+    def _window_lists(self) -> tuple[list[Any], ...]:
         return self.held, self.counts, self.schedules
 
-    def _window(self) -> tuple[Any, ...]:
+    def _empty_window(self) -> tuple[Any, ...]:
         start, count = self.config.start, None
         if self.config.confidence is not None:
             count = self._new_count()
-        return RankingTuples.none(), count, None if start is None else self._scheduled(start)
+        return RankingTuples.empty(), count, None if start is None else self._build_schedule(start)
 
     def extend(
         self,
@@ -196,7 +196,7 @@ class TopKWindows(Operator):
         to = np.minimum(to, MAX_TIME)
         begun = np.array([self.schedules[key] is not None for key in keys.tolist()], np.bool_)
         answers = self._move(
-            keys[begun], RankingTuples.none(), np.zeros(int(begun.sum()), int), to[begun]
+            keys[begun], RankingTuples.empty(), np.zeros(int(begun.sum()), int), to[begun]
         )
         if begun.all():
             return answers
@@ -211,7 +211,7 @@ class TopKWindows(Operator):
         """
         renamed = renamed_queries(self.queries, queries)
         self.queries = dict(queries)
-        for schedule in self._running_schedules():
+        for schedule in filter(None, self.schedules):
             schedule.rename(renamed)
             known = {**schedule.queries, **schedule.waiting}
             for name in [name for name in queries if name not in known]:
@@ -255,17 +255,18 @@ class TopKWindows(Operator):
         for key, at, size in zip(keys.tolist(), begin.tolist(), sizes.tolist(), strict=False):
             if size and self.schedules[key] is None:
                 unit = math.gcd(*(every for _, every in self.queries.values())) or 1
-                self.schedules[key] = self._scheduled(int(fresh.time[at]) // unit * unit)
-        since, before = self._since(keys, fresh, begin), self.reach[keys]
-        held, owner, windows = self._joined(keys, fresh, sizes)
+                self.schedules[key] = self._build_schedule(int(fresh.time[at]) // unit * unit)
+        since, before = self._window_starts(keys, fresh, begin), self.reach[keys]
+        held, owner, windows = self._join_held(keys, fresh, sizes)
         latest, length = self.latest[keys], self.config.length or 0
         own = np.zeros(held.size, np.int64)
         own[np.arange(held.size) >= windows.fresh[owner]] = since
         intervals, older = shown_intervals(windows, held.time, latest, until, own, before, length)
         runs, names = self._runs(keys, intervals, latest)
-        queries = tuple(self.queries.items())
+        queries, least = tuple(self.queries.items()), self.config.semantics.least
         whole, real, ranked, rejected, failed = rank_windows(
-            windows, runs, self._run_queries(names, queries), self.config.semantics.question,
+            windows, runs, _run_queries(names, queries, self.config.least, least),
+            self.config.semantics.question,
             SCALE if self.config.rescale else REJECT, length > 0, self.config.streams,
         )  # fmt: skip
         if failed >= 0:
@@ -281,13 +282,13 @@ class TopKWindows(Operator):
         asked = np.array([[name in run for name in self.queries] for run in names], np.bool_)
         ends = windows.begin[1:][sizes > 0] - 1
         self.reach[keys[sizes > 0]] = own[ends]
-        self._settle(keys, replace(held, valid=windows.valid), owner)
+        self._keep_needed(keys, replace(held, valid=windows.valid), owner)
         return TopKAnswers._make([
             tuple(self.queries), keys[whole[0]], *whole[1:6], held.id[whole[6]], whole[7], *real,
             held.id[rejected], answered @ asked.reshape(len(names), len(queries)),
         ])  # fmt: skip
 
-    def _since(self, keys: Ints, fresh: RankingTuples, begin: Ints) -> Ints:
+    def _window_starts(self, keys: Ints, fresh: RankingTuples, begin: Ints) -> Ints:
         """Return int64[n]: after each arrival, the oldest tuple in its count window, by number."""
         if self.config.confidence is None:
             # In arrival numbers, so excluded tuples count, whether dropped or not.
@@ -301,7 +302,7 @@ class TopKWindows(Operator):
             self.overflow += count.overflow - before
         return since
 
-    def _joined(
+    def _join_held(
         self, keys: Ints, fresh: RankingTuples, sizes: Ints
     ) -> tuple[RankingTuples, Ints, RankedWindowTuples]:
         """Return held and arriving tuples by window, each tuple's window, and the kernel input."""
@@ -309,7 +310,7 @@ class TopKWindows(Operator):
         counts = np.array([part.size for part in parts], np.int64)
         owner = np.concatenate([np.repeat(np.arange(keys.size), each) for each in (counts, sizes)])
         order = np.argsort(owner, kind="stable")
-        held, owner = RankingTuples.joined([*parts, fresh]), owner[order]
+        held, owner = RankingTuples.concat([*parts, fresh]), owner[order]
         held = held if (np.diff(order) == 1).all() else held.take(order)
         rules, rule = 0, held.rule
         if rule.max(initial=-1) >= 0:
@@ -336,10 +337,7 @@ class TopKWindows(Operator):
         runs_of = window[interval], time, kind, answered[interval], visible[interval], since
         return WindowRuns(*map(np.ascontiguousarray, runs_of)), kinds
 
-    def _run_queries(self, *runs: Any) -> RunQueries:
-        return _run_queries(*runs, self.config.least, self.config.semantics.least)
-
-    def _settle(self, keys: Ints, held: RankingTuples, owner: Ints) -> None:
+    def _keep_needed(self, keys: Ints, held: RankingTuples, owner: Ints) -> None:
         """Keep the tuples that a later run can use, and record when that run is due."""
         if self.config.length is not None:
             fits = held.time > (self.latest[keys] - self.config.length)[owner]
@@ -358,10 +356,7 @@ class TopKWindows(Operator):
 
     # ---- state
 
-    def _running_schedules(self) -> list[Schedule]:
-        return [schedule for schedule in self.schedules if schedule is not None]
-
-    def _scheduled(self, start: int) -> Schedule:
+    def _build_schedule(self, start: int) -> Schedule:
         return Schedule(self.queries, start, self.config.plan)
 
     def _new_schedule(self) -> Schedule:
@@ -373,11 +368,11 @@ class TopKWindows(Operator):
 
     @property
     def registered(self) -> list[tuple[str, int, int]]:
-        return listed(self.queries)
+        return query_rows(self.queries)
 
     @registered.setter
     def registered(self, queries: list[Any]) -> None:
-        self.queries = named(queries)
+        self.queries = queries_by_name(queries)
 
     def after_loading(self) -> None:
         if not len(self.held) == len(self.schedules) == len(self.counts) == self.latest.size:
@@ -407,7 +402,7 @@ def _run_queries(
     """Build the requests of runs, given as query names; `otherwise` is the default least Pr_k."""
     k_of, least_of = {name: k for name, (k, _) in queries}, dict(least)
     number = {name: i for i, (name, _) in enumerate(queries)}
-    k, ranking, ks, of = ([np.empty(0, np.int64)] for _ in range(4))
+    k, ranking, ks, answer_k = ([np.empty(0, np.int64)] for _ in range(4))
     some_least = [np.empty(0)]
     for run in runs:
         each = np.array([k_of[name] for name in run], np.int64)
@@ -416,17 +411,17 @@ def _run_queries(
         asked = np.stack([each, [least_of.get(name, otherwise) for name in run]], axis=1)
         answers, place = np.unique(np.nan_to_num(asked), axis=0, return_inverse=True)
         ranking.append(place.ravel())
-        of.append(np.searchsorted(ks[-1], answers[:, 0]))
+        answer_k.append(np.searchsorted(ks[-1], answers[:, 0]))
         some_least.append(np.where(answers[:, 1] > 0.0, answers[:, 1], np.nan))
     return RunQueries(
         begin=offsets_of([of_run.size for of_run in k[1:]]),
         query=np.array([number[name] for run in runs for name in run], np.int64),
         k=np.concatenate(k),
         ranking=np.concatenate(ranking),
-        some_k=offsets_of([of_run.size for of_run in ks[1:]]),
+        ks_begin=offsets_of([of_run.size for of_run in ks[1:]]),
         ks=np.concatenate(ks),
-        some=offsets_of([of_run.size for of_run in of[1:]]),
-        of=np.concatenate(of),
+        answers_begin=offsets_of([of_run.size for of_run in answer_k[1:]]),
+        answer_k=np.concatenate(answer_k),
         least=np.concatenate(some_least),
     )
 

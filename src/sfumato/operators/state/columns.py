@@ -27,7 +27,7 @@ class Columns:
             setattr(cls, f"_{name}", value)
 
     @classmethod
-    def none(cls, **lengths: int) -> Self:
+    def empty(cls, **lengths: int) -> Self:
         """Return an instance without items; `lengths` are the other dimensions, by name."""
         arrays = {}
         for name, declared in cls.layout.items():
@@ -37,7 +37,7 @@ class Columns:
         return cls(**arrays, **({cls._begins: np.zeros(1, np.int64)} if cls._begins else {}))
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def concat(cls, parts: Sequence[Self]) -> Self:
         """Concatenate one or more parts."""
         if len(parts) == 1:
             return parts[0]

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.operators.state.snapshot import SnapshotError
 
-MOST_COUNTED = 2**60  # sums of counts fit in int64
+MAX_COUNT = 2**60  # sums of counts fit in int64
 Sizes = dict[str, int]  # lengths known so far, by name
 Size = str | int | None  # a name, a fixed length, or None for any length
 
@@ -41,7 +41,7 @@ class Saved:
             raise SnapshotError(f"the snapshot has no array `{name}`")
         return self.arrays.pop(name)
 
-    def converting(self, prefix: str) -> Callable[[str, Any], Any] | None:
+    def convert_below(self, prefix: str) -> Callable[[str, Any], Any] | None:
         """Return `convert` for parts whose names do not include `prefix`."""
         convert = self.convert
         return convert and (lambda name, table: convert(prefix + name, table))
@@ -95,7 +95,7 @@ class Value:
     def _within(self, value: Any) -> bool:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return False
-        if self.low == 0 and self.high is None and value > MOST_COUNTED:
+        if self.low == 0 and self.high is None and value > MAX_COUNT:
             return False
         above = self.low is None or value >= self.low
         return above and (self.high is None or value <= self.high)
@@ -297,7 +297,7 @@ class List:
             one = Saved(
                 {part: column[i] for part, column in values.items()},
                 {part: arrays[i] for part, arrays in cut.items() if arrays[i] is not None},
-                saved.converting(f"{name}."),
+                saved.convert_below(f"{name}."),
             )
             out.append(self.of.load(one, "item", dict(sizes), owner, None))
             one.values = {part: value for part, value in one.values.items() if value is not None}

@@ -83,16 +83,17 @@ class Operator(Stateful):
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
-    spread: ClassVar[tuple[str, ...]] = ()  # records whose fields are arguments of the constructor
+    # Records of the config whose fields are arguments of the constructor.
+    flattened_records: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def of(cls, config: Any, **resources: Any) -> Self:
+    def from_config(cls, config: Any, **resources: Any) -> Self:
         """Create an operator from a config and `resources`, which are not in snapshots.
 
         Override this method if the constructor does not take the config's fields by name.
         """
         given = {**vars(config), **resources}
-        for name in cls.spread:
+        for name in cls.flattened_records:
             given |= vars(given.pop(name))
         return cls(**given)
 
@@ -108,7 +109,7 @@ class Operator(Stateful):
         values, saved = load_bytes(data, cls.kind, cls.version)
         with snapshot_errors(cls.kind):
             config = from_json(get_type_hints(cls)["config"], values["config"])
-            operator = cls.of(config, **resources)
+            operator = cls.from_config(config, **resources)
             operator.load_state(saved)
         saved.check_empty()
         return operator

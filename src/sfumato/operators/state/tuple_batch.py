@@ -13,21 +13,6 @@ from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
 
-def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
-    """Return the layout of a batch, given the names of its lengths."""
-    return {
-        "offsets": Offsets(tuples, alternatives),
-        "prob": Array(float, alternatives, low=0.0),
-        "values": Array(float, "attributes", alternatives),
-        "index": Array(int, tuples),
-    }
-
-
-def grouped_layout(tuples: str, alternatives: str) -> dict[str, Declaration]:
-    marks = dict.fromkeys(("group", "time", "number"), Array(int, tuples))
-    return layout_of(tuples, alternatives) | marks
-
-
 @dataclass(frozen=True)
 class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
     """Batch of n tuples of one group, with m alternatives and `a` attributes.
@@ -41,7 +26,12 @@ class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
     values: Floats
     index: Ints
 
-    layout: ClassVar[Mapping[str, Declaration]] = layout_of("tuples", "alternatives")
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        "offsets": Offsets("tuples", "alternatives"),
+        "prob": Array(float, "alternatives", low=0.0),
+        "values": Array(float, "attributes", "alternatives"),
+        "index": Array(int, "tuples"),
+    }
 
     @property
     def size(self) -> int:
@@ -56,7 +46,10 @@ class GroupedBatch(TupleBatch):
     time: Ints
     number: Ints
 
-    layout: ClassVar[Mapping[str, Declaration]] = grouped_layout("tuples", "alternatives")
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        **TupleBatch.layout,
+        **dict.fromkeys(("group", "time", "number"), Array(int, "tuples")),
+    }
 
 
 def checked_alternatives(

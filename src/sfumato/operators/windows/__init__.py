@@ -1,1 +1,4 @@
-"""Aggregates over count windows, extents, sessions and attribute-delta windows."""
+"""Aggregates over count windows, extents, sessions and attribute-delta windows.
+
+Public: UncertainWindow, EarlyAnswers and the `*Aggregate` operators.
+"""

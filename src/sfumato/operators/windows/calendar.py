@@ -12,8 +12,8 @@ import numpy as np
 from sfumato.operators.arrays import Ints
 
 DAY_US = 86_400_000_000
-SPANS = {"day": 3 * DAY_US, "month": 34 * DAY_US}  # longer than any unit in any time zone
-CODES = {"day": "datetime64[D]", "month": "datetime64[M]"}
+UNIT_SPANS_US = {"day": 3 * DAY_US, "month": 34 * DAY_US}  # longer than any unit in any time zone
+UNIT_DTYPES = {"day": "datetime64[D]", "month": "datetime64[M]"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # 0001-01-02 and 9999-12-31 in UTC: Python and pandas can display these dates in any time zone.
 FIRST_US, LAST_US = -62_135_510_400_000_000, 253_402_214_400_000_000
@@ -31,24 +31,24 @@ class Calendar:
     """
 
     def __init__(self, unit: str, zone: str, origin: int = 0) -> None:
-        self.span, self.origin = SPANS[unit], origin
-        self._code, self._zone = CODES[unit], ZoneInfo(zone)
+        self.span, self.origin = UNIT_SPANS_US[unit], origin
+        self._unit, self._zone = UNIT_DTYPES[unit], ZoneInfo(zone)
         self._units = self._starts = np.empty(0, np.int64)  # known units and their starts
 
     def starts(self, units: Ints) -> Ints:
         """Return each unit's start in microseconds, where its local date first occurs."""
         new = np.setdiff1d(units, self._units)
         if new.size:
-            local = (new + self.origin).astype(self._code).astype("datetime64[us]").astype(np.int64)
+            local = (new + self.origin).astype(self._unit).astype("datetime64[us]").astype(np.int64)
             known = np.concatenate([self._units, new])
-            starts = np.concatenate([self._starts, [self._utc(at) for at in local.tolist()]])
+            starts = np.concatenate([self._starts, [self._first_time(at) for at in local.tolist()]])
             order = np.argsort(known)
             self._units, self._starts = known[order], starts[order].astype(np.int64)
         return self._starts[np.searchsorted(self._units, units)]
 
     def positions(self, times: Ints) -> Ints:
         """Return the positions of times from FIRST_US to LAST_US."""
-        about = times.astype("datetime64[us]").astype(self._code).astype(np.int64) - self.origin
+        about = times.astype("datetime64[us]").astype(self._unit).astype(np.int64) - self.origin
         low, high = int(about.min(initial=0)), int(about.max(initial=0))
         near = np.arange(low, high + 1) if high - low < times.size else np.unique(about)
         self.starts(np.unique(near[:, None] + np.arange(-1, 3)))  # zones are within a day of UTC
@@ -64,7 +64,7 @@ class Calendar:
         last = np.maximum(self.starts(unit + 1) - 1, start)
         return np.minimum(start + within, last)
 
-    def _utc(self, local: int) -> int:
+    def _first_time(self, local: int) -> int:
         """Return the first time at which the zone's clocks show at least `local` microseconds.
 
         A date outside Python's range has the UTC offset of the nearest date in it.

@@ -72,7 +72,7 @@ class DeltaWindowAggregate(Operator):
     """
 
     kind, version = "delta_window_aggregate", 4
-    spread = ("options",)
+    flattened_records = ("options",)
     config: DeltaWindowConfig
     state = {
         "overflow": Value(low=0),
@@ -141,14 +141,14 @@ class DeltaWindowAggregate(Operator):
             if results.with_distributions:
                 for place, low, high in zip(places, *bounds, strict=True):
                     results.put(place, tuples.part(low, high))
-        return WindowAnswers(held, results.measured(np.arange(n)))
+        return WindowAnswers(held, results.take(np.arange(n)))
 
     def _slide(self, code: int, arrivals: TupleBatch, enters: Any) -> tuple[TupleBatch, Ints, Any]:
         """Return held and arriving tuples, window bounds int64[2, n], moments float64[r, 3, n]."""
         (front, arrived, held), tuples = self._group(code)
         fresh = np.arange(arrivals.size) + arrived
         given = TupleBatch(arrivals.offsets, arrivals.prob, arrivals.values, fresh)
-        tuples = TupleBatch.joined([tuples, given]) if tuples.size else given
+        tuples = TupleBatch.concat([tuples, given]) if tuples.size else given
         per_tuple, uncertain = self._channels.tuple_moments(tuples)
         owner = np.arange(tuples.size)
         if tuples.prob.size != tuples.size:
@@ -158,25 +158,25 @@ class DeltaWindowAggregate(Operator):
         bounds = np.empty((2, enters.size), np.int64)
         answers = np.full((len(self.aggregates), 3, enters.size), np.nan)
         state = np.array([(0, front, held, -1)], STACK_MARKS)
+        scratch = self._scratch_stacks(tuples.size, uncertain)
         self.overflow += slide_delta(
-            parts, state, enters, self._rule, self._measures, self._room(tuples.size, uncertain),
-            bounds, answers,
-        )  # fmt: skip
+            parts, state, enters, self._rule, self._measures, scratch, bounds, answers
+        )
         head, middle, tail, _ = state[0].tolist()
         marks = np.array([middle - head, arrived + fresh.size, tail - head])
         self._groups[code] = _pack(marks, tuples.part(head, tail))
         return tuples, bounds, answers
 
-    def _room(self, tuples: int, uncertain: bool) -> PartialStacks:
+    def _scratch_stacks(self, tuples: int, uncertain: bool) -> PartialStacks:
         """Return scratch partials for a number of tuples, with nodes once tuples are uncertain."""
-        strides, has_uncertain, room = tuples // STRIDE + 1, uncertain, self._channels.room
+        strides, has_uncertain = tuples // STRIDE + 1, uncertain
         if self._stacks is not None:
             has_uncertain |= self._has_uncertain
             if len(self._stacks.kept.sums) >= strides and has_uncertain == self._has_uncertain:
                 return self._stacks
-        self._has_uncertain = has_uncertain
+        self._has_uncertain, build = has_uncertain, self._channels.empty_partials
         self._stacks = PartialStacks(
-            room(2 * strides, has_uncertain), room(STRIDE, has_uncertain), room(1, True)
+            build(2 * strides, has_uncertain), build(STRIDE, has_uncertain), build(1, True)
         )
         return self._stacks
 
@@ -190,8 +190,8 @@ class DeltaWindowAggregate(Operator):
         self.codes = np.array(list(self._groups), np.int64)
         groups = [self._group(code) for code in self._groups]
         self.marks = np.array([marks for marks, _ in groups], np.int64).reshape(-1, GROUP_MARKS)
-        none = TupleBatch.none(attributes=self.attributes)
-        self.held = TupleBatch.joined([none, *(tuples for _, tuples in groups)])
+        none = TupleBatch.empty(attributes=self.attributes)
+        self.held = TupleBatch.concat([none, *(tuples for _, tuples in groups)])
 
     def after_loading(self) -> None:
         check_held(self.held.offsets, self.held.prob, self.held.values)
@@ -207,7 +207,7 @@ class DeltaWindowAggregate(Operator):
     def _group(self, code: int) -> tuple[list[int], TupleBatch]:
         packed = self._groups.get(code)
         if packed is None:
-            return [0] * GROUP_MARKS, TupleBatch.none(attributes=self.attributes)
+            return [0] * GROUP_MARKS, TupleBatch.empty(attributes=self.attributes)
         marks = packed[:GROUP_MARKS].tolist()
         end = GROUP_MARKS + 1 + marks[-1]
         offsets, index = packed[GROUP_MARKS:end], packed[end : end + marks[-1]]

@@ -57,8 +57,8 @@ EARLY_FUNCTIONS = {
     "min": EARLY_MIN,
     "max": EARLY_MAX,
 }
-MOST_TICKS = 1_000  # per extent length
-STAGES_BEHIND = 16  # stages beyond the length
+MAX_TICKS = 1_000  # per extent length
+EXTRA_STAGES = 16  # stages beyond the length
 OCTAVES = 16  # further stages, each of which reaches twice as far as the stage before
 NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), EARLY_SCOPE)
 SAVED_SCOPE = 4  # leading fields that are saved
@@ -111,9 +111,9 @@ class EarlyConfig:
 
 def check_early(early: int, length: int) -> None:
     """Raise ValueError if `early`, the interval between revisions, is out of range."""
-    if not 0 < early <= length or length > early * MOST_TICKS:
+    if not 0 < early <= length or length > early * MAX_TICKS:
         raise ValueError(
-            f"`early` must be at most the window's length, and at least a {MOST_TICKS:,}th of it; "
+            f"`early` must be at most the window's length, and at least a {MAX_TICKS:,}th of it; "
             f"got {early:,} microseconds for a length of {length:,}"
         )
 
@@ -178,28 +178,28 @@ class EarlyAnswers(Operator):
             known = np.where(channels.what == NONE, channels.extreme, channels.channel)
             source = np.append(NONE, known)
             measure = np.append(NONE, channels.what)
-            what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = (
-                EARLY_AVG  # an expected extreme may rise or fall
-            )
-        self._wanted = EarlyAggregates(what, source, measure, False)
+            # An expected extreme may rise or fall.
+            what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = EARLY_AVG
+        self._aggregates = EarlyAggregates(what, source, measure, False)
         self._attributes = attributes if certain else 0  # attributes with cells
-        linear = -(-length // early) + STAGES_BEHIND
+        linear = -(-length // early) + EXTRA_STAGES
         stages = linear + OCTAVES
         self._grid = EarlyGrid(length, slide, early, linear, stages, float(level))
         many = len(what)
         self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK, many * USUALS
-        self._s = EarlyState(
+        self._state = EarlyState(
             np.array([(0, NONE, 0, NONE)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
-            np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0), self._sets(0),
-            self._extremes(0), np.empty(0, PREDICTION), np.empty(0), np.empty(0), np.empty(0),
+            np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0),
+            self._empty_partials(0), self._empty_extremes(0), np.empty(0, PREDICTION), np.empty(0),
+            np.empty(0), np.empty(0),
         )  # fmt: skip
 
-    def _sets(self, size: int) -> MomentPartials:
+    def _empty_partials(self, size: int) -> MomentPartials:
         """Return empty partials, without channels if rows are certain."""
-        sets = self._channels.room(size, self._wanted.has_uncertain)
+        sets = self._channels.empty_partials(size, self._aggregates.has_uncertain)
         return MomentPartials(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
 
-    def _extremes(self, size: int) -> Extremes:
+    def _empty_extremes(self, size: int) -> Extremes:
         sign = np.array([sign for sign, _ in self._channels.extremes])
         first = np.full((size, sign.size), NONE)
         return Extremes(sign, np.array([(0, NONE)], STEP_POOL), first, np.empty(0, STEP))
@@ -213,7 +213,7 @@ class EarlyAnswers(Operator):
             write_tuple_steps(offsets, prob, values[attribute], sign, *of)
         return steps
 
-    def _per_tuple(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
+    def _uncertain_moments(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
         """Return the moments of uncertain rows, and allocate nodes once rows need them."""
         n = len(offsets) - 1
         if self.config.certain:
@@ -221,10 +221,10 @@ class EarlyAnswers(Operator):
         per_tuple, has_uncertain = self._channels.tuple_moments(
             TupleBatch(offsets, prob, values, np.arange(n))
         )
-        if has_uncertain and not self._wanted.has_uncertain:
-            self._wanted = self._wanted._replace(has_uncertain=True)
-            nodes = self._sets(len(self._s.sets.sums)).nodes
-            self._s = self._s._replace(sets=self._s.sets._replace(nodes=nodes))
+        if has_uncertain and not self._aggregates.has_uncertain:
+            self._aggregates = self._aggregates._replace(has_uncertain=True)
+            nodes = self._empty_partials(len(self._state.sets.sums)).nodes
+            self._state = self._state._replace(sets=self._state.sets._replace(nodes=nodes))
         return per_tuple
 
     def process(
@@ -249,7 +249,7 @@ class EarlyAnswers(Operator):
         offsets, prob, values : the alternatives, as for `ExtentAggregate.process`
         complete : the extents that these rows complete
         """
-        many, n = len(self._wanted.what), np.asarray(time).size
+        many, n = len(self._aggregates.what), np.asarray(time).size
         group, scope = codes("group", group, n), codes("scope", scope, n)
         time, punctuation = codes("time", time, n), codes("punctuation", punctuation, n)
         moves, arrives = np.require(moves, bool, ["C", "W"]), np.require(arrives, bool, ["C", "W"])
@@ -261,14 +261,14 @@ class EarlyAnswers(Operator):
             read = np.repeat(arrives, sizes)
             bounds, masses = offsets_of(sizes * arrives), masses[read]
             table = np.ascontiguousarray(table[:, read])  # a mask changes the memory layout
-        per_tuple = self._per_tuple(bounds, masses, table)
+        per_tuple = self._uncertain_moments(bounds, masses, table)
         steps = self._tuple_steps(bounds, masses, table)
         table = table[: self._attributes]
-        s = self._s
+        s = self._state
         scopes, groups = with_codes(s.scopes, scope, NEW_SCOPE), s.groups
         groups = with_codes(groups, np.append(group, complete.group), NEW_GROUP)
         groups["scope"][group] = scope
-        self._s = s = s._replace(
+        self._state = s = s._replace(
             scopes=scopes,
             groups=groups,
             usual=pad(s.usual, len(groups) * self._per_group, np.nan),
@@ -280,8 +280,8 @@ class EarlyAnswers(Operator):
         finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL_ANSWER)[:, 0]
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
         rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, per_tuple, steps)
-        self._s, turns, out, figures = early_answers.advance(
-            rows, finals, answers[order].astype(float).ravel(), self._grid, self._wanted,
+        self._state, turns, out, figures = early_answers.advance(
+            rows, finals, answers[order].astype(float).ravel(), self._grid, self._aggregates,
             self._attributes, s,
         )  # fmt: skip
         numbers = np.empty(order.size, np.int64)
@@ -299,25 +299,25 @@ class EarlyAnswers(Operator):
 
     def idle_groups(self, groups: Ints) -> Ints:
         """Return the groups that `forget` may delete without changing any answer."""
-        known = self._s.groups[groups[groups < len(self._s.groups)]]
+        known = self._state.groups[groups[groups < len(self._state.groups)]]
         last = (known["latest"] + early_answers.LONGEST_GAP + 1) * self._grid.slide
-        fine = (known["first"] == NONE) & (last <= self._s.scopes["reached"][known["scope"]])
-        return groups[groups < len(self._s.groups)][fine]
+        fine = (known["first"] == NONE) & (last <= self._state.scopes["reached"][known["scope"]])
+        return groups[groups < len(self._state.groups)][fine]
 
     def forget(self, groups: Ints, scopes: bool = False) -> None:
         """Delete the state of groups and, with `scopes`, of the scopes with the same codes."""
-        groups = groups[groups < len(self._s.groups)]
-        early_answers.drop_groups(groups, self._s)
-        self._s.groups[groups] = NEW_GROUP
-        self._s.usual.reshape(-1, self._per_group)[groups] = np.nan
+        groups = groups[groups < len(self._state.groups)]
+        early_answers.drop_groups(groups, self._state)
+        self._state.groups[groups] = NEW_GROUP
+        self._state.usual.reshape(-1, self._per_group)[groups] = np.nan
         if scopes:
-            changed = self._s.scopes["changed"][groups]
-            self._s.tracks.reshape(-1, self._per_scope)[groups] = 0
-            self._s.scopes[groups] = NEW_SCOPE
-            self._s.scopes["changed"][groups] = changed  # the next tick frees these entries
+            changed = self._state.scopes["changed"][groups]
+            self._state.tracks.reshape(-1, self._per_scope)[groups] = 0
+            self._state.scopes[groups] = NEW_SCOPE
+            self._state.scopes["changed"][groups] = changed  # the next tick frees these entries
 
     def before_saving(self) -> None:
-        s, attributes, many = self._s, self._attributes, len(self._wanted.what)
+        s, attributes, many = self._state, self._attributes, len(self._aggregates.what)
         used = int(s.pool[0]["entries"])
         kept = np.flatnonzero(s.entries["group"][:used] != NONE)
         self.entries = np.stack([s.entries[name][kept] for name in SAVED_ENTRY], axis=1)
@@ -325,13 +325,13 @@ class EarlyAnswers(Operator):
         self.cells = cells[kept]
         self.sums = _as_floats(s.sets.sums[kept])
         self.nodes = np.empty((len(kept), 0))
-        if self._wanted.has_uncertain:
+        if self._aggregates.has_uncertain:
             self.nodes = _as_floats(s.sets.nodes[kept])
         x = s.extremes
-        owners, places = _listed(x.first[kept].ravel(), x.steps["following"])
+        owners, places = _list_entries(x.first[kept].ravel(), x.steps["following"])
         self.step_owner = np.stack(np.divmod(owners, max(x.sign.size, 1)), axis=1)
         self.steps = np.stack([x.steps[name][places] for name in SAVED_STEP], axis=1)
-        owners, places = _listed(s.entries["prediction"][kept], s.predictions["following"])
+        owners, places = _list_entries(s.entries["prediction"][kept], s.predictions["following"])
         columns = owners, *(s.predictions[name][places] for name in ("stage", "held"))
         self.predictions = np.stack(columns, axis=1)
         width = PREDICTED * many
@@ -343,18 +343,18 @@ class EarlyAnswers(Operator):
         self.tracks = s.tracks.reshape(len(s.scopes), self._per_scope)
 
     def after_loading(self) -> None:
-        many, (group, extent, changed, revision, held) = len(self._wanted.what), self.entries.T
+        many, (group, extent, changed, revision, held) = len(self._aggregates.what), self.entries.T
         owner, stage, before = self.predictions.T
         groups, n, m = self.groups, len(self.entries), len(self.predictions)
-        self._wanted = self._wanted._replace(has_uncertain=self.nodes.shape[1] > 0)
-        sets = self._sets(n)
+        self._aggregates = self._aggregates._replace(has_uncertain=self.nodes.shape[1] > 0)
+        sets = self._empty_partials(n)
         sums, nodes = _as_floats(sets.sums), _as_floats(sets.nodes)
         shapes = [of.shape[1] for of in (self.cells, self.predicted, self.usual, self.sums)]
         wanted = [self._attributes * CELLS, PREDICTED * many, self._per_group, sums.shape[1]]
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
             raise ValueError("its sums must match its aggregates")
         sums[:] = self.sums
-        if self._wanted.has_uncertain:
+        if self._aggregates.has_uncertain:
             if self.nodes.shape[1] != nodes.shape[1]:
                 raise ValueError("its nodes must match its averages")
             nodes[:] = self.nodes
@@ -368,7 +368,7 @@ class EarlyAnswers(Operator):
             raise ValueError("each open extent must appear once")
         if (owner >= n).any() or (stage >= self._grid.stages).any() or (before < 1).any():
             raise ValueError("predictions must belong to open extents and known stages")
-        extremes = self._loaded_extremes(n)
+        extremes = self._load_extremes(n)
         scopes, all_groups = np.full(len(self.scopes), NEW_SCOPE), np.full(len(groups), NEW_GROUP)
         as_numbers(scopes)[:, :SAVED_SCOPE] = self.scopes
         as_numbers(all_groups)[:, [0, 2, 3]] = groups
@@ -377,20 +377,20 @@ class EarlyAnswers(Operator):
         for name, column in zip(SAVED_ENTRY, self.entries.T, strict=True):
             entries[name] = column
         entries["prediction"] = entries["next_changed"] = NONE
-        entries["following"] = _linked(all_groups["first"], group, np.arange(n))
+        entries["following"] = _link_entries(all_groups["first"], group, np.arange(n))
         of = groups[group, 0][changed == 1]
         places = np.flatnonzero(changed)
-        entries["next_changed"][places] = _linked(scopes["changed"], of, places)
+        entries["next_changed"][places] = _link_entries(scopes["changed"], of, places)
         predictions["stage"], predictions["held"] = stage, before
-        predictions["following"] = _linked(entries["prediction"], owner, np.arange(m))
-        self._s = EarlyState(
+        predictions["following"] = _link_entries(entries["prediction"], owner, np.arange(m))
+        self._state = EarlyState(
             np.array([(n, NONE, m, NONE)], EXTENT_POOL), scopes, all_groups, entries,
             self.cells.ravel(), sets, extremes, predictions, self.predicted.ravel(),
             self.usual.ravel(), self.tracks.ravel(),
         )  # fmt: skip
 
-    def _loaded_extremes(self, entries: int) -> Extremes:
-        extremes, (entry, number) = self._extremes(entries), self.step_owner.T
+    def _load_extremes(self, entries: int) -> Extremes:
+        extremes, (entry, number) = self._empty_extremes(entries), self.step_owner.T
         many, (value, mass, reached) = extremes.sign.size, self.steps.T
         if (entry >= entries).any() or (number >= many).any():
             raise ValueError("steps must belong to open extents and known extremes")
@@ -416,7 +416,7 @@ def _as_floats(records: Records) -> Floats:
     return records.view(float).reshape(n, channels * (records.dtype.itemsize // 8))
 
 
-def _listed(first: Ints, following: Ints) -> tuple[Ints, Ints]:
+def _list_entries(first: Ints, following: Ints) -> tuple[Ints, Ints]:
     """Return (owner, place) of all entries of linked lists, by owner."""
     owner, place = np.arange(len(first)), first
     owners, places = [owner[:0]], [place[:0]]
@@ -429,7 +429,7 @@ def _listed(first: Ints, following: Ints) -> tuple[Ints, Ints]:
     return np.concatenate(owners)[order], np.concatenate(places)[order]
 
 
-def _linked(first: Ints, owner: Ints, places: Ints) -> Ints:
+def _link_entries(first: Ints, owner: Ints, places: Ints) -> Ints:
     """Link `places` into one list per owner; set `first` and return the place after each."""
     following = np.full(len(places), NONE)
     for i, (of, place) in enumerate(zip(owner.tolist(), places.tolist(), strict=True)):

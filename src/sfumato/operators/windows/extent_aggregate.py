@@ -78,7 +78,7 @@ NO_VERSIONS = Versions(
     np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID),
     np.empty(0, REPLACED), False,
 )  # fmt: skip
-SAVED = 4  # leading fields that are saved; the others are derived from the tuples
+SAVED_FIELDS = 4  # leading fields that are saved; the others are derived from the tuples
 TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
 
 
@@ -132,7 +132,7 @@ class ExtentConfig:
                     "`slide` must be at most `length` for time_avg and integral, whose values "
                     f"hold until the next value; got {self.slide} and {self.length}"
                 )
-            if self.options.distributions:
+            if self.options.has_distributions:
                 raise ValueError(
                     "time_avg and integral have only a mean and a standard deviation: leave out "
                     "`quantiles` and `distribution`"
@@ -141,12 +141,9 @@ class ExtentConfig:
     @property
     def plain(self) -> bool:
         """Return whether extents need only the totals of their panes, and no tuples."""
-        totalled = (*TOTALLED, *OVER_TIME)
-        plain = (
-            all(of.function in totalled for of in self.aggregates)
-            and not self.options.distributions
-        )
-        return self.certain and plain and not self.members
+        totalled = all(of.function in (*TOTALLED, *OVER_TIME) for of in self.aggregates)
+        others = self.options.has_distributions or self.members
+        return self.certain and totalled and not others
 
 
 class ExtentAggregate(Operator):
@@ -194,15 +191,15 @@ class ExtentAggregate(Operator):
 
     from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent at once
     kind, version = "extent_aggregate", 7
-    spread = ("options",)
+    flattened_records = ("options",)
     config: ExtentConfig
     state = {
-        "scopes": Array(int, "scopes", SAVED, **TIME_BOUNDS),
-        "groups": Array(int, "groups", SAVED, **TIME_BOUNDS),
+        "scopes": Array(int, "scopes", SAVED_FIELDS, **TIME_BOUNDS),
+        "groups": Array(int, "groups", SAVED_FIELDS, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
         "panes": Array(int, "panes", 2, **TIME_BOUNDS),  # group and number, late rows first
         "totals": Array(float, "panes", None),
-        "late_rows": Array(int, "late rows", SAVED, **TIME_BOUNDS),
+        "late_rows": Array(int, "late rows", SAVED_FIELDS, **TIME_BOUNDS),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
         "readings": Part(),
@@ -233,15 +230,15 @@ class ExtentAggregate(Operator):
         self.readings, self._clock = StepReadings(aggregates), clock or (lambda times: times)
         # Computed from panes and tuples; the other aggregates are computed from readings.
         self._pooled = [of for of in aggregates if of.function not in OVER_TIME]
-        self._fields = _fields_of(self._pooled, self.attributes) if self._plain else []
+        self._fields = _total_fields(self._pooled, self.attributes) if self._plain else []
         self._signs = np.array([sign for sign, _ in self._fields])
         self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
         first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
         self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
-        with_distributions = any(self.options.distribution_wanted(of) for of in self._pooled)
-        self._listing = members or with_distributions or self.from_tuples
-        self._ordered = any(of.function in OF_VALUES for of in aggregates)
+        with_distributions = any(self.options.needs_distribution(of) for of in self._pooled)
+        self._needs_members = members or with_distributions or self.from_tuples
+        self._needs_order = any(of.function in OF_VALUES for of in aggregates)
         unmeasured = self._plain or self.from_tuples
         self._channels = channels = Channels([] if unmeasured else self._pooled)
         self._measures = measures_of(channels)
@@ -257,11 +254,12 @@ class ExtentAggregate(Operator):
             np.empty(0, np.int64), np.empty(0), np.empty((self.attributes, 0)),
             np.empty((len(channels.extremes), 0), np.int64),
         )  # fmt: skip
-        self._has_uncertain = (
-            False  # nodes take most of the memory, so they are allocated on demand
-        )
+        # Nodes take most of the memory, so they are allocated on demand.
+        self._has_uncertain = False
         self._partials = Partials(
-            channels.room(0, False), channels.room(0, False), self._tuples.below[:, :0]
+            channels.empty_partials(0, False),
+            channels.empty_partials(0, False),
+            self._tuples.below[:, :0],
         )
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
@@ -269,7 +267,7 @@ class ExtentAggregate(Operator):
         self.panes: Any = None
         self.totals: Any = None
         self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
-        self._nothing: Extents | None = None  # cached result without complete extents
+        self._empty_result: Extents | None = None  # cached result without complete extents
 
     def process(
         self,
@@ -336,7 +334,8 @@ class ExtentAggregate(Operator):
         """Complete the extents of groups, each alone in a scope of the same code; delete both."""
         complete = self.idle(groups)
         self._late_rows = self._late_rows[~np.isin(self._late_rows["group"], groups)]
-        self._groups[groups], self._scopes[groups] = NO_GROUP, NO_SCOPE
+        self.forget(groups)
+        self._scopes[groups] = NO_SCOPE
         self.readings.forget(groups)
         return complete
 
@@ -388,9 +387,9 @@ class ExtentAggregate(Operator):
         marks = {name: tuples.at[name][:n] for name in ("index", "group", "time", "number")}
         offsets = np.append(tuples.at["begin"][:n], m)
         self.held = GroupedBatch(offsets, tuples.prob[:m], tuples.values[:, :m], **marks)
-        self.scopes = as_numbers(self._scopes)[:, :SAVED]
-        self.groups = as_numbers(self._groups)[:, :SAVED]
-        self.late_rows = as_numbers(self._late_rows)[:, :SAVED]
+        self.scopes = as_numbers(self._scopes)[:, :SAVED_FIELDS]
+        self.groups = as_numbers(self._groups)[:, :SAVED_FIELDS]
+        self.late_rows = as_numbers(self._late_rows)[:, :SAVED_FIELDS]
         used = self._used if self._plain else np.empty(0, np.int64)
         of = self._panes[used]
         self.panes = np.stack([of["last"], of["number"]], axis=1)
@@ -399,16 +398,16 @@ class ExtentAggregate(Operator):
             place = np.full(len(self._panes) + 1, NONE)  # NONE stays NONE
             place[used] = np.arange(used.size)
             self.late_rows = self.late_rows.copy()
-            self.late_rows[:, SAVED - 1] = place[self.late_rows[:, SAVED - 1]]
+            self.late_rows[:, SAVED_FIELDS - 1] = place[self.late_rows[:, SAVED_FIELDS - 1]]
 
     def after_loading(self) -> None:
         self._scopes = np.full(len(self.scopes), NO_SCOPE)
         self._groups = groups = np.full(len(self.groups), NO_GROUP)
-        as_numbers(self._scopes)[:, :SAVED] = self.scopes
-        as_numbers(groups)[:, :SAVED] = self.groups
+        as_numbers(self._scopes)[:, :SAVED_FIELDS] = self.scopes
+        as_numbers(groups)[:, :SAVED_FIELDS] = self.groups
         self.readings.check(len(groups), MAX_TIME_US)
         held, late_rows = self.held, np.full(len(self.late_rows), NO_LATE_ROW)
-        as_numbers(late_rows)[:, :SAVED] = self.late_rows
+        as_numbers(late_rows)[:, :SAVED_FIELDS] = self.late_rows
         _check_codes(held.group, held.number, held.time)
         check_held(held.offsets, held.prob, held.values)
         if (groups["scope"] >= len(self._scopes)).any() or (groups["arrived"] < 0).any():
@@ -511,12 +510,12 @@ class ExtentAggregate(Operator):
         if panes > have or (uncertain and not self._has_uncertain):
             self._has_uncertain |= uncertain
             room = max(panes, have * 3 // 2) if panes > have else have
-            own, prefix = self._wider(own, room), self._wider(prefix, room)
+            own, prefix = self._widen(own, room), self._widen(prefix, room)
             self._partials = Partials(own, prefix, resize(top, room))
         extents.fill(to, begin, per_tuple, self._panes, self._tuples.at, own)
 
-    def _wider(self, old: MomentPartials, room: int) -> MomentPartials:
-        new = self._channels.room(room, self._has_uncertain)
+    def _widen(self, old: MomentPartials, room: int) -> MomentPartials:
+        new = self._channels.empty_partials(room, self._has_uncertain)
         for before, after in zip(old, new, strict=True):
             after[: len(before)] = before[: len(after)]
         return new
@@ -561,13 +560,13 @@ class ExtentAggregate(Operator):
 
     def _complete(self, closings: Records, at_once: bool = False) -> Extents:
         """Return the extents that closings complete, and drop data that no later extent needs."""
-        if not closings.size and self._nothing is not None:
-            return self._nothing
-        closings = _taken(closings, np.argsort(closings["scope"], kind="stable"))
+        if not closings.size and self._empty_result is not None:
+            return self._empty_result
+        closings = _take_records(closings, np.argsort(closings["scope"], kind="stable"))
         found, answers, members, skipped = extents.complete(
             closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
             self._partials, self._per_tuple, self._totals, self._signs, self._grid, self._measures,
-            self._gaps, self._listing,
+            self._gaps, self._needs_members,
         )  # fmt: skip
         self.counts[-1] += skipped
         m = found.size
@@ -584,7 +583,7 @@ class ExtentAggregate(Operator):
             listed = (offsets, self._tuples.at["number"][members[which]])
         if self._late_rows.size:
             self._late_rows = self._late_rows[self._late_rows["group"] != NONE]
-        found = _taken(found, order)
+        found = _take_records(found, order)
         end = found["number"] * self.slide
         if self.readings:
             measured = self._with_over_time(measured, found, end)
@@ -594,7 +593,7 @@ class ExtentAggregate(Operator):
             *listed,
         )  # fmt: skip
         if not closings.size:
-            self._nothing = complete
+            self._empty_result = complete
         elif self.readings:
             self.readings.fold(self._bounds())
         return complete
@@ -608,17 +607,15 @@ class ExtentAggregate(Operator):
         if results.with_distributions:
             for x in range(order.size):
                 results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
-        return results.measured(order)
+        return results.take(order)
 
     def _with_over_time(
         self, measured: list[AggregateResult], found: Records, end: Ints
     ) -> list[AggregateResult]:
-        results = iter(self.readings.measured(found, end - self.length, end, self._clock))
+        moments = self.readings.results(found, end - self.length, end, self._clock)
+        over_time = iter([self.options.summarise(each, None) for each in moments])
         others = iter(measured)
-        return [
-            self.options.measured(next(results), None) if of.function in OVER_TIME else next(others)
-            for of in self.aggregates
-        ]
+        return [next(over_time if of.function in OVER_TIME else others) for of in self.aggregates]
 
     def _bounds(self) -> Ints:
         """Return the start of each group's first open extent."""
@@ -635,13 +632,13 @@ class ExtentAggregate(Operator):
             a = self.attributes if aggregate.attribute is None else aggregate.attribute
             count = of.get((0.0, -1 - a), found[:, 0])
             total = of.get((EXTREMES.get(aggregate.function, 0.0), a), count)
-            results.append(self.options.certain(plain_result(aggregate, total, count)))
+            results.append(self.options.certain_results(plain_result(aggregate, total, count)))
         return results
 
     def _tuples_at(self, places: Ints) -> TupleBatch:
         """Return the tuples at some places, ordered by time if an aggregate requires it."""
         at = self._tuples.at[places]
-        if self._ordered:
+        if self._needs_order:
             at = at[np.lexsort((at["number"], at["time"]))]
         offsets, flat = ranges_of(at["begin"], at["end"] - at["begin"])
         values = self._tuples.values[:, flat]
@@ -690,7 +687,7 @@ def released_rows(
     return ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool)), prob, table
 
 
-def _fields_of(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
+def _total_fields(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
     """Return each pane total's sign and attribute, see `add_rows`; first the row count."""
     fields = [(0.0, -1 - attributes)]
     for of in aggregates:
@@ -730,7 +727,7 @@ def with_codes(records: Records, used: Ints, fill: Records) -> Records:
     return pad(records, many + many // 4, fill) if many > len(records) else records
 
 
-def _taken(records: Records, places: Ints) -> Records:
+def _take_records(records: Records, places: Ints) -> Records:
     """Return records of int64 fields at some places; faster than indexing records."""
     return as_numbers(records).take(places, axis=0).view(records.dtype)[:, 0]
 

@@ -70,11 +70,6 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         super().forget(groups)
         self._ids[np.isin(self._ids["group"], groups)] = NO_ID
 
-    def close(self, groups: Ints) -> Extents:
-        complete = super().close(groups)
-        self._ids[np.isin(self._ids["group"], groups)] = NO_ID
-        return complete
-
     @property
     def _is_needed(self) -> Bools:
         """Return bool[ids]: whether a further row with the id may change an open extent."""

@@ -30,7 +30,7 @@ from sfumato.operators.windows.extent_aggregate import (
 )
 
 NO_SESSION_SCOPE = np.array((NO_EXTENT,) * 3, SESSION_SCOPE)
-SAVED_OF_SESSION = 5  # leading fields of a session that are saved
+SAVED_SESSION_FIELDS = 5  # leading fields of a session that are saved
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class SessionAggregate(Operator):
     """
 
     kind, version = "session_aggregate", 1
-    spread = ("options",)
+    flattened_records = ("options",)
     config: SessionConfig
     state = {
         "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **TIME_BOUNDS),
         "groups": Array(int, "groups", low=int(NONE)),
-        "sessions": Array(int, "sessions", SAVED_OF_SESSION, **TIME_BOUNDS),
+        "sessions": Array(int, "sessions", SAVED_SESSION_FIELDS, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
@@ -105,11 +105,11 @@ class SessionAggregate(Operator):
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
         self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
         # Tuples of open sessions in order of arrival; `group` is the place of the session.
-        self.held = GroupedBatch.none(attributes=self.attributes)
+        self.held = GroupedBatch.empty(attributes=self.attributes)
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
         self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
-        self._nothing = self._measured(self.held, np.empty(0, np.int64))
+        self._empty_result = self._results(self.held, np.empty(0, np.int64))
 
     def process(
         self,
@@ -147,7 +147,7 @@ class SessionAggregate(Operator):
         )
         numbers = np.arange(self.next, self.next + n)
         arrived = GroupedBatch(rows.offsets, prob, table, numbers, places, rows.time, numbers)
-        held = GroupedBatch.joined([self.held, arrived.take(places != NONE)])
+        held = GroupedBatch.concat([self.held, arrived.take(places != NONE)])
         self.held = replace(held, group=root[held.group]) if held.size else held
         self.next += n
         return self._complete(done, turn, at)
@@ -196,13 +196,13 @@ class SessionAggregate(Operator):
 
     def before_saving(self) -> None:
         self.scopes = as_numbers(self._scopes)
-        self.sessions = as_numbers(self._sessions)[:, :SAVED_OF_SESSION]
+        self.sessions = as_numbers(self._sessions)[:, :SAVED_SESSION_FIELDS]
 
     def after_loading(self) -> None:
         self._scopes = np.full(len(self.scopes), NO_SESSION_SCOPE)
         as_numbers(self._scopes)[:] = self.scopes
         self._sessions = np.zeros(len(self.sessions), SESSION)
-        as_numbers(self._sessions)[:, :SAVED_OF_SESSION] = self.sessions
+        as_numbers(self._sessions)[:, :SAVED_SESSION_FIELDS] = self.sessions
         self._sessions["into"] = NONE
         held, of = self.held, self._sessions
         check_held(held.offsets, held.prob, held.values)
@@ -230,7 +230,7 @@ class SessionAggregate(Operator):
         ends = self._ends(done)
         order = np.lexsort((self._sessions["group"][done], ends, turn))
         done, ends, at = done[order], ends[order], at[order]
-        complete = self._nothing
+        complete = self._empty_result
         if done.size:
             rank = np.full(left.size, NONE)
             rank[done] = np.arange(done.size)
@@ -238,7 +238,7 @@ class SessionAggregate(Operator):
             tuples = self.held.take(inside)
             code = rank[tuples.group]
             of, by = self._sessions[done], np.lexsort((tuples.time, code))
-            found = self._measured(tuples.take(by), code[by])
+            found = self._results(tuples.take(by), code[by])
             complete = replace(
                 found, start=of["start"].copy(), end=ends, group=of["group"].copy(),
                 punctuation=at, late=of["late"].copy(),
@@ -250,7 +250,7 @@ class SessionAggregate(Operator):
             self._sessions = self._sessions[left]
         return complete
 
-    def _measured(self, tuples: GroupedBatch, code: Ints) -> Extents:
+    def _results(self, tuples: GroupedBatch, code: Ints) -> Extents:
         """Return the results of sessions 0, 1, ..., which are computed as extents of one group."""
         config = self.config
         found = extents_of_groups(

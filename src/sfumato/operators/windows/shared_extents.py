@@ -89,7 +89,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
         extent, places = np.repeat(np.arange(order.size), np.diff(offsets)), members[which]
         at = self._tuples.at[places]
         places = places[np.lexsort((at["number"], at["time"], extent))]
-        self._ordered = False
+        self._needs_order = False
         tuples = self._tuples_at(places)
         ids = tuples.values[-1, tuples.offsets[:-1]].astype(np.int64)
         return shared_results(self.aggregates, self.options, order.size, extent, tuples, ids)

@@ -16,10 +16,7 @@ from sfumato.kernels.distributions.tuples import existences, tuple_moments
 from sfumato.kernels.windows.extents import NONE
 from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
-from sfumato.operators.distributions.discrete_distributions import (
-    MOST_STATES,
-    DistributionOptions,
-)
+from sfumato.operators.distributions.discrete_distributions import MAX_STATES, DistributionOptions
 from sfumato.operators.distributions.independent_distribution import sampled_distribution
 from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
 from sfumato.operators.state.tuple_batch import TupleBatch
@@ -29,8 +26,8 @@ TOTALS = {  # functions computed from totals of shared outcomes -> function of t
     "count": "sum", "sum": "sum", "avg": "avg", "min": "min", "max": "max",
     "boundary_sum": "boundary_sum",
 }  # fmt: skip
-FEWEST_VALUES = {"count_distinct": 0, "stddev": 2, "var": 2}  # required for a result; default 1
-MOST_TUPLES = 1_000_000  # over all combinations that are computed together
+MIN_VALUES = {"count_distinct": 0, "stddev": 2, "var": 2}  # required for a result; default 1
+MAX_TUPLES_TOGETHER = 1_000_000  # over all combinations that are computed together
 
 
 def shared_results(
@@ -48,12 +45,12 @@ def shared_results(
 
     Results are exact, with two exceptions, which are sampled and have an `error`: distributions
     that are also sampled for independent tuples; and functions without totals (or averages over an
-    uncertain number of values) over more than MOST_STATES combinations of outcomes.
+    uncertain number of values) over more than MAX_STATES combinations of outcomes.
     Cost: O(n) for totals; otherwise O(n * combinations).
     """
     if not m:
-        return [options.nothing() for _ in aggregates]
-    of = SharedTuples.of(extent, tuples, shared)
+        return [options.no_results() for _ in aggregates]
+    of = SharedTuples.build(extent, tuples, shared)
     known = [of.has_totals(a, m) for a in aggregates]
     direct = [a for a, fine in zip(aggregates, known, strict=True) if fine.any()]
     totals = iter(_results_of_totals(of, direct, options, m))
@@ -68,7 +65,7 @@ def shared_results(
         place = np.cumsum(~fine) - 1
         if fine.any():
             place = np.where(fine, np.arange(m), m + place)
-        found.append(AggregateResult.joined(parts).take(place))
+        found.append(AggregateResult.concat(parts).take(place))
     return found
 
 
@@ -77,32 +74,33 @@ class SharedTuples:
     """Tuples and their clusters: single tuples, or all tuples of an extent with a shared outcome.
 
     extent, cluster : int64[n], of n tuples; clusters are numbered by first appearance
-    whole : the first tuple of each cluster    sizes : int64[clusters], numbers of tuples
-    target : int64[alternatives], the alternative of `whole` that occurs with each alternative
+    firsts : the first tuple of each cluster    sizes : int64[clusters], numbers of tuples
+    target : int64[alternatives], the alternative of `firsts` that occurs with each alternative
     """
 
     extent: Ints
     tuples: TupleBatch
     cluster: Ints
-    whole: TupleBatch
+    firsts: TupleBatch
     sizes: Ints
     target: Ints
 
     @classmethod
-    def of(cls, extent: Ints, tuples: TupleBatch, shared: Ints) -> Self:
+    def build(cls, extent: Ints, tuples: TupleBatch, shared: Ints) -> Self:
         """Cluster tuples; arguments as for `shared_results`."""
         own = np.where(shared == NONE, -1 - np.arange(shared.size), shared)
         ids, own = np.unique(own, return_inverse=True)
         cluster, first = renumber(
             extent * ids.size + own, (int(extent.max(initial=-1)) + 1) * ids.size
         )
-        whole = tuples.take(first)
-        _, target = ranges_of(whole.offsets[cluster], np.diff(tuples.offsets))
-        return cls(extent, tuples, cluster, whole, np.bincount(cluster), target)
+        firsts = tuples.take(first)
+        _, target = ranges_of(firsts.offsets[cluster], np.diff(tuples.offsets))
+        return cls(extent, tuples, cluster, firsts, np.bincount(cluster), target)
 
     def part(self, x: int) -> Self:
         low, high = np.searchsorted(self.extent, [x, x + 1]).tolist()
-        return self.of(self.extent[low:high], self.tuples.part(low, high), self.cluster[low:high])
+        tuples = self.tuples.part(low, high)
+        return self.build(self.extent[low:high], tuples, self.cluster[low:high])
 
     @property
     def extents(self) -> Ints:
@@ -114,14 +112,15 @@ class SharedTuples:
     @property
     def existence(self) -> Floats:
         """Probability that the tuples of each cluster exist."""
-        return existences(self.whole.offsets, self.whole.prob)
+        return existences(self.firsts.offsets, self.firsts.prob)
 
     def sums(self, values: Floats | Bools) -> Floats:
-        """Sum the values of alternatives by alternative of `whole`."""
-        return np.bincount(self.target, values, self.whole.prob.size).astype(np.float64, copy=False)
+        """Sum the values of alternatives by alternative of `firsts`."""
+        totals = np.bincount(self.target, values, self.firsts.prob.size)
+        return totals.astype(np.float64, copy=False)
 
     def counts(self, attribute: int | None) -> Floats:
-        """Count values by alternative of `whole`; without an attribute, count tuples."""
+        """Count values by alternative of `firsts`; without an attribute, count tuples."""
         if attribute is None:
             return self.sums(np.ones(self.target.size))
         return self.sums(~np.isnan(self.tuples.values[attribute]))
@@ -130,7 +129,7 @@ class SharedTuples:
         """Return bool[m]: whether `totals` suffice for an aggregate in each extent."""
         if of.function != "avg":
             return np.full(m, of.function in TOTALS)
-        counts, begin = self.counts(of.attribute), self.whole.offsets[:-1]
+        counts, begin = self.counts(of.attribute), self.firsts.offsets[:-1]
         if not counts.size:
             return np.full(m, True)
         most = np.maximum.reduceat(counts, begin)
@@ -139,8 +138,8 @@ class SharedTuples:
         return np.bincount(self.extents, ~fine, m) == 0
 
     def totals(self, of: Aggregate, m: int) -> Floats:
-        """Return the values by alternative of `whole` to which the function in TOTALS applies."""
-        counts, lengths = self.counts(of.attribute), np.diff(self.whole.offsets)
+        """Return the values, by alternative of `firsts`, to which TOTALS apply."""
+        counts, lengths = self.counts(of.attribute), np.diff(self.firsts.offsets)
         if of.attribute is None or of.function == "count":
             return counts
         values = self.tuples.values[of.attribute]
@@ -158,7 +157,7 @@ class SharedTuples:
             return np.repeat(whole, lengths)
         found = np.where(counts > 0, self.sums(np.nan_to_num(values)), np.nan)
         if of.function == "avg":  # weighted, so that averages over clusters average the values
-            first, extents = counts[self.whole.offsets[:-1]], self.extents
+            first, extents = counts[self.firsts.offsets[:-1]], self.extents
             many = np.bincount(extents, first, m)
             weight = np.bincount(extents, first > 0, m) / np.maximum(many, 1.0)
             found *= np.repeat(weight[extents], lengths)
@@ -172,7 +171,7 @@ def _results_of_totals(
         return []
     empty = np.setdiff1d(np.arange(m), of.extent)
     values = np.stack([of.totals(a, m) for a in aggregates])
-    batch = with_absent_values(of.whole.offsets, of.whole.prob, values, empty.size)
+    batch = with_absent_values(of.firsts.offsets, of.firsts.prob, values, empty.size)
     asked = [Aggregate(TOTALS[a.function], i) for i, a in enumerate(aggregates)]
     return extents_of_groups(np.append(of.extents, empty), batch, asked, options).results
 
@@ -194,16 +193,16 @@ def _results_of_combinations(
     joint, existence = np.flatnonzero(of.sizes > 1), of.existence
     outcomes = []  # each shared outcome's probabilities of the alternatives, and of no tuple
     for c in joint:
-        chance = of.whole.prob[of.whole.offsets[c] : of.whole.offsets[c + 1]]
+        chance = of.firsts.prob[of.firsts.offsets[c] : of.firsts.offsets[c + 1]]
         rest = [1.0 - existence[c]] if existence[c] < 1.0 else []
         outcomes.append(np.append(chance * (existence[c] / chance.sum()), rest))
     many = prod(chance.size for chance in outcomes)
-    if many > MOST_STATES:
-        return [_sampled(of, a, options) for a in aggregates]
+    if many > MAX_STATES:
+        return [_sampled_result(of, a, options) for a in aggregates]
     inner = replace(
-        options, quantiles=(), distribution=ALL_VALUES if options.distributions else None
+        options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
     )
-    step = max(1, MOST_TUPLES // (of.cluster.size + 1))
+    step = max(1, MAX_TUPLES_TOGETHER // (of.cluster.size + 1))
     parts, weights = list[list[AggregateResult]](), list[Floats]()
     for low in range(0, many, step):
         number = np.arange(low, min(low + step, many))
@@ -212,18 +211,18 @@ def _results_of_combinations(
             number, choice[c] = np.divmod(number, chance.size)
             weight = weight * chance[choice[c]]
         weights.append(weight)
-        parts.append(_given(of, choice, aggregates, inner))
+        parts.append(_results_given(of, choice, aggregates, inner))
     weight = np.concatenate(weights)
-    measured = [AggregateResult.joined([part[i] for part in parts]) for i in range(len(aggregates))]
+    measured = [AggregateResult.concat([part[i] for part in parts]) for i in range(len(aggregates))]
     return [
         mixtures(a, given, weight, np.array([0, weight.size]), options)
         if np.isnan(given.error).all()
-        else _sampled(of, a, options)
+        else _sampled_result(of, a, options)
         for a, given in zip(aggregates, measured, strict=True)
     ]
 
 
-def _given(
+def _results_given(
     of: SharedTuples, choice: Ints, aggregates: Sequence[Aggregate], options: DistributionOptions
 ) -> list[AggregateResult]:
     """Return the results of one extent given each of k combinations of outcomes.
@@ -243,18 +242,18 @@ def _given(
     return extents_of_groups(group, batch, aggregates, options).results
 
 
-def _sampled(
+def _sampled_result(
     of: SharedTuples, aggregate: Aggregate, options: DistributionOptions
 ) -> AggregateResult:
-    tuples = replace(of.tuples, index=of.whole.index[of.cluster])
-    counts, begin = of.counts(aggregate.attribute), of.whole.offsets[:-1]
+    tuples = replace(of.tuples, index=of.firsts.index[of.cluster])
+    counts, begin = of.counts(aggregate.attribute), of.firsts.offsets[:-1]
     none, one = (
-        np.add.reduceat(np.where(counts == n, of.whole.prob, 0.0), begin) for n in range(2)
+        np.add.reduceat(np.where(counts == n, of.firsts.prob, 0.0), begin) for n in range(2)
     )
     none += 1.0 - of.existence
     fewer = np.array([1.0, 0.0])  # probabilities of no value and of exactly one value
     for without, single in zip(none, one, strict=True):
         fewer = fewer * without + [0.0, fewer[0] * single]
-    fewest = FEWEST_VALUES.get(aggregate.function, 1)
+    fewest = MIN_VALUES.get(aggregate.function, 1)
     existence = 1.0 - fewer[:fewest].sum(keepdims=True)
-    return options.measured(None, [sampled_distribution(aggregate, tuples, options, existence)])
+    return options.summarise(None, [sampled_distribution(aggregate, tuples, options, existence)])

@@ -25,7 +25,7 @@ from sfumato.operators.distributions.discrete_distributions import Moments
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 
-LEAST_FOLDED = 1024  # number of readings above which some are folded
+MIN_FOLDED = 1024  # number of readings above which some are folded
 
 
 class StepReadings(Stateful):
@@ -41,15 +41,15 @@ class StepReadings(Stateful):
     state = {"marks": Array(int, 4, "readings"), "values": Array(float, 3, "readings")}
 
     def __init__(self, aggregates: Sequence[Aggregate]) -> None:
-        self.wanted = [of for of in aggregates if of.function in OVER_TIME]
-        self._attributes = sorted({of.attribute or 0 for of in self.wanted})
+        self.aggregates = [of for of in aggregates if of.function in OVER_TIME]
+        self._attributes = sorted({of.attribute or 0 for of in self.aggregates})
         self.marks: Ints = np.empty((4, 0), np.int64)
         self.values: Floats = np.empty((3, 0))
         self._new: list[tuple[Ints, Floats]] = []
         self._folded = 0  # number of readings after the last fold
 
     def __bool__(self) -> bool:
-        return bool(self.wanted)
+        return bool(self.aggregates)
 
     def add(
         self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
@@ -67,7 +67,7 @@ class StepReadings(Stateful):
             there = moments[READING_EXISTENCE, stored] > 0.0
             self._new.append((marks[:, there], moments[:, stored[there]]))
 
-    def measured(
+    def results(
         self, found: Records, start: Ints, end: Ints, clock: Callable[[Ints], Ints]
     ) -> list[Moments]:
         """Return the results of extents, for each wanted aggregate.
@@ -76,14 +76,10 @@ class StepReadings(Stateful):
         """
         self._sort()
         order = sorted_by([found["group"], found["number"]])
-        group, number, start, end = (
-            found["group"][order],
-            found["number"][order],
-            start[order],
-            end[order],
-        )
+        columns = found["group"], found["number"], start, end
+        group, number, start, end = (column[order] for column in columns)
         begin, until, times, results = clock(start), clock(end), clock(self.marks[READING_TIME]), []
-        for of in self.wanted:
+        for of in self.aggregates:
             series = group * len(self._attributes) + self._attributes.index(of.attribute or 0)
             averaged = np.full(order.size, of.function == "time_avg")
             windows = TimeWindows(series, number, start, end, begin, until, averaged)
@@ -95,7 +91,7 @@ class StepReadings(Stateful):
     def fold(self, bound: Ints, always: bool = False) -> None:
         """Fold the readings before bound, int64[groups], if there are many or `always`."""
         many = self.marks.shape[1] + sum(marks.shape[1] for marks, _ in self._new)
-        if not (always or many > 2 * self._folded + LEAST_FOLDED):
+        if not (always or many > 2 * self._folded + MIN_FOLDED):
             return
         self._sort()
         self.values = self.values.copy()

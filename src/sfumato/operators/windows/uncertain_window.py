@@ -127,7 +127,7 @@ class UncertainWindow(Operator):
         self.confidence, self.probability = float(confidence), probability
         target = self.confidence
         if probability is not None:
-            target = min(self.confidence, 1.0 - float(probability))
+            target = join_confidence(target, float(probability))
         self._rule = self.rows, target, NO_LIMIT if max_tuples is None else max_tuples
         self._boundary = empty_boundary()
         self.existence: Floats = np.empty(0)  # of the held tuples, oldest first
@@ -143,7 +143,7 @@ class UncertainWindow(Operator):
         the window is empty.
         Raises ValueError, with state unchanged, for a wrong dimension, NaN or values out of range.
         """
-        arrivals = checked_existence(existence)
+        arrivals, _, _ = checked_existence("existence", existence)
         enters = np.flatnonzero(arrivals > 0.0)
         begin, heads = self.existence.size, np.empty(enters.size, np.int64)
         held = np.concatenate([self.existence, arrivals[enters]])

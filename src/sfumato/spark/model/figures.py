@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from sfumato.operators.joins.arrivals import pair_of
+from sfumato.operators.joins.arrivals import window_pair
 from sfumato.operators.ranking.timetable import Timetable, timetable
 from sfumato.operators.windows.uncertain_window import expected_tuples, join_confidence
 from sfumato.tables.joins.similarity_query import cost, rows_held, tasks_for
@@ -15,9 +15,9 @@ __all__ = [
     "expected_tuples",
     "join_confidence",
     "join_sharing",
-    "pair_of",
     "row_bytes",
     "timetables",
+    "window_pair",
 ]
 
 

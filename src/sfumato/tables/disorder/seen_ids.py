@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import EARLIER_CALL, UNSEEN, Keyed, KeyedRuns, RowIds
+from sfumato.operators.disorder.rows import EARLIER_CALL, UNSEEN, KeyedRecords, KeyedRuns, RowIds
 from sfumato.operators.state.declared import Array, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import as_numbers, complete, take_rows
@@ -21,7 +21,7 @@ SOURCE = "source"  # the column of codes, next to id0..
 
 
 @dataclass
-class SeenRows(Keyed):
+class SeenRows(KeyedRecords):
     """Rows with remembered ids. key : hash of id and source    time, until : see `RowIds`"""
 
     key: Ints
@@ -57,7 +57,7 @@ class SeenIds(Stateful):
     def read(self, rows: pa.Table, source: Ints) -> tuple[pa.Table, RowIds]:
         """Return the ids of rows as a table, for `add`, and as codes, for the operator."""
         fresh = positive_zeros(rows.select(self.names)).append_column(SOURCE, pa.array(source))
-        earlier, _ = self._seen.of(np.unique(as_numbers(ties_of(fresh))))
+        earlier, _ = self._seen.rows_of(np.unique(as_numbers(ties_of(fresh))))
         earlier = earlier.take(np.argsort(earlier.number))
         old = len(earlier.number)
         every = pa.concat_tables([self.values.take(earlier.number), fresh]) if old else fresh

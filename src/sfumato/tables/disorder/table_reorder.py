@@ -15,7 +15,7 @@ from sfumato.operators.arrays import Ints, pad
 from sfumato.operators.disorder.control import SENT, DisorderControl, ReorderConfig
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
-from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, bins
+from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, wait_bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, take_rows
@@ -166,10 +166,10 @@ class TableReorder(TableOperator):
         out = self.operator.process(keys, event, arrival, by_source, ids, self._sent(rows))
         if fresh is not None:
             self.ids.add(fresh, ids, first, self.operator.controllers)
-        staying, duplicates = self.operator.stayed, self.operator.duplicates
+        staying, duplicates = self.operator.newly_held, self.operator.duplicates
         self._forgotten = over = self.index.expired()
         if len(over):  # rows of an expired code precede rows of the same key's new code
-            out = Released.joined([out, self.operator.forget(over)])
+            out = Released.concat([out, self.operator.forget(over)])
             turn = np.full(self.index.size, len(over))
             turn[over] = np.arange(len(over))
             self.index.forget(over)
@@ -188,7 +188,7 @@ class TableReorder(TableOperator):
 
     def _early_rows(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return the rows to emit on arrival, flagged late because they are not in order."""
-        before = self.operator.before
+        before = self.operator.punctuation_before
         if duplicates.size:
             fresh = np.ones(rows.num_rows, bool)
             fresh[duplicates - first] = False
@@ -204,13 +204,13 @@ class TableReorder(TableOperator):
         duplicates: Ints = NO_CODES,
     ) -> list[pa.Table]:
         """Return the released rows, and store those `fresh` rows whose numbers are in `staying`."""
-        self.waits += np.bincount(bins(out.wait[~out.late]), minlength=WAIT_BINS)
+        self.waits += np.bincount(wait_bins(out.wait[~out.late]), minlength=WAIT_BINS)
         rows = self.rows.take(out.number, fresh) if len(out.number) else None
         if fresh is not None:
             first = self.rows.next
             self.rows.append(take_rows(fresh, staying - first), staying)
             self.rows.next = first + fresh.num_rows
-        if self.rows.crowded(self.operator.holds):
+        if self.rows.crowded(self.operator.held_count):
             self.rows.keep(self.operator.waiting.number)
         if rows is None:
             return []
@@ -248,7 +248,7 @@ class TableReorder(TableOperator):
         return {name: {**counted, **own}[name] for name in self.config.counters}
 
     def gauges(self) -> dict[str, Any]:
-        found = self.held.now(self._present, self._forgotten)
+        found = self.held.update(self._present, self._forgotten)
         waits = self.waits.tolist() if self.waits.any() else None
         slowest = self._source_name(found.slowest)
         return {**super().gauges(), **found._asdict(), "slowest": slowest, "waits": waits}

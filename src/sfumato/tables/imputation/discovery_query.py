@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sfumato.operators.imputation.discovery import MOST_TOLD, NothingDiscovered, Search
-from sfumato.operators.imputation.stream_imputer import MOST_CHOSEN
+from sfumato.operators.imputation.discovery import MAX_MISSES, NothingDiscovered, Search
+from sfumato.operators.imputation.stream_imputer import MAX_CHOSEN
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
 from sfumato.tables.reading.user_warnings import calls_from_user
 
@@ -47,9 +47,9 @@ def require_defaults(given: Mapping[str, Any]) -> None:
 
 
 def require_few(attributes: Sequence[str]) -> None:
-    if len(attributes) > MOST_CHOSEN:
+    if len(attributes) > MAX_CHOSEN:
         raise ValueError(
-            f"`attributes` must be at most {MOST_CHOSEN} with `order`; got {len(attributes)}. "
+            f"`attributes` must be at most {MAX_CHOSEN} with `order`; got {len(attributes)}. "
             "Search for them in several calls"
         )
 
@@ -78,7 +78,7 @@ def warn_of_gaps(
         return
     if 2 * complete >= rows and complete >= fewest:
         return
-    emptiest = sorted(wanted, key=lambda name: known[name])[:MOST_TOLD]
+    emptiest = sorted(wanted, key=lambda name: known[name])[:MAX_MISSES]
     gaps = ", ".join(
         f"`{name}` ({1 - known[name] / rows:.0%} missing)"
         for name in emptiest

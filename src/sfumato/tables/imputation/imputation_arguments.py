@@ -9,7 +9,7 @@ from sfumato.limits import MAX_ALTERNATIVES, check_alternatives
 from sfumato.operators.arguments import one_of, scaling_pairs, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputer import FALLBACKS, IMPUTATION_METHODS
-from sfumato.operators.imputation.stream_imputer import MOST_CHANGING, MOST_CHOSEN, change_names
+from sfumato.operators.imputation.stream_imputer import MAX_CHANGING, MAX_CHOSEN, change_names
 from sfumato.tables.imputation.repositories import ImputationSettings
 from sfumato.tables.imputation.table_earlier_values import require_ages
 from sfumato.tables.reading.frame import Frame, names
@@ -94,7 +94,7 @@ class ImputationArguments(ABC):
                 f"the past determine the values; got {getattr(self, name)!r}. Leave out one of "
                 "the two"
             )
-        most = MOST_CHOSEN if dependencies else MOST_CHANGING
+        most = MAX_CHOSEN if dependencies else MAX_CHANGING
         if len(self.attributes) > most:
             raise ValueError(
                 f"`attributes` must be at most {most} with "

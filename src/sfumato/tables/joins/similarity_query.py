@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import flag, one_of, whole
 from sfumato.operators.distributions.aggregate import OVER_TIME
-from sfumato.operators.joins.arrivals import StreamWindow, pair_of
+from sfumato.operators.joins.arrivals import StreamWindow, window_pair
 from sfumato.operators.joins.outer_join import HOWS, INNER
 from sfumato.tables.imputation.imputation_arguments import ImputationArguments
 from sfumato.tables.joins.metric import distance_of, finite, raise_unscaled
@@ -251,7 +251,7 @@ class JoinQuery:
             raise ValueError(
                 "`order` must name the column(s) that give the order of arrival; got none"
             )
-        self.windows = pair_of(self.window, self.attributes)
+        self.windows = window_pair(self.window, self.attributes)
         self.lockstep = self.windows[0].lockstep
         self.timed = self.lockstep or any(window.span is not None for window in self.windows)
         self.limit, self.distance = distance_of(self.within, self.attributes, self.metric)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.operators.arguments import one_of, share
 from sfumato.operators.arrays import Floats, offsets_of
-from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existence_of
+from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existences
 from sfumato.operators.joins.outer_join import INNER
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
@@ -143,7 +143,8 @@ class TableAsofJoin(TwoSides):
 def _existence(table: pa.Table) -> Floats:
     """Return the existence of each row, from the probabilities of its alternatives."""
     prob = as_array(table.column("prob"))
-    return existence_of(offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64))
+    found: Floats = existences(offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64))
+    return found
 
 
 def asof_join_job(

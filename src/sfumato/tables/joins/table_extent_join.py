@@ -15,7 +15,7 @@ from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import distance, flag, one_of, share
 from sfumato.operators.arrays import Bools, Ints, pad, ranges_of
-from sfumato.operators.joins.answers import Answers, Unmatched, alone_matches, pair_matches
+from sfumato.operators.joins.answers import Answers, Unmatched, pair_matches, unmatched_tuples
 from sfumato.operators.joins.outer_join import HOWS, INNER, KEPT_SIDES
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
@@ -320,7 +320,7 @@ class TableExtentJoin(TableOperator):
         if config.within is not None and config.probability is not None:
             samples = samples_of(mine.rows, config.on)
             theirs = samples.part(0, 0) if others is None else samples_of(others.rows, config.on)
-            found = alone_matches(
+            found = unmatched_tuples(
                 samples, theirs, self._met(mine, others), config.within, config.probability
             )
             places = found.number

@@ -129,12 +129,12 @@ class TableJoin(TwoSides):
                 self.stores[number].append(rows.take(pa.array(places)))
         time = first.astype(np.int64) if self.operator.timed else None
         output = self.found(tables, order, side, code, time)
-        self._largest = max(self._largest, self.operator.largest(code))
+        self._largest = max(self._largest, self.operator.largest_window(code))
         self.forget_expired()
         for number, store in enumerate(self.stores):
             # Looking up live rows takes time proportional to the state, so it is done rarely.
-            if store.crowded(self.operator.named_at_most(number)):
-                store.keep(self.operator.live(number))
+            if store.crowded(self.operator.max_live_count(number)):
+                store.keep(self.operator.live_numbers(number))
         return output
 
     def found(
@@ -171,12 +171,12 @@ class TableJoin(TwoSides):
 
     def before_saving(self) -> None:
         for number, store in enumerate(self.stores):
-            store.keep(self.operator.live(number))
+            store.keep(self.operator.live_numbers(number))
 
     def after_loading(self) -> None:
         super().after_loading()
         for number, store in enumerate(self.stores):
-            if not np.isin(self.operator.live(number), store.numbers).all():
+            if not np.isin(self.operator.live_numbers(number), store.numbers).all():
                 raise ValueError("every held tuple must have its row")
             if store.next != self.operator.given[number]:
                 raise ValueError("rows and tuples must have the same numbers")

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.kernels.joins.neighbour_counts import NearSamples
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.distributions.aggregate import AggregateResult
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.neighbours import (
+    NearSamples,
     NeighbourCount,
     NeighbourCounts,
     results_of_neighbours,
@@ -84,10 +84,10 @@ class TableOtherNeighbours(TableSimilarityJoin):
             counts = self.operator.count(arrivals)
         else:
             parts, columns = list[NeighbourCounts](), list[pa.Table]()
-            for part, some, near in self.operator.listed(arrivals):
+            for part, some, near in self.operator.count_with_samples(arrivals):
                 parts.append(some)
                 columns.append(pa.table(aggregated.result_columns(self._aggregated(part, near))))
-            counts, table = NeighbourCounts.joined(parts), pa.concat_tables(columns)
+            counts, table = NeighbourCounts.concat(parts), pa.concat_tables(columns)
             results = dict(zip(table.column_names, table.columns, strict=True))
         left = np.flatnonzero(side == 0)
         if not left.size:
@@ -153,5 +153,5 @@ def _answers(
         "neighbours": pa.StructArray.from_arrays(list(columns.values()), list(columns)),
     }
     if fewer_than is not None:
-        out["probability"] = pa.array(found.below(fewer_than), from_pandas=True)
+        out["probability"] = pa.array(found.probability_below(fewer_than), from_pandas=True)
     return pa.table(out)

@@ -105,7 +105,7 @@ class TableSimilarityJoin(TableJoin):
         """Return the operator's input, from the arguments of `join`."""
         self._forget_texts()
         samples = [samples_of(table, self.config.on, self._numbers) for table in tables]
-        of = SampledTuples.joined(samples).take(order)
+        of = SampledTuples.concat(samples).take(order)
         points, radius = self.config.metric.points(of.points), None
         if self.config.within is None:
             radius = np.concatenate([radii_of(table) for table in tables])[order]

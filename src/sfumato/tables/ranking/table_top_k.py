@@ -295,7 +295,7 @@ class TableTopK(TableOperator):
         if not self.config.shared:
             found += self._close(over)
         tables = self._tables(found)
-        self.windows.empty(over)
+        self.windows.reset(over)
         for name, start in _KEY_STARTS.items():
             getattr(self, name)[over] = start
         if self.config.streams and len(over):
@@ -356,7 +356,7 @@ class TableTopK(TableOperator):
         if self.config.scope is None:
             return found
         scope = self.scope[found.window]
-        return found._replace(answered=self.scopes.known(scope, found.time, found.answered))
+        return found._replace(answered=self.scopes.first_reached(scope, found.time, found.answered))
 
     def set_clock(self, now: int) -> None:
         window = self.config.window

@@ -1,1 +1,4 @@
-"""Aggregates over count windows: `CountWindowAggregate` and its parts."""
+"""Aggregates over count windows, with one answer per arrival.
+
+Public: CountWindowAggregate.
+"""

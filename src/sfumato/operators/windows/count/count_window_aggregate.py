@@ -47,7 +47,7 @@ from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
 
 EXTREME_SIGNS = {"max": 1.0, "min": -1.0}
 SHORT_ROWS, SHORT_HELD = 128, 250  # windows within both limits are rebuilt at each call
-MOST_BYTES = 256_000_000  # for the groups' cached windows, including sampled worlds
+MAX_CACHE_BYTES = 256_000_000  # for the groups' cached windows, including sampled worlds
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,13 @@ class CountWindowConfig:
     @property
     def plain(self) -> bool:
         """Return whether the answers are plain totals of the newest rows."""
-        plain = (
-            all(of.function in TOTALLED for of in self.aggregates)
-            and not self.options.distributions
-        )
-        return self.certain and plain and self.rows <= (self.max_tuples or NO_LIMIT)
+        totalled = all(of.function in TOTALLED for of in self.aggregates)
+        bounded = self.rows > (self.max_tuples or NO_LIMIT)
+        return self.certain and totalled and not (self.options.has_distributions or bounded)
 
 
 @dataclass
-class Work(Stateful):
+class GroupCache(Stateful):
     """Cache of one group between calls, derived from its tuples.
 
     arrived : number of the group's arrivals up to which the cache is valid
@@ -118,7 +116,7 @@ class CountWindowAggregate(Operator):
     Distributions take O(rows) for count, O(held * 4,096) for an exact sum, at most 4 million cell
     updates for a quantile, and O(samples log samples) in sampled worlds.
     A call visits all held tuples of its groups. Derived state is rebuilt for short windows. For
-    long windows, it is cached in at most MOST_BYTES, for the groups with the latest arrivals.
+    long windows, it is cached in at most MAX_CACHE_BYTES, for the groups with the latest arrivals.
     Source: Dallachiesa et al. (2015), sections 4 and 7.3, for windows and boundary_sum.
 
     >>> total = CountWindowAggregate(2, 0.7, [Aggregate("sum", 0)])
@@ -129,7 +127,7 @@ class CountWindowAggregate(Operator):
 
     kind, version = "count_window_aggregate", 7
     config: CountWindowConfig
-    spread = ("options",)
+    flattened_records = ("options",)
     state = {"overflow": Value(low=0), "store": Part()}
 
     def __init__(
@@ -152,17 +150,17 @@ class CountWindowAggregate(Operator):
         self._limit = min(rows, max_tuples or rows)
         self._plan(list(dict.fromkeys(aggregates)))
         self._middles = len(self._sums) + len(self._extremes)
-        memos = self._middles + len(self._bounds) + len(self._distributions)
+        integers = self._middles + len(self._bounds) + len(self._distributions)
         self._plain = self.config.plain
-        sizes = (0, 0) if self._plain else (memos, self._middles)
+        sizes = (0, 0) if self._plain else (integers, self._middles)
         self.store = GroupStore(self.attributes, *sizes)
-        self._scratch = self._new_work()
-        self._works: dict[int, Work] = {}  # cache by group, latest arrival last
-        self._bytes = 0
+        self._scratch = self._new_cache()
+        self._caches: dict[int, GroupCache] = {}  # cache by group, latest arrival last
+        self._cached_bytes = 0
 
     def _plan(self, asked: list[Aggregate]) -> None:
         """Choose the required sums or counts, extremes and distributions, without duplicates."""
-        distributions = self.options.distributions
+        distributions = self.options.has_distributions
         self._averages = [Aggregate("sum", a.attribute) for a in asked if a.function == "avg"]
         counted = [a for a in asked if a.function in ("sum", "count")]
         sums = [a for a in counted if a.attribute is not None] + self._averages
@@ -195,7 +193,7 @@ class CountWindowAggregate(Operator):
         group_of, batch = self._checked(codes, offsets, prob, values)
         n = group_of.size
         if not n:
-            nothing = [self.options.nothing() for _ in self.aggregates]
+            nothing = [self.options.no_results() for _ in self.aggregates]
             return WindowAnswers(group_of, nothing, group_of)
         order, starts, present = grouped(group_of)
         slots = self.store.slots(present.tolist())
@@ -219,7 +217,7 @@ class CountWindowAggregate(Operator):
         """Delete groups whose input has ended; unknown codes are ignored."""
         self.store.forget(codes)
         for code in np.asarray(codes).tolist():
-            self._bytes -= self._works.pop(code, self._scratch).size
+            self._cached_bytes -= self._caches.pop(code, self._scratch).size
 
     @property
     def codes(self) -> Ints:
@@ -243,7 +241,7 @@ class CountWindowAggregate(Operator):
                     certain_totals(*given, *totals[what])
                 total, count = totals[what]
                 mean = plain_result(of, total, count)
-            results.append(self.options.certain(mean))
+            results.append(self.options.certain_results(mean))
         self.store.keep(slots, groups, heads)
         return WindowAnswers(held, results, numbers)
 
@@ -253,46 +251,41 @@ class CountWindowAggregate(Operator):
         """Return the window start and answers after each arrival, by group."""
         n, store, config = int(groups.arrivals[-1]), self.store, self.config
         status = np.ascontiguousarray(store.status[slots, 1:])
-        memo = np.ascontiguousarray(store.memo[:, slots])
-        numbers = np.ascontiguousarray(store.numbers[:, slots])
+        integers = np.ascontiguousarray(store.integers[:, slots])
+        triples = np.ascontiguousarray(store.triples[:, slots])
         overflow, heads = status[:, 0].sum(), np.empty(n, np.int64)
         rule = self.rows, float(config.confidence), config.max_tuples or NO_LIMIT
         sizes, out = (self.rows, self._limit), np.empty((len(self._sums), n), MOMENTS)
-        counts = Distributions(np.zeros(n + 1 if self._counts else 0, np.int64), *_nothing())
-        none = Distributions(np.empty(0, np.int64), *_nothing())
+        counts = Distributions(np.zeros(n + 1 if self._counts else 0, np.int64), *_no_values())
+        none = Distributions(np.empty(0, np.int64), *_no_values())
         distributions = [
-            Distributions(np.zeros(n + 1, np.int64), *_nothing()) for _ in self._extremes
+            Distributions(np.zeros(n + 1, np.int64), *_no_values()) for _ in self._extremes
         ]
         sums = [column(groups, of) for of in self._sums]
         extremes = [column(groups, of) for of in self._extremes]
-        for span, work, fresh in self._group_ranges(slots, groups, codes):
-            work.boundary = move_boundaries(work.boundary, groups, span, fresh, rule, status, heads)
+        for span, cache, fresh in self._group_ranges(slots, groups, codes):
+            cache.boundary = move_boundaries(
+                cache.boundary, groups, span, fresh, rule, status, heads
+            )
             for k, value in enumerate(sums):
-                given = groups, value, span, fresh, sizes, heads, memo[k], numbers[k], out[k]
+                given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
                 wanted = counts if k == 0 else none
-                work.sums[k], wanted = move_sums(work.sums[k], *given, wanted)
+                cache.sums[k], wanted = move_sums(cache.sums[k], *given, out[k], wanted)
                 counts = wanted if k == 0 else counts
             for k, value in enumerate(extremes, len(sums)):
-                i, own = k - len(sums), (memo[k], numbers[k])
-                work.extremes[i], distributions[i] = move_extremes(
-                    work.extremes[i],
-                    groups,
-                    value,
-                    span,
-                    fresh,
-                    sizes,
-                    heads,
-                    *own,
-                    distributions[i],
+                i = k - len(sums)
+                given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
+                cache.extremes[i], distributions[i] = move_extremes(
+                    cache.extremes[i], *given, distributions[i]
                 )
         store.status[slots, 1:] = status
         self.overflow += int(status[:, 0].sum() - overflow)
-        measured = self._measured(groups, heads, codes, memo, out, counts, distributions)
-        store.memo[:, slots], store.numbers[:, slots] = memo, numbers
+        measured = self._results(groups, heads, codes, integers, out, counts, distributions)
+        store.integers[:, slots], store.triples[:, slots] = integers, triples
         return heads, measured
 
-    def _measured(
-        self, groups: Groups, heads: Ints, codes: list[int], memo: Ints, out: np.ndarray,
+    def _results(
+        self, groups: Groups, heads: Ints, codes: list[int], integers: Ints, out: np.ndarray,
         counts: Distributions, extremes: list[Distributions],
     ) -> dict[Aggregate, AggregateResult]:  # fmt: skip
         n, one, exact = heads.size, np.ones(heads.size), np.full(heads.size, np.nan)
@@ -323,23 +316,23 @@ class CountWindowAggregate(Operator):
         for k, of in enumerate(self._bounds, self._middles):
             total, per_tuple = np.empty(n), np.empty((3, groups.existence.size))
             tuple_moments(groups.tuples.offsets, groups.tuples.prob, column(groups, of), per_tuple)
-            move_running_sums(per_tuple[1], groups, heads, memo[k], total)
+            move_running_sums(per_tuple[1], groups, heads, integers[k], total)
             moments[of] = total, np.zeros(n), one
             distributions[of] = [DiscreteDistributions(np.arange(n + 1), one, total, exact)]
         for k, distribution in enumerate(self._distributions, self._middles + len(self._bounds)):
             known = number if distribution.of.function == "count" else None
-            distributions[distribution.of] = distribution.after(
-                groups, heads, memo[k], known, lambda j: self._work(codes[j]).worlds
+            distributions[distribution.of] = distribution.distributions(
+                groups, heads, integers[k], known, lambda j: self._cache(codes[j]).worlds
             )
         return {
-            of: self.options.measured(moments.get(of), distributions.get(of))
+            of: self.options.summarise(moments.get(of), distributions.get(of))
             for of in dict.fromkeys(self.aggregates)
         }
 
     def _group_ranges(
         self, slots: Ints, groups: Groups, codes: list[int]
-    ) -> Iterator[tuple[tuple[int, int], Work, bool]]:
-        """Yield (range of groups, work, whether to rebuild it); short windows share one work."""
+    ) -> Iterator[tuple[tuple[int, int], GroupCache, bool]]:
+        """Yield (range of groups, cache, whether to rebuild it); short windows share one cache."""
         alone = np.diff(groups.begin) > SHORT_HELD
         if self.rows > SHORT_ROWS:
             alone[:] = True
@@ -349,28 +342,28 @@ class CountWindowAggregate(Operator):
             if not alone[first]:
                 yield (first, end), self._scratch, True
                 continue
-            work, arrived = self._work(codes[first]), int(self.store.status[slots[first], 0])
-            if work.arrived < 0:
-                work.sums, work.extremes = (new := self._new_work()).sums, new.extremes
-            fresh = work.arrived != arrived
-            work.arrived = arrived + int(groups.arrivals[end] - groups.arrivals[first])
-            yield (first, end), work, fresh
+            cache, arrived = self._cache(codes[first]), int(self.store.status[slots[first], 0])
+            if cache.arrived < 0:
+                cache.sums, cache.extremes = (new := self._new_cache()).sums, new.extremes
+            fresh = cache.arrived != arrived
+            cache.arrived = arrived + int(groups.arrivals[end] - groups.arrivals[first])
+            yield (first, end), cache, fresh
 
-    def _new_work(self) -> Work:
-        return Work(
+    def _new_cache(self) -> GroupCache:
+        return GroupCache(
             empty_boundary(),
             [empty_stacks(self.rows, of in self._averages) for of in self._sums],
             [empty_extremes(self.rows, EXTREME_SIGNS[of.function]) for of in self._extremes],
         )
 
-    def _work(self, code: int) -> Work:
-        """Return a group's cache and mark it as the latest; evict the oldest over MOST_BYTES."""
-        work = self._works.pop(code, None) or Work(empty_boundary(), [], [])
-        self._bytes += next(reversed(self._works.values()), work).recount_bytes()
-        while self._bytes > MOST_BYTES and self._works:
-            self._bytes -= self._works.pop(next(iter(self._works))).size
-        self._works[code] = work
-        return work
+    def _cache(self, code: int) -> GroupCache:
+        """Return a group's cache and mark it as the latest; evict the oldest caches."""
+        cache = self._caches.pop(code, None) or GroupCache(empty_boundary(), [], [])
+        self._cached_bytes += next(reversed(self._caches.values()), cache).recount_bytes()
+        while self._cached_bytes > MAX_CACHE_BYTES and self._caches:
+            self._cached_bytes -= self._caches.pop(next(iter(self._caches))).size
+        self._caches[code] = cache
+        return cache
 
     def _checked(
         self, code: Any, offsets: Any, prob: Any, values: Any
@@ -392,5 +385,5 @@ class CountWindowAggregate(Operator):
         return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)
 
 
-def _nothing() -> tuple[Floats, Floats]:
+def _no_values() -> tuple[Floats, Floats]:
     return np.empty(0), np.empty(0)

@@ -12,7 +12,7 @@ from sfumato.operators.state.declared import Array, Offsets, Record, Sizes
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import check_held
 
-MOST_OUTCOMES = 2**40  # most candidate values of an extreme
+MAX_OUTCOMES = 2**40  # most candidate values of an extreme
 SPARE = 1024  # spare tuples, so that the arrays of a few groups are not moved at every call
 NO_TUPLES = np.empty(0, np.int64)
 
@@ -33,7 +33,9 @@ class SavedGroups(NamedTuple):
 class GroupStore(Stateful):
     """Held tuples by group, with the numbers that cannot be derived from them.
 
-    attributes : number of attributes    memos, numbers : integers and triples of floats per group
+    attributes : number of attributes
+    integers, triples : numbers of integers and of triples of floats per group; int64[integers,
+        groups] and float64[triples, groups, 3], saved as `memo` and `numbers`
 
     A group's tuples are written after all others, and their previous copy becomes dead. When the
     arrays are full, the live tuples move to new arrays.
@@ -46,8 +48,8 @@ class GroupStore(Stateful):
                 "codes": Array(int, "groups", low=0),
                 "held": Array(int, "groups", low=0),
                 "status": Array(int, "groups", 3, low=0),  # arrived, overflow, short
-                "memo": Array(int, "memos", "groups", low=-1),
-                "numbers": Array(float, "numbers", "groups", 3),
+                "memo": Array(int, "integers", "groups", low=-1),
+                "numbers": Array(float, "triples", "groups", 3),
                 "offsets": Offsets("tuples", "alternatives"),
                 "prob": Array(float, "alternatives", low=0.0),
                 "values": Array(float, "attributes", "alternatives"),
@@ -55,13 +57,14 @@ class GroupStore(Stateful):
         )
     }
 
-    def __init__(self, attributes: int, memos: int, numbers: int) -> None:
-        self._sizes = {"attributes": attributes, "memos": memos, "numbers": numbers}
+    def __init__(self, attributes: int, integers: int, triples: int) -> None:
+        self._sizes = {"attributes": attributes, "integers": integers, "triples": triples}
         self._slots: dict[int, int] = {}  # by code, in order of appearance
         self._end, self._used = 0, 0  # first unused slot; tuples written
         self._begin, self._held = NO_TUPLES, NO_TUPLES
         self.status = np.empty((0, 3), np.int64)
-        self.memo, self.numbers = np.empty((memos, 0), np.int64), np.empty((numbers, 0, 3))
+        self.integers = np.empty((integers, 0), np.int64)
+        self.triples = np.empty((triples, 0, 3))
         self._tuples = PackedTuples(np.zeros(1, np.int64), np.empty(0), np.empty((attributes, 0)))
 
     @property
@@ -88,7 +91,7 @@ class GroupStore(Stateful):
         begin = groups.begin[:-1] + heads
         held = groups.begin[1:] - begin
         self.status[slots, 0] += np.diff(groups.arrivals)
-        self._write(slots, _gathered(groups.tuples, begin, held), held)
+        self._write(slots, _gather(groups.tuples, begin, held), held)
 
     def forget(self, codes: npt.ArrayLike) -> None:
         """Delete groups; unknown codes are ignored."""
@@ -103,20 +106,20 @@ class GroupStore(Stateful):
         slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
         held = self._held[slots]
         return SavedGroups(
-            np.array(self.codes, np.int64), held, self.status[slots], self.memo[:, slots],
-            self.numbers[:, slots], *_gathered(self._tuples, self._begin[slots], held),
+            np.array(self.codes, np.int64), held, self.status[slots], self.integers[:, slots],
+            self.triples[:, slots], *_gather(self._tuples, self._begin[slots], held),
         )  # fmt: skip
 
     @saved.setter
     def saved(self, saved: SavedGroups) -> None:
-        codes, held, self.status, self.memo, self.numbers, offsets, prob, values = saved
+        codes, held, self.status, self.integers, self.triples, offsets, prob, values = saved
         check_held(offsets, prob, values)
         if np.unique(codes).size < codes.size or held.sum() != offsets.size - 1:
             raise ValueError("codes must differ, and every tuple must belong to a group")
-        if (held > self.status[:, 0]).any() or (self.memo > self.status[:, 0]).any():
+        if (held > self.status[:, 0]).any() or (self.integers > self.status[:, 0]).any():
             raise ValueError("no tuple or end of a group may be after its newest tuple")
-        sizes = self.numbers[..., 1:]
-        if np.isnan(self.numbers).any() or not ((sizes >= 0) & (sizes < MOST_OUTCOMES)).all():
+        sizes = self.triples[..., 1:]
+        if np.isnan(self.triples).any() or not ((sizes >= 0) & (sizes < MAX_OUTCOMES)).all():
             raise ValueError("the numbers of a group must be possible for a window")
         self._slots = {code: slot for slot, code in enumerate(codes.tolist())}
         self._begin, self._held = offsets_of(held)[:-1], held
@@ -144,15 +147,15 @@ class GroupStore(Stateful):
 
     def _compact(self, groups: int = 0, n: int = 0, m: int = 0) -> None:
         """Move live tuples to arrays with room for more groups, n tuples and m alternatives."""
-        _, held, status, memo, numbers, *tuples = self.saved
+        _, held, status, integers, triples, *tuples = self.saved
         self._slots = dict(zip(self._slots, range(held.size), strict=True))
         self._end, self._used = held.size, int(held.sum())
         room = (self._end + groups) * 3 // 2
         self.status, self._held = pad(status, room), pad(held, room)
         self._begin = pad(offsets_of(held)[:-1], room)
-        self.memo = np.full((len(memo), room), -1)
-        self.numbers = np.zeros((len(numbers), room, 3))
-        self.memo[:, : held.size], self.numbers[:, : held.size] = memo, numbers
+        self.integers = np.full((len(integers), room), -1)
+        self.triples = np.zeros((len(triples), room, 3))
+        self.integers[:, : held.size], self.triples[:, : held.size] = integers, triples
         wide = (tuples[1].size + m) * 3 // 2 + SPARE
         self._tuples = PackedTuples(
             resize(tuples[0], (self._used + n) * 3 // 2 + SPARE), resize(tuples[1], wide),
@@ -160,6 +163,6 @@ class GroupStore(Stateful):
         )  # fmt: skip
 
 
-def _gathered(tuples: PackedTuples, begin: Ints, held: Ints) -> PackedTuples:
+def _gather(tuples: PackedTuples, begin: Ints, held: Ints) -> PackedTuples:
     none = np.zeros(begin.size + 1, np.int64)
     return gather(tuples, begin, held, tuples, NO_TUPLES, none)

@@ -39,8 +39,8 @@ from sfumato.operators.distributions.discrete_distributions import (
     distribution_limits,
 )
 
-MOST_NUMBERS = 250_000  # samples per part, so that they fit a CPU cache
-MOST_DISTRIBUTIONS = 256  # distributions per part
+MAX_NUMBERS = 250_000  # samples per part, so that they fit a CPU cache
+MAX_DISTRIBUTIONS = 256  # distributions per part
 
 
 def column(groups: Groups, of: Aggregate) -> Floats:
@@ -64,11 +64,11 @@ class WindowDistributions:
 
     def __init__(self, of: Aggregate, rows: int, limit: int, options: DistributionOptions) -> None:
         self.of, self.rows, self.options = of, rows, options
-        self._what, self._share = STATISTICS.get(of.function, SUM), float(of.argument or 0.0)
+        self._statistic, self._share = STATISTICS.get(of.function, SUM), float(of.argument or 0.0)
         # Tuples per block of `WorldTotals`: the least power of 2 >= sqrt(limit), at most 64.
         self._shift = next(shift for shift in range(7) if 4**shift >= limit or shift == 6)
 
-    def after(
+    def distributions(
         self,
         groups: Groups,
         heads: Ints,
@@ -93,7 +93,7 @@ class WindowDistributions:
             missing = np.isnan(tuples.values[self.of.attribute]).cumsum()
             missing = np.concatenate([[0], missing])[tuples.offsets]
             plain = missing[ends] == missing[lows]
-        step = min(MOST_DISTRIBUTIONS, max(1, MOST_NUMBERS // self.options.samples))
+        step = min(MAX_DISTRIBUTIONS, max(1, MAX_NUMBERS // self.options.samples))
         first = groups.first - groups.begin[:-1]
         for begin in range(0, n, step):
             rows = np.arange(begin, min(begin + step, n))
@@ -103,7 +103,7 @@ class WindowDistributions:
                 parts.append(counts.take(orders[-1]))  # type: ignore[union-attr]
                 rows = rows[~plain[rows]]
             places, prob, value, done = exact_distributions(
-                self._what, self._share, of, lows[rows], ends[rows], self.rows,
+                self._statistic, self._share, of, lows[rows], ends[rows], self.rows,
                 distribution_limits(), group[rows], first, untried,
             )  # fmt: skip
             if done.any():
@@ -115,18 +115,18 @@ class WindowDistributions:
                 )
             rows = rows[~done]
             if rows.size:
-                exists = result_existences(self._what, of, lows[rows], ends[rows], self.rows)
+                exists = result_existences(self._statistic, of, lows[rows], ends[rows], self.rows)
                 cuts = np.flatnonzero((np.diff(rows) > 1) | (np.diff(group[rows]) > 0)) + 1
                 samples = np.concatenate([
-                    self._sampled(groups, of, heads, run, int(group[run[0]]), worlds)
+                    self._sample_aggregate(groups, of, heads, run, int(group[run[0]]), worlds)
                     for run in np.split(rows, cuts)
                 ])  # fmt: skip
                 orders.append(rows)
                 exact = self.of.function in ("quantile", *OF_VALUES)
                 parts.append(DiscreteDistributions.of_samples(samples, exists, exact))
-            yield DiscreteDistributions.joined(parts).take(np.argsort(np.concatenate(orders)))
+            yield DiscreteDistributions.concat(parts).take(np.argsort(np.concatenate(orders)))
 
-    def _sampled(
+    def _sample_aggregate(
         self, groups: Groups, of: AttributeTuples, heads: Ints, rows: Ints, j: int, worlds: Any
     ) -> Floats:
         """Return the aggregate in every world after consecutive arrivals of group j."""
@@ -141,9 +141,9 @@ class WindowDistributions:
         hashes = tuple_hashes(self.options.seed, np.arange(index, index + end - low))
         drawn = Drawn(tuples, hashes, index)
         arriving = WorldArrivals(first + row - low, heads[rows] - head, self.rows)
-        if self._what not in (SUM, AVERAGE, QUANTILE):
+        if self._statistic not in (SUM, AVERAGE, QUANTILE):
             ends = np.arange(arriving.begin, end - low) + 1
-            of_all = self._what, self._share, drawn, arriving.heads, ends, self.rows, samples
+            of_all = self._statistic, self._share, drawn, arriving.heads, ends, self.rows, samples
             return sampled_statistics(*of_all)
         held = WorldArrivals(0, np.zeros(arriving.begin, np.int64), self.rows)
         kept = worlds(j)
@@ -151,7 +151,7 @@ class WindowDistributions:
         if upto != index + arriving.begin:
             state = None
         out, none = np.empty((rows.size, samples)), np.empty((0, 0))
-        if self._what == QUANTILE:
+        if self._statistic == QUANTILE:
             order = np.argsort(tuples.value, kind="stable")
             order = order[: order.size - np.count_nonzero(np.isnan(tuples.value))]
             owner = np.repeat(np.arange(end - low), np.diff(tuples.offsets))[order]
@@ -164,13 +164,13 @@ class WindowDistributions:
         else:
             room = ((index + end - low - 1) >> self._shift) - (index >> self._shift) + 2
             if state is None or state.blocks.shape[1] < room:
-                state = self._fresh(index, room)
-                slide_totals(state, drawn, held, self._what == AVERAGE, none)
-            slide_totals(state, drawn, arriving, self._what == AVERAGE, out)
+                state = self._new_totals(index, room)
+                slide_totals(state, drawn, held, self._statistic == AVERAGE, none)
+            slide_totals(state, drawn, arriving, self._statistic == AVERAGE, out)
         kept[self] = state, index + end - low
         return out
 
-    def _fresh(self, first: int, room: int) -> WorldTotals:
+    def _new_totals(self, first: int, room: int) -> WorldTotals:
         samples = self.options.samples
         worlds = np.zeros(samples, TOTAL_WORLD)
         worlds["head"], worlds["block"] = first, -1
