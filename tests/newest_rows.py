@@ -58,8 +58,8 @@ class Newest(TableOperator):
 def newest_rows(df: Any, *, order: str, key: str | Sequence[str], step: int = 1) -> Any:
     """The rows that are newer, by `step` at least, than all before them of their key."""
     frame = frame_of(df)
-    keys, orders = frame.keys("key", key), frame.resolved("order", order)
+    keys, orders = frame.keys("key", key), frame.resolve("order", order)
     config = NewestConfig(step=step, keys=len(keys))
-    reading = Reading(tuple(frame.columns), tuple(orders), tuple(keys), tie=Ties(frame.tied))
+    reading = Reading(tuple(frame.columns), tuple(orders), tuple(keys), tie=Ties(frame.tie_columns))
     outputs = passed(frame, frame.columns, ROW)
     return run(Job("newest_rows", "newest_rows", None, [Input(frame, reading)], config, outputs))

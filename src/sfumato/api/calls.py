@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
 from sfumato.calls import check_call, has_class_of_spark, is_column_object, is_polars_expression
 from sfumato.memory import frame as memory_frame
-from sfumato.memory.frame import ArrowFrame, like
+from sfumato.memory.frame import ArrowFrame, convert_like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job
@@ -94,7 +94,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
                         "is; got a Spark DataFrame. Give two frames of the same kind"
                     )
             replace_columns(given, name_in_memory)
-            result: R = like(first, function(*bound.args, **bound.kwargs))
+            result: R = convert_like(first, function(*bound.args, **bound.kwargs))
             return result
 
         checked.frames = frames  # type: ignore[attr-defined]
@@ -191,6 +191,15 @@ def frame_of(given: Any, argument: str = "df") -> Frame:
 
 def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
     return isinstance(frame, ArrowFrame)
+
+
+def engine_module(frame: Frame, of_memory: str, of_spark: str) -> Any:
+    """Import the module that implements a function for the frame's engine.
+
+    of_memory, of_spark : names of modules in `sfumato.memory` and `sfumato.spark`
+    """
+    name = f"memory.{of_memory}" if in_memory(frame) else f"spark.{of_spark}"
+    return import_module(f"sfumato.{name}")
 
 
 def refuse_shown_early(frame: Frame, function: str) -> None:

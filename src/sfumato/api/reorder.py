@@ -8,8 +8,8 @@ from typing import Any
 from sfumato.api.calls import (
     ColumnName,
     ColumnNames,
+    engine_module,
     frame_of,
-    in_memory,
     public,
     refuse_shown_early,
     run,
@@ -150,11 +150,5 @@ def split_late(df: Any) -> tuple[Any, Any]:
     frame = frame_of(df)
     require_marked(frame)
     refuse_shown_early(frame, "split_late")
-    if in_memory(frame):
-        from sfumato.memory.rows import split
-
-        return split(frame, "late")
-    from sfumato.spark.rows import split_by
-
-    on_time, late = split_by(df, "late")
+    on_time, late = engine_module(frame, "rows", "rows").split_by(frame, "late")
     return on_time, late

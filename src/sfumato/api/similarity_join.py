@@ -17,7 +17,7 @@ from sfumato.tables.joins.similarity_query import (
     STREAMS,
     JoinQuery,
     JoinSide,
-    check_alike,
+    check_same_columns,
     check_streams,
     neighbours_outputs,
     tasks_of,
@@ -201,7 +201,7 @@ def self_join(
     frame = frame_of(df)
     query = JoinQuery(*asked, forget_after, _tasks(frame, tasks))
     sides = query.sides(frame)
-    config = query.config_alone(sides[0])
+    config = query.config_self_join(sides[0])
     given = [Input(sides[0].frame, sides[0].reading(config.marks_late))]
     return run(Job("self_join", "self_join", name, given, config, query.outputs(sides)))
 
@@ -379,7 +379,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     """
     check_streams(streams, "frame")
     frames = {stream: frame_of(given, stream) for stream, given in streams.items()}
-    check_alike(frames)
+    check_same_columns(frames)
     if options.get("impute") is not None:
         options["impute"] = Imputation.of(options["impute"])  # read once for all pairs
     parts = []

@@ -15,7 +15,7 @@ from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
 from sfumato.tables.windows.window_query import DEFAULT_LEVEL as DEFAULT_LEVEL
 from sfumato.tables.windows.window_query import EARLY_COLUMNS as EARLY_COLUMNS
-from sfumato.tables.windows.window_query import TIMED, WindowQuery, extents_per_row
+from sfumato.tables.windows.window_query import TIME_WINDOWS, WindowQuery, extents_per_row
 from sfumato.tables.windows.window_query import parse_aggregates as parse_aggregates
 from sfumato.windows import Delta, Range, Rows, Session, window_of
 
@@ -198,7 +198,7 @@ def aggregated(
     orders = names("order", order)
     meant = orders[0] if len(orders) == 1 else orders
     own = frame
-    if isinstance(window, TIMED) and frame.is_uncertain_time(meant):
+    if isinstance(window, TIME_WINDOWS) and frame.is_uncertain_time(meant):
         if isinstance(window, Session):
             raise ValueError(
                 f"`order` must be a certain event time for sf.Session; `{meant}` is an attribute "
@@ -222,7 +222,9 @@ def aggregated(
             [window_input(query, with_rows, placed)],
             settings,
             query.outputs(settings),
-            idle_timeout=query.window.idle_timeout_us if isinstance(query.window, TIMED) else None,
+            idle_timeout=query.window.idle_timeout_us
+            if isinstance(query.window, TIME_WINDOWS)
+            else None,
             order=None if missed or early is not None else () if query.timed else query.orders,
         )
     )

@@ -54,7 +54,7 @@ def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+def has_all_values(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
     """Return bool[n]: whether rows have neither NULL nor NaN in any of `columns`."""
     whole = np.ones(table.num_rows, bool)
     for name in columns:
@@ -66,7 +66,7 @@ def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
     return whole
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
+def concat_tables(tables: Sequence[pa.Table]) -> pa.Table:
     """Concatenate tables with the same schema."""
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 

@@ -19,7 +19,7 @@ from sfumato.operators.state.config import CHANGEABLE, fingerprint
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Stateful, load_bytes, saved_bytes, snapshot_errors
 from sfumato.tables.arrival_order import Arrival, arrival_order, count_out_of_order
-from sfumato.tables.arrow import as_numbers, complete, joined, take_rows
+from sfumato.tables.arrow import as_numbers, concat_tables, has_all_values, take_rows
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
@@ -114,12 +114,12 @@ class TableOperator(Stateful):
     """An operator with an order, for the keys of one bucket; processing times are in ms.
 
     A subclass implements `answers` and declares its own attributes in `state`, which defines
-    snapshot and restore. `process` calls `usable`, `invalid`, `settled`, `arrange` and `answers`.
-    took : whether rows of the micro-batch were processed
+    snapshot and restore. `process` calls `usable`, `invalid`, `take_ordered`, `arrange`, `answers`.
+    has_processed_rows : whether rows of the micro-batch were processed
     """
 
     config: TableConfig
-    took = True
+    has_processed_rows = True
     state = {"index": Part(), "latest": Value(tuple, none=True), "counts": Value(dict)}
 
     def __init__(self, config: Any) -> None:
@@ -139,14 +139,14 @@ class TableOperator(Stateful):
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         """Return the answers to a micro-batch, given as (side, rows) pairs."""
         self.set_clock(now)
-        rows = joined([table for _, table in batch]).combine_chunks()
+        rows = concat_tables([table for _, table in batch]).combine_chunks()
         self.counts["rows"] += rows.num_rows
         outputs = []
         valid = self.usable(rows)
         if not valid.all():
             outputs = self.invalid(rows.filter(pa.array(~valid)))
             rows = rows.filter(pa.array(valid))
-        return outputs + self.arranged(self.settled(rows) if rows.num_rows else rows, now)
+        return outputs + self.arranged(self.take_ordered(rows) if rows.num_rows else rows, now)
 
     def arranged(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """Return the answers to usable rows in any order."""
@@ -156,7 +156,7 @@ class TableOperator(Stateful):
         self.forget_expired()
         return outputs
 
-    def settled(self, rows: pa.Table) -> pa.Table:
+    def take_ordered(self, rows: pa.Table) -> pa.Table:
         """Return the rows whose position in the order is now known, including earlier rows."""
         return rows
 
@@ -168,7 +168,7 @@ class TableOperator(Stateful):
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether rows can be processed; other rows are passed to `invalid`."""
-        return complete(rows, [f"order{i}" for i in range(self.config.orders)])
+        return has_all_values(rows, [f"order{i}" for i in range(self.config.orders)])
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
         """Count rows that are not `usable`; return the output for them."""
@@ -208,7 +208,7 @@ class TableOperator(Stateful):
 
     def forget_expired(self) -> None:
         """Forget expired keys; call it after processing the rows that made them expire."""
-        codes = self.index.expired()
+        codes = self.index.take_expired()
         if len(codes):
             self.forget(codes)
             self.index.forget(codes)

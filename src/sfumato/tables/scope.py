@@ -96,12 +96,12 @@ class Scopes(Stateful):
         self.since = pad(self.since, int(codes.max(initial=-1)) + 1, BEGINNING)
         return codes
 
-    def note(self, side: int, codes: Ints, reached: int) -> None:
+    def record(self, side: int, codes: Ints, reached: int) -> None:
         """Record that a side has rows (at least one) in these scopes and has reached a time."""
         self.newest[side] = max(self.newest[side], reached)
         self.since[codes] = self.newest.max()
 
-    def take_over(self, waiting: Iterable[Ints] = ()) -> Ints:
+    def take_expired(self, waiting: Iterable[Ints] = ()) -> Ints:
         """Forget and return expired scopes, int64[], except `waiting`; codes may be reused.
 
         Cost: O(scopes), each time both sides have advanced by `forget_after` / 16.

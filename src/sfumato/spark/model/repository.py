@@ -48,7 +48,7 @@ def prepared(
 ) -> PreparedRepository:
     if _WITHOUT_DATA.get():
         past = frame()
-        named = zip(settings.names, past.resolved("repository", list(settings.names)), strict=True)
+        named = zip(settings.names, past.resolve("repository", list(settings.names)), strict=True)
         texts = {name for name, of in named if past.kind(of) == "text"}
         two_rows = pa.table(
             {name: ["", ""] if name in texts else [0.0, 1.0] for name in settings.names}
@@ -135,7 +135,7 @@ def arrow_of(df: DataFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> p
     frame = SparkFrame(df)
     cells = [
         column(name) if frame.kind(name) == "text" else column(name).cast("double")
-        for name in frame.resolved("repository", list(wanted))
+        for name in frame.resolve("repository", list(wanted))
     ]
     named = [cell.alias(name) for cell, name in zip(cells, wanted, strict=True)]
     return df.select(*named, *(column(name).alias(name) for name in key)).toArrow()

@@ -26,7 +26,7 @@ from sfumato.tables.reading.frame import (
     with_roles,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passed
+from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passthrough_outputs
 from sfumato.tables.reading.rows import Column, ColumnReader, Reading, Ties
 
 
@@ -57,8 +57,11 @@ def reorder_job(
             "convert the column to text"
         )
     ids = frame.groupable("unique", unique)
-    event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
-    again = frame.ordered_by_keys("punctuation") is not None
+    event, arrived = (
+        frame.single_column("event_time", event_time),
+        frame.single_column("arrival", arrival),
+    )
+    is_reordered = frame.ordered_by_keys("punctuation") is not None
     if frame.duplicates is not None:
         raise ValueError(
             f"the {frame.noun} has a column `{frame.duplicates}` from an earlier reorder with "
@@ -73,8 +76,8 @@ def reorder_job(
         *([DUPLICATE] if ids else []),
         *([EARLY_COLUMN] if early else []),
     ):
-        found = frame.same_as(added)
-        if found is not None and not (again and found == added):
+        found = frame.find_column(added)
+        if found is not None and not (is_reordered and found == added):
             as_added = "" if found == added else f", which has the same name as `{added}`"
             raise ValueError(
                 f"the {frame.noun} already has a column `{found}`{as_added}: rename it before "
@@ -82,11 +85,11 @@ def reorder_job(
             )
     frame.require_time("event_time", event)
     frame.require_time("arrival", arrived)
-    promised = None
+    sent_punctuation = None
     if punctuation is not None:
-        promised = frame.one("punctuation", punctuation)
-        frame.require_time("punctuation", promised)
-        waits = _sent(waits)
+        sent_punctuation = frame.single_column("punctuation", punctuation)
+        frame.require_time("punctuation", sent_punctuation)
+        waits = _sent_punctuation_options(waits)
     elif waits["estimator"] == SENT:
         raise ValueError(
             "estimator='sent' needs `punctuation`: name the column of the sent punctuations"
@@ -112,10 +115,10 @@ def reorder_job(
     values: list[tuple[str, ColumnReader]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
-    values += [(PROMISED, Column(promised))] if promised is not None else []
-    reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tied))
+    values += [(PROMISED, Column(sent_punctuation))] if sent_punctuation is not None else []
+    reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tie_columns))
     outputs = []
-    for column in passed(frame, kept, ROW):
+    for column in passthrough_outputs(frame, kept, ROW):
         roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
         outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
     order = controlled_by(keys, event, config.forget_after is not None, bool(sources))
@@ -141,11 +144,11 @@ def reorder_job(
         outputs,
         idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
         order=[event],
-        late=True,
+        has_late_rows=True,
     )
 
 
-def _sent(waits: Mapping[str, Any]) -> dict[str, Any]:
+def _sent_punctuation_options(waits: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `DisorderControl` for rows that carry their punctuations."""
     for name in (*WAIT_OPTIONS, "estimator"):
         if waits[name] is not None:

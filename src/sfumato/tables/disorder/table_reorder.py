@@ -143,7 +143,7 @@ class TableReorder(TableOperator):
         self.counts["invalid"] += rows.num_rows
         unknown = np.full(rows.num_rows, NO_PUNCTUATION)
         late = np.ones(rows.num_rows, bool)
-        return [_marked(rows, late, unknown, ~late)]
+        return [_flag_rows(rows, late, unknown, ~late)]
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         """Do nothing: the controllers measure the disorder."""
@@ -163,11 +163,13 @@ class TableReorder(TableOperator):
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
         by_source = sources if self.config.sources else None
         first = self.operator.arrived
-        out = self.operator.process(keys, event, arrival, by_source, ids, self._sent(rows))
+        out = self.operator.process(
+            keys, event, arrival, by_source, ids, self._sent_punctuations(rows)
+        )
         if fresh is not None:
             self.ids.add(fresh, ids, first, self.operator.controllers)
         staying, duplicates = self.operator.stayed, self.operator.duplicates
-        self._forgotten = over = self.index.expired()
+        self._forgotten = over = self.index.take_expired()
         if len(over):  # rows of an expired code precede rows of the same key's new code
             out = Released.joined([out, self.operator.forget(over)])
             turn = np.full(self.index.size, len(over))
@@ -179,7 +181,7 @@ class TableReorder(TableOperator):
         shown = self._early_rows(fresh_rows, first, duplicates) if self.config.early else []
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
 
-    def _sent(self, rows: pa.Table) -> Ints:
+    def _sent_punctuations(self, rows: pa.Table) -> Ints:
         """Return the sent punctuations (NO_PUNCTUATION if missing); empty if they are estimated."""
         if self.config.control.estimator != SENT:
             return NO_CODES
@@ -194,7 +196,7 @@ class TableReorder(TableOperator):
             fresh[duplicates - first] = False
             rows, before = rows.filter(pa.array(fresh)), before[fresh]
         late = np.ones(rows.num_rows, bool)
-        return [_marked(rows, late, before, ~late, early=True)]
+        return [_flag_rows(rows, late, before, ~late, early=True)]
 
     def _emit(
         self,
@@ -210,11 +212,11 @@ class TableReorder(TableOperator):
             first = self.rows.next
             self.rows.append(take_rows(fresh, staying - first), staying)
             self.rows.next = first + fresh.num_rows
-        if self.rows.crowded(self.operator.holds):
+        if self.rows.is_mostly_unneeded(self.operator.holds):
             self.rows.keep(self.operator.waiting.number)
         if rows is None:
             return []
-        return [_marked(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
+        return [_flag_rows(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
 
     def _ranks(self, sources: np.ndarray) -> np.ndarray:
         """Return int64[n]: the rank of each source by its values."""
@@ -280,7 +282,7 @@ class TableReorder(TableOperator):
             raise ValueError("its rows must be the buffered rows")
 
 
-def _marked(
+def _flag_rows(
     rows: pa.Table,
     late: np.ndarray,
     punctuation: np.ndarray,

@@ -14,13 +14,13 @@ from sfumato.tables.reading.user_warnings import calls_from_user
 AttributeRanges = dict[str, tuple[float, float]]  # (minimum, maximum - minimum) by attribute
 
 
-def discovered_of(
+def columns_to_search(
     frame: Frame,
     attributes: str | Sequence[str] | None,
     max_rows: int,
-    besides: Sequence[str] = (),
+    excluded: Sequence[str] = (),
 ) -> list[str]:
-    """Return the columns to search for dependencies, by default all numeric ones except `besides`.
+    """Return the columns to search for dependencies, by default all numeric ones except `excluded`.
 
     Raises ValueError or TypeError for fewer than two columns, and for columns that are not numeric.
     """
@@ -29,7 +29,7 @@ def discovered_of(
     wanted = names("attributes", attributes)
     if not wanted:
         wanted = [name for name in frame.columns if frame.kind(name) in NUMBER_KINDS]
-        wanted = [name for name in wanted if name not in besides]
+        wanted = [name for name in wanted if name not in excluded]
     if len(wanted) < 2:
         raise ValueError(f"`attributes` must be at least two numeric columns; got {wanted}")
     frame.require_numbers("attributes", wanted)
@@ -46,7 +46,7 @@ def require_defaults(given: Mapping[str, Any]) -> None:
             )
 
 
-def require_few(attributes: Sequence[str]) -> None:
+def check_attribute_count(attributes: Sequence[str]) -> None:
     if len(attributes) > MOST_CHOSEN:
         raise ValueError(
             f"`attributes` must be at most {MOST_CHOSEN} with `order`; got {len(attributes)}. "
@@ -89,7 +89,7 @@ def warn_of_gaps(
     _warn(f"no dependency found: {have}" if complete < fewest else f"only {have}")
 
 
-def dependents_left(
+def remaining_dependents(
     dependents: Iterable[str] | None, wanted: Sequence[str], left: Sequence[str]
 ) -> list[str] | None:
     """Return the dependents, except columns of `wanted` that are not in `left`."""

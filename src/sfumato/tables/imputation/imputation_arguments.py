@@ -18,7 +18,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 IMPUTED_BY = "imputed_by"
 KEY_KINDS = ("text", "whole", "date", "truth")
 UNTYPED = ("null", "void")  # types of columns without any values
-LEAST_ROWS = 200  # 199 rows support a 99% probability range
+DEFAULT_LEAST_ROWS = 200  # 199 rows support a 99% probability range
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class ImputationArguments(ABC):
     method: str = "calibrated"
     least_donors: int | None = None
     key: str | Sequence[str] | None = None
-    least_rows: int = LEAST_ROWS
+    least_rows: int = DEFAULT_LEAST_ROWS
     order: str | None = None
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class ImputationArguments(ABC):
             require_numbers_or_texts(frame, "dependencies", names[len(wanted) :])
         else:
             frame.require_numbers("attributes", wanted)
-            require_ages(frame, frame.one("order", self.order))
+            require_ages(frame, frame.single_column("order", self.order))
         require_keys(frame, "key", self.settings.key)
 
     @property
@@ -167,7 +167,7 @@ class ImputationArguments(ABC):
 
 def require_numbers_or_texts(frame: Frame, argument: str, columns: Sequence[str]) -> None:
     """Raise ValueError for missing columns, TypeError for columns that are not numeric or text."""
-    texts = [name for name in frame.resolved(argument, list(columns)) if frame.kind(name) == "text"]
+    texts = [name for name in frame.resolve(argument, list(columns)) if frame.kind(name) == "text"]
     frame.groupable(argument, texts)  # raises for columns with a collation
     frame.require_numbers(argument, [name for name in columns if name not in texts])
 
@@ -175,7 +175,7 @@ def require_numbers_or_texts(frame: Frame, argument: str, columns: Sequence[str]
 def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> None:
     """Raise TypeError for columns that are text in only one of two frames, unless untyped."""
     for name in columns:
-        given, known = (of.resolved("repository", name)[0] for of in (frame, past))
+        given, known = (of.resolve("repository", name)[0] for of in (frame, past))
         if frame.type_name(given) not in UNTYPED and (frame.kind(given) == "text") != (
             past.kind(known) == "text"
         ):

@@ -32,8 +32,15 @@ from sfumato.tables.reading.frame import (
     forget_after_of,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
-from sfumato.tables.reading.rows import Column, ColumnReader, Doubles, Reading, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.rows import (
+    Column,
+    ColumnReader,
+    Doubles,
+    Reading,
+    Ties,
+    controller_readers,
+)
 from sfumato.tables.scope import scope_of
 
 SECOND_US = 1e6
@@ -118,7 +125,7 @@ def earlier_values_job(
     name: str | None,
 ) -> Job:
     """Return the job of `earlier_values`. Raises ValueError or TypeError for invalid arguments."""
-    wanted = frame.resolved("attributes", attributes)
+    wanted = frame.resolve("attributes", attributes)
     if not wanted:
         raise ValueError("`attributes` must name at least one numeric column; got none")
     frame.require_numbers("attributes", wanted)
@@ -135,7 +142,7 @@ def earlier_values_job(
     frame.require_free([*added.values()])
     reading, settings = released_values(frame, wanted, order, key, forget_after)
     config = EarlierValuesTableConfig(**settings)
-    outputs = passed(frame, frame.columns, ROW)
+    outputs = passthrough_outputs(frame, frame.columns, ROW)
     outputs += [
         Output(title, (fixed,), DOUBLE_TYPE, {ADDED_COLUMN: "true"})
         for fixed, title in added.items()
@@ -153,7 +160,7 @@ def released_values(
     forget_after: str | timedelta | float | None,
 ) -> tuple[Reading, dict[str, Any]]:
     """Return the reading of attributes and the settings. Raises ValueError or TypeError."""
-    order, keys = frame.one("order", order), frame.keys("key", key)
+    order, keys = frame.single_column("order", order), frame.keys("key", key)
     require_ages(frame, order)
     frame.require_late()
     frame.require_described()
@@ -163,7 +170,7 @@ def released_values(
     scope = None
     if frame.marks_late([order]):
         scope = scope_of(keys, frame.ordered_by_keys("punctuation") or [], "values cannot be known")
-        values += [*marks_of(CONTROLLER_COLUMNS), (ARRIVAL, Column(_arrival(frame)))]
+        values += [*controller_readers(CONTROLLER_COLUMNS), (ARRIVAL, Column(_arrival(frame)))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),
@@ -171,7 +178,7 @@ def released_values(
         "by_source": scope is not None and frame.by_source,
         "forget_after": forget_after_of(frame, order, keys, forget_after),
     }
-    columns, tie = tuple(frame.columns), Ties(frame.tied)
+    columns, tie = tuple(frame.columns), Ties(frame.tie_columns)
     return Reading(columns, (order,), tuple(keys), tuple(values), tie=tie), settings
 
 
@@ -185,7 +192,7 @@ def require_ages(frame: Frame, order: str) -> None:
 
 def _arrival(frame: Frame) -> str:
     """Return the controller's arrival column. Raises ValueError if there is none."""
-    found = frame.with_role(ARRIVED)
+    found = frame.columns_with_role(ARRIVED)
     if found:
         return found[0]
     raise ValueError(

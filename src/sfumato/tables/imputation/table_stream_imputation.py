@@ -41,7 +41,7 @@ from sfumato.tables.reading.results import (
     ListOf,
     Output,
     Struct,
-    passed,
+    passthrough_outputs,
 )
 from sfumato.tables.reading.rows import Doubles
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -109,7 +109,7 @@ class TableStreamImputation(TableEarlierValues):
         parts, places = [], []
         for pair in np.unique(owners, axis=0).tolist():
             of = np.flatnonzero((owners == pair).all(axis=1))
-            imputers = changes.of(pair[0]), levels.of(pair[1])
+            imputers = changes.imputer_of(pair[0]), levels.imputer_of(pair[1])
             found, counts = self.operator.process(imputers, codes[of], time[of], values[of])
             for name, count in zip(("tested", "covered", "widened"), counts, strict=True):
                 self.counts[name] += count
@@ -166,7 +166,7 @@ def stream_imputation_job(
     name: str | None,
 ) -> Job:
     """Return the job of `impute` with an order. Raises ValueError or TypeError if it is invalid."""
-    wanted = frame.resolved("attributes", list(settings.attributes))
+    wanted = frame.resolve("attributes", list(settings.attributes))
     reading, known = released_values(frame, wanted, settings.order, settings.key, forget_after)
     weighted = EXISTENCE in frame.columns
     if weighted:
@@ -174,7 +174,10 @@ def stream_imputation_job(
     config = StreamImputationTableConfig(imputers=imputers, weighted=weighted, **known)
     attributes = [Field(of, DOUBLE_TYPE) for of in settings.attributes]
     kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
-    outputs = [*passed(frame, frame.columns, ROW), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
+    outputs = [
+        *passthrough_outputs(frame, frame.columns, ROW),
+        Output(ALTERNATIVES, (ALTERNATIVES,), kind),
+    ]
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     given = [Input(frame, reading, {"attributes": wanted})]
     return Job("impute", "impute", name, given, config, outputs, order=[*reading.order])

@@ -31,15 +31,22 @@ from sfumato.tables.reading.frame import (
     require_same_worlds,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, marked, row_of, world_of
-from sfumato.tables.reading.rows import ColumnReader, Probabilities, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, mark_shared, row_of, world_outputs
+from sfumato.tables.reading.rows import (
+    ColumnReader,
+    Probabilities,
+    Reading,
+    Rule,
+    Ties,
+    controller_readers,
+)
 from sfumato.tables.reading.types import lengths_of
 from sfumato.tables.reading.user_warnings import PAIRS
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import span_of
 
 KEEP_LEFT = "left"  # the default of `how`, which keeps rows without a match
-LEAST_CANDIDATE = 1e-9  # default of an answer's minimum probability
+DEFAULT_MIN_PROBABILITY = 1e-9  # default of an answer's minimum probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +93,7 @@ class TableAsofJoin(TwoSides):
         self.right = RowStore()
         self.types = AnswerTypes.of(config.answers)
 
-    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+    def _process_complete(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         rows = self.ordered(batch)
         if rows is None:
             return []
@@ -103,7 +110,7 @@ class TableAsofJoin(TwoSides):
         found = self.operator.process(rows.side == 0, rows.code, time, existence)
         output = self._table(rows, left, found)
         self.forget_expired()
-        if self.right.crowded(len(self.operator.held.number)):
+        if self.right.is_mostly_unneeded(len(self.operator.held.number)):
             self.before_saving()
         return output
 
@@ -166,7 +173,7 @@ def asof_join_job(
         frame.require_late()
         frame.require_tuples()
         frame.require_described()
-        orders.append([frame.one(f"order{of}", order)])
+        orders.append([frame.single_column(f"order{of}", order)])
         keys.append(frame.keys(f"key{of}", key))
         frame.require_time(f"order{of}", orders[-1][0])
         frame.require_event_time(f"order{of}", orders[-1])
@@ -179,7 +186,7 @@ def asof_join_job(
         exists = number == 1 and uncertain
         existence = EXISTENCE if EXISTENCE in frame.columns else None
         values: list[tuple[str, ColumnReader]] = (
-            marks_of(CONTROLLER_COLUMNS) if aligned.get("aligned") else []
+            controller_readers(CONTROLLER_COLUMNS) if aligned.get("aligned") else []
         )
         values += [("prob", Probabilities(existence))] if exists else []
         rule = Rule(
@@ -190,13 +197,13 @@ def asof_join_job(
             max_alternatives=frame.max_alternatives,
         )
         passed, by = tuple(frame.columns), (tuple(orders[number]), tuple(keys[number]))
-        reading = Reading(passed, *by, tuple(values), rule, Ties(frame.tied))
+        reading = Reading(passed, *by, tuple(values), rule, Ties(frame.tie_columns))
         inputs.append(Input(frame, reading))
         outputs.append(Output(SIDES[number], (SIDES[number],), row_of(frame, frame.columns)))
-    outputs += world_of(left, "left")
+    outputs += world_outputs(left, "left")
     if uncertain:
         outputs.append(Output("probability", ("probability",), DOUBLE_TYPE))
-        outputs = marked(outputs, PAIRS)
+        outputs = mark_shared(outputs, PAIRS)
     config = AsofTableConfig(
         keys=len(keys[0]),
         within=None if within is None else span_of("within", within),

@@ -21,7 +21,7 @@ from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import SavedTable, as_array, as_numbers, joined
+from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables
 from sfumato.tables.joins.metric import finite
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
@@ -45,10 +45,10 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     Field,
     Output,
-    marked,
+    mark_shared,
     pairs_of,
     row_of,
-    world_of,
+    world_outputs,
 )
 from sfumato.tables.reading.rows import Alternatives, Column, ColumnReader, Reading
 from sfumato.tables.reading.ties import ties_of
@@ -108,7 +108,7 @@ class ExtentJoinTableConfig(TableConfig):
 
 
 # Results of `Frame.shared` for rows that may share tuples across extents, but not within one.
-WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
+INDEPENDENT_WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
 
 
 def require_together(*given: object) -> None:
@@ -148,14 +148,14 @@ class ExtentSide(Stateful):
         self.waiting: ExtentRows | None = None
 
     def add(self, fresh: ExtentRows) -> None:
-        self.waiting = fresh if self.waiting is None else self.waiting.then(fresh)
+        self.waiting = fresh if self.waiting is None else self.waiting.concat(fresh)
 
     def drop(self, unwanted: Bools) -> ExtentRows | None:
         """Drop rows and return them, or None if there are none."""
         if self.waiting is None or not unwanted.any():
             return None
-        dropped = self.waiting.where(unwanted)
-        self.waiting = self.waiting.where(~unwanted)
+        dropped = self.waiting.filter(unwanted)
+        self.waiting = self.waiting.filter(~unwanted)
         return dropped
 
     def before_saving(self) -> None:
@@ -188,7 +188,7 @@ class TableExtentJoin(TableOperator):
         for side in (0, 1):
             tables = [table for of, table in batch if of == side]
             if tables:
-                fresh = self._read(joined(tables), side)
+                fresh = self._read(concat_tables(tables), side)
                 outputs += [] if self.config.one_to_one else self._pairs(fresh, side)
                 self.sides[side].add(fresh)
         return outputs + self._drop_passed()
@@ -206,13 +206,13 @@ class TableExtentJoin(TableOperator):
             of.newest = pad(of.newest, len(self.scopes), BEGINNING)
         if len(end):
             np.maximum.at(self.sides[side].newest, scope, end)
-            self.scopes.note(side, scope, int(end.max()))
+            self.scopes.record(side, scope, int(end.max()))
         self.counts["rows"] += len(end)
         return ExtentRows(rows.select(self.columns), end, code, scope, np.zeros(len(end), bool))
 
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
         other = self.sides[1 - side].waiting
-        mine_at, theirs_at = self._met(fresh, other)
+        mine_at, theirs_at = self._matching_positions(fresh, other)
         if other is None or not len(mine_at):
             return []
         other.matched[theirs_at] = True
@@ -220,9 +220,9 @@ class TableExtentJoin(TableOperator):
         sides, at = [other.rows, fresh.rows], [theirs_at, mine_at]
         if side == 0:
             sides, at = sides[::-1], at[::-1]
-        return self._tables(sides, at)
+        return self._pair_tables(sides, at)
 
-    def _met(self, mine: ExtentRows, others: ExtentRows | None) -> tuple[Ints, Ints]:
+    def _matching_positions(self, mine: ExtentRows, others: ExtentRows | None) -> tuple[Ints, Ints]:
         """Return the positions of both rows of each pair with equal keys and extent ends."""
         if others is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -236,7 +236,7 @@ class TableExtentJoin(TableOperator):
         offsets, places = ranges_of(first, last - first)
         return np.repeat(np.arange(len(own)), np.diff(offsets)), order[places]
 
-    def _tables(
+    def _pair_tables(
         self, sides: list[pa.Table], at: list[Ints], chosen: Sequence[ExtentRows] = ()
     ) -> list[pa.Table]:
         """Return pairs of rows; with `on`, only pairs that match with at least `probability`.
@@ -282,7 +282,7 @@ class TableExtentJoin(TableOperator):
         newest = self.left.newest, self.right.newest
         whole = bool(self.kept) or self.config.one_to_one
         passed = [np.minimum(*newest)] * 2 if whole else [newest[1], newest[0]]
-        over, unwanted = self.scopes.take_over(), []
+        over, unwanted = self.scopes.take_expired(), []
         for side, until in zip(self.sides, passed, strict=True):
             held = side.waiting
             none = np.empty(0, np.bool_)
@@ -302,17 +302,17 @@ class TableExtentJoin(TableOperator):
         outputs = []
         left, right = dropped
         if self.config.one_to_one and left is not None and right is not None:
-            at = self._met(left, right)
-            outputs += self._tables([left.rows, right.rows], list(at), (left, right))
+            at = self._matching_positions(left, right)
+            outputs += self._pair_tables([left.rows, right.rows], list(at), (left, right))
         self.counts["unmatched"] += sum(
             int((~of.matched).sum()) for of in dropped if of is not None
         )
         for side in self.kept:
             if (mine := dropped[side]) is not None:
-                outputs += self._lone(side, mine, dropped[1 - side])
+                outputs += self._unmatched(side, mine, dropped[1 - side])
         return outputs
 
-    def _lone(self, side: int, mine: ExtentRows, others: ExtentRows | None) -> list[pa.Table]:
+    def _unmatched(self, side: int, mine: ExtentRows, others: ExtentRows | None) -> list[pa.Table]:
         """Return the rows that have no partner in their extents with at least `probability`."""
         config: ExtentJoinTableConfig = self.config
         found: Unmatched | None = None
@@ -321,7 +321,11 @@ class TableExtentJoin(TableOperator):
             samples = samples_of(mine.rows, config.on)
             theirs = samples.part(0, 0) if others is None else samples_of(others.rows, config.on)
             found = alone_matches(
-                samples, theirs, self._met(mine, others), config.within, config.probability
+                samples,
+                theirs,
+                self._matching_positions(mine, others),
+                config.within,
+                config.probability,
             )
             places = found.number
         if not len(places):
@@ -402,7 +406,7 @@ def extent_join_job(
                 f"{called} has early answers: keep the final ones, "
                 '.where("final").drop("final", "revision")'
             )
-        if attributes and how != INNER and frame.shared() not in WITHIN_EXTENTS:
+        if attributes and how != INNER and frame.shared() not in INDEPENDENT_WITHIN_EXTENTS:
             frame.require_independent("extent_join")
         missing = [a for a in attributes if a not in frame.attributes]
         if missing:
@@ -429,11 +433,11 @@ def extent_join_job(
         inputs.append(Input(frame, reading, light=True))
         outputs.append(Output(side, (side,), row_of(frame, frame.columns)))
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
-    outputs += world_of(left, "left")
+    outputs += world_outputs(left, "left")
     if attributes:
         for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", DOUBLE_TYPE)):
             outputs.append(Output(title, (title,), kind))
-        outputs = marked(outputs, PAIRS)
+        outputs = mark_shared(outputs, PAIRS)
     config = ExtentJoinTableConfig(
         keys=len(keys[0]),
         scope=scope,

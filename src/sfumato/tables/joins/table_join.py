@@ -20,7 +20,7 @@ from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
 from sfumato.tables.joins.two_sides import Numbers, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES, SIZE_GAUGES, TableConfig, window_gauges
-from sfumato.tables.reading.results import relabelled
+from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import JoinWindow
 
@@ -117,7 +117,7 @@ class TableJoin(TwoSides):
         sample : int32[sum of lengths], this side's sample in each pair
         """
 
-    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+    def _process_complete(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         found = self.ordered(batch)
         if found is None:
             return []
@@ -133,7 +133,7 @@ class TableJoin(TwoSides):
         self.forget_expired()
         for number, store in enumerate(self.stores):
             # Looking up live rows takes time proportional to the state, so it is done rarely.
-            if store.crowded(self.operator.named_at_most(number)):
+            if store.is_mostly_unneeded(self.operator.named_at_most(number)):
                 store.keep(self.operator.live(number))
         return output
 
@@ -230,7 +230,7 @@ class AnswerTypes:
         if self.schema is None:
             return table
         columns = {
-            name: relabelled(as_array(table.column(name)), self.schema.field(name).type)
+            name: cast_renamed(as_array(table.column(name)), self.schema.field(name).type)
             for name in table.column_names
         }
         return pa.table(columns)

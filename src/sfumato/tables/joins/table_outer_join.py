@@ -71,9 +71,9 @@ class TableOuterJoin(TableSimilarityJoin):
         """Return the rows that can no longer get a partner."""
         reached = None if self.sides is None else self.sides.reached()
         found = self.operator.release(reached, end)
-        return [self._lone_table(side, of) for side, of in found if len(of.number)]
+        return [self._unmatched_table(side, of) for side, of in found if len(of.number)]
 
-    def _lone_table(self, side: int, found: Unmatched) -> pa.Table:
+    def _unmatched_table(self, side: int, found: Unmatched) -> pa.Table:
         self.counts["unmatched"] += len(found.number)
         mine, other = self.stores[side], self.stores[1 - side]
         sizes = np.diff(found.offsets)

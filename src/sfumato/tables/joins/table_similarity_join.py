@@ -88,7 +88,9 @@ class TableSimilarityJoin(TableJoin):
         self.operator.most_pairs = config.max_alternatives
         self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
-        self._most_texts = FEW_TEXTS  # above this number, texts that no held tuple has are dropped
+        self._forget_texts_at = (
+            FEW_TEXTS  # above this number, texts that no held tuple has are dropped
+        )
 
     @staticmethod
     def options(config: Any) -> dict[str, Any]:
@@ -117,10 +119,10 @@ class TableSimilarityJoin(TableJoin):
         return codes.astype(np.float64) * self._spacing
 
     def _forget_texts(self) -> None:
-        if len(self.texts) > self._most_texts:
+        if len(self.texts) > self._forget_texts_at:
             held = self.operator.tuples.points[:, list(self.config.metric.texts)]
             self.texts.keep(np.unique(np.rint(held / self._spacing).astype(np.int64)))
-            self._most_texts = 2 * len(self.texts) + FEW_TEXTS
+            self._forget_texts_at = 2 * len(self.texts) + FEW_TEXTS
 
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints

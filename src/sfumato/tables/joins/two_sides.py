@@ -16,7 +16,7 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Optional, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
-from sfumato.tables.arrow import as_numbers, joined
+from sfumato.tables.arrow import as_numbers, concat_tables
 from sfumato.tables.joins.aligned_sides import AlignedSides
 from sfumato.tables.operator import TIE, TableConfig, TableOperator
 from sfumato.tables.reading.frame import LATE
@@ -68,7 +68,7 @@ class OrderedSides(NamedTuple):
 
 
 class TwoSides(TableOperator):
-    """An operator with two sides, whose subclasses process the rows of both in `_joined`.
+    """An operator with two sides, whose subclasses process the rows of both in `_process_complete`.
 
     Simultaneous rows are ordered by side, then by tie. With `aligned`, rows also have their
     controller's columns `late` and `punctuation`, and wait until both sides have passed them.
@@ -99,19 +99,21 @@ class TwoSides(TableOperator):
         if self.sides is None:
             if self.config.pace_matters:
                 self.counts["unaligned"] += rows
-            return self._joined([(side, self.without_late(table)) for side, table in batch])
+            return self._process_complete(
+                [(side, self.without_late(table)) for side, table in batch]
+            )
         for side, table in batch:
             late, behind = self.sides.add(side, table, now)
             self.require_one_controller(behind)
             self.counts["late"] += late
             self.counts["out_of_order"] += behind
-        return self._joined(self.sides.ready(now))
+        return self._process_complete(self.sides.take_ready(now))
 
     def idle(self, now: int) -> list[pa.Table]:
-        return [] if self.sides is None else self._joined(self.sides.ready(now))
+        return [] if self.sides is None else self._process_complete(self.sides.take_ready(now))
 
     def flush(self) -> list[pa.Table]:
-        return [] if self.sides is None else self._joined(self.sides.rest())
+        return [] if self.sides is None else self._process_complete(self.sides.take_waiting())
 
     def without_late(self, table: pa.Table) -> pa.Table:
         """Count and drop rows flagged late."""
@@ -122,7 +124,7 @@ class TwoSides(TableOperator):
         return rows
 
     @abstractmethod
-    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+    def _process_complete(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         """Return the answers to complete rows of both sides."""
 
     def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
@@ -134,7 +136,7 @@ class TwoSides(TableOperator):
         present = sorted({side for side, table in batch if table.num_rows})
         if not present:
             return None
-        tables = [joined([t for s, t in batch if s == side]) for side in present]
+        tables = [concat_tables([t for s, t in batch if s == side]) for side in present]
         side = np.repeat(np.array(present, np.uint8), [table.num_rows for table in tables])
 
         def numbers(name: str) -> Numbers:
@@ -145,7 +147,7 @@ class TwoSides(TableOperator):
         order = arrival_order(by, [side ^ self.config.first_side, numbers(TIE)])
         code = np.zeros(order.size, np.int64)
         if self._known:
-            known = joined([table.select(self._known) for table in tables])
+            known = concat_tables([table.select(self._known) for table in tables])
             code = self.codes(known.take(pa.array(order)))
         if self.sides is None:
             self.note_order([column[order] for column in columns])

@@ -17,13 +17,13 @@ from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.state.stateful import Stateful, load_bytes, saved_bytes, snapshot_errors
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import joined
+from sfumato.tables.arrow import concat_tables
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-from sfumato.tables.reading.expressions import COMPARED
+from sfumato.tables.reading.expressions import COMPARISONS
 from sfumato.tables.reading.layout import InputLayout, Layout, LayoutChange
-from sfumato.tables.reading.results import at_path, relabelled
+from sfumato.tables.reading.results import at_path, cast_renamed
 from sfumato.tables.reading.rows import Reading, ReadRows
-from sfumato.tables.reading.validity import kind_of
+from sfumato.tables.reading.validity import generalize_reason
 
 READ_COUNTERS = ("rows", "invalid")  # counters of sides that may have invalid rows
 REASONS_NAME = "reasons"  # gauge of such sides: JSON with the number of rows per reason
@@ -43,11 +43,11 @@ class Place:
     cast: str = ""
     kind: pa.DataType | None = None
 
-    def of(self, table: pa.Table) -> pa.Array:
+    def read(self, table: pa.Table) -> pa.Array:
         cells = _at(table, self.path)
         if self.cast:
             return cells.cast(self.cast, safe=False)
-        return cells if self.kind is None else relabelled(cells, self.kind)
+        return cells if self.kind is None else cast_renamed(cells, self.kind)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Condition:
     number: float
 
     def holds(self, answers: pa.Table) -> pa.Array:
-        return COMPARED[self.sign](_at(answers, self.path), self.number)
+        return COMPARISONS[self.sign](_at(answers, self.path), self.number)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Feed:
         """Return the rows under the names of the frame."""
         for condition in self.where:
             given = given.filter(condition.holds(given))
-        cells = [place.of(given) for _, place in self.columns]
+        cells = [place.read(given) for _, place in self.columns]
         return pa.Table.from_arrays(cells, [name for name, _ in self.columns])
 
 
@@ -211,7 +211,7 @@ class Chain(Stateful):
     """The operators of a chain, for the keys of one bucket."""
 
     config: ChainConfig
-    took = True
+    has_processed_rows = True
 
     def __init__(self, config: ChainConfig) -> None:
         self.config = config
@@ -220,7 +220,7 @@ class Chain(Stateful):
         self.reasons: dict[str, Counter[str]] = {side: Counter() for side in config.checked}
 
     def begin(self) -> None:
-        self.took = False
+        self.has_processed_rows = False
         for of in self.reasons.values():
             of.clear()
         for operator in self.steps:
@@ -257,7 +257,7 @@ class Chain(Stateful):
                 read = self._read(prefix(number, side), feed, given) if given else None
                 if read is not None and read.rows.num_rows:
                     rows.append((side, read.rows))
-                    self.took |= not feed.of_step
+                    self.has_processed_rows |= not feed.of_step
                 if read is not None and read.dropped is not None:
                     out += operator.dropped(read.dropped)
             out = [*out, *operator.process(rows, now)] if rows else out
@@ -267,7 +267,7 @@ class Chain(Stateful):
         return answers[-1]
 
     def _read(self, side: str, feed: Feed, given: Sequence[pa.Table]) -> ReadRows:
-        rows = joined(given).combine_chunks()
+        rows = concat_tables(given).combine_chunks()
         if feed.reading is None:
             return ReadRows(rows, rows.num_rows, {})
         read = feed.reading.read(feed.table(rows))
@@ -275,7 +275,7 @@ class Chain(Stateful):
             self.counts[f"{side}rows"] += read.given
             self.counts[f"{side}invalid"] += sum(read.invalid.values())
             for reason, count in read.invalid.items():
-                self.reasons[side][kind_of(reason)] += count
+                self.reasons[side][generalize_reason(reason)] += count
         return read
 
     def counters(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ from sfumato.tables.reading.validity import why_invalid
 from sfumato.windows import Range
 
 
-def tumbling(window: Range) -> Range:
+def one_copy_window(window: Range) -> Range:
     """Return the tumbling window over rows that have one copy per extent.
 
     Raises ValueError for a window with gaps between its extents.

@@ -23,7 +23,7 @@ from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
     PAIRS,
     SHARED_KEY,
-    independence,
+    describe_independence,
     refuse_shared,
     warn_of_digits,
 )
@@ -287,15 +287,15 @@ class Frame(ABC):
         """Return a text column's collation; None if strings are compared by bytes."""
         return None
 
-    def tells_case_apart(self) -> bool:
+    def is_case_sensitive(self) -> bool:
         """Return whether column names are case-sensitive."""
         return False
 
-    def look_at_time(self, argument: str, name: str) -> None:  # noqa: B027
+    def warn_of_time_unit(self, argument: str, name: str) -> None:  # noqa: B027
         """Warn if the available rows have times that look like seconds or milliseconds."""
 
     @property
-    def tied(self) -> tuple[str, ...]:
+    def tie_columns(self) -> tuple[str, ...]:
         """Return the hashable columns that order simultaneous rows; no added columns."""
         marks = CONTROLLER_COLUMNS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
@@ -329,10 +329,10 @@ class Frame(ABC):
         """Raise ValueError for uncertain rows that may share tuples."""
         refuse_shared(function, self.shared(existence))
 
-    def independence(self, existence: str | None = EXISTENCE) -> str | None:
+    def describe_independence(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the assumption of independence for rows that may share tuples, or None."""
         rows = self._sharing(SHARED_KEY, existence)
-        return independence(rows) if rows else None
+        return describe_independence(rows) if rows else None
 
     @property
     def worlds(self) -> tuple[str, int] | None:
@@ -340,7 +340,7 @@ class Frame(ABC):
         found = ((name, self.metadata(name).get(WORLDS)) for name in self.columns)
         return next(((name, int(n)) for name, n in found if n is not None), None)
 
-    def drawn(self) -> str | None:
+    def describe_worlds(self) -> str | None:
         """Describe drawn worlds and the error of shares of worlds, or return None."""
         if self.worlds is None:
             return None
@@ -352,19 +352,19 @@ class Frame(ABC):
 
     # ---- columns named by arguments
 
-    def resolved(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
+    def resolve(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the columns named by an argument, in the frame's spelling."""
         wanted = names(argument, given)
-        found = [self._resolved(argument, name) for name in wanted]
+        found = [self._resolve(argument, name) for name in wanted]
         if len(set(found)) != len(found):
             raise ValueError(f"`{argument}` names a column twice: {wanted}")
         return found
 
-    def _resolved(self, argument: str, name: str) -> str:
+    def _resolve(self, argument: str, name: str) -> str:
         alike = [column for column in self.columns if column.lower() == name.lower()]
         if not alike and name in self.attributes:
             raise ValueError(_names_an_attribute(argument, name))
-        if alike != [name] and self.tells_case_apart():
+        if alike != [name] and self.is_case_sensitive():
             alike = [column for column in alike if column == name]
         if len(alike) == 1:
             return alike[0]
@@ -379,11 +379,11 @@ class Frame(ABC):
             f"it has {', '.join(self.columns)}{did_you_mean(name, self.columns)}"
         )
 
-    def one(self, argument: str, given: Any) -> str:
+    def single_column(self, argument: str, given: Any) -> str:
         """Return the column named by an argument. Raises TypeError if it is not a string."""
         if not isinstance(given, str):
             raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
-        return self.resolved(argument, given)[0]
+        return self.resolve(argument, given)[0]
 
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the key columns. Raises ValueError if the column of drawn worlds is missing."""
@@ -399,7 +399,7 @@ class Frame(ABC):
 
     def groupable(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the named columns. Raises TypeError for a type that cannot be grouped."""
-        found = self.resolved(argument, given)
+        found = self.resolve(argument, given)
         for name in found:
             collated = self.collation(name)
             if collated is not None:
@@ -414,9 +414,9 @@ class Frame(ABC):
                 raise TypeError(f"`{argument}` must name columns that can be grouped; {wrong}")
         return found
 
-    def same_as(self, name: str) -> str | None:
+    def find_column(self, name: str) -> str | None:
         """Return the column with this name, ignoring case where the frame does, or None."""
-        if self.tells_case_apart():
+        if self.is_case_sensitive():
             return name if name in self.columns else None
         return next((of for of in self.columns if of.lower() == name.lower()), None)
 
@@ -444,7 +444,7 @@ class Frame(ABC):
                 f"`{argument}` must be a timestamp or whole microseconds{where}; "
                 f"`{name}` is {self.type_name(name)}{hint}"
             )
-        self.look_at_time(argument, name)
+        self.warn_of_time_unit(argument, name)
 
     def require_orders(self, argument: str, names: Sequence[str]) -> None:
         """Raise TypeError for columns that cannot be ordered."""
@@ -457,7 +457,7 @@ class Frame(ABC):
 
     def require_numbers(self, argument: str, names: Sequence[str]) -> None:
         """Raise an error for missing or non-numeric columns; warn about rounded numbers."""
-        for name in self.resolved(argument, list(names)):
+        for name in self.resolve(argument, list(names)):
             if self.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
                     f"`{argument}` must name numeric columns; `{name}` is {self.type_name(name)}"
@@ -467,7 +467,7 @@ class Frame(ABC):
 
     def require_free(self, names: Sequence[str]) -> None:
         for name in names:
-            found = self.same_as(name)
+            found = self.find_column(name)
             if found is not None:
                 case = "" if found == name else f" (as `{name}`: names are not case-sensitive)"
                 raise ValueError(
@@ -477,7 +477,7 @@ class Frame(ABC):
     def require_tuples(self, existence: str | None = None) -> None:
         """Raise TypeError or ValueError if a reserved column has the wrong type or case."""
         for name in (ALTERNATIVES, EXISTENCE):
-            found = self.same_as(name)
+            found = self.find_column(name)
             if found is not None and found not in (name, existence):
                 raise ValueError(
                     f"the {self.noun} has a column `{found}`, but `{name}` is reserved for "
@@ -526,7 +526,7 @@ class Frame(ABC):
         return self.uncertain and self.metadata(ALTERNATIVES).get(FILTERED) is not None
 
     @property
-    def is_controlled(self) -> bool:
+    def has_controller_metadata(self) -> bool:
         """Return whether rows come from a controller and have its metadata."""
         return self.has_punctuations and self.ordered_by_keys("punctuation") is not None
 
@@ -535,19 +535,19 @@ class Frame(ABC):
         """Return whether the controller may have several sources per key."""
         return self._metadata("punctuation").get(BY_SOURCE) != "false"
 
-    def with_role(self, role: str) -> list[str]:
+    def columns_with_role(self, role: str) -> list[str]:
         """Return the current names of the columns with a role in the controller."""
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
 
     @property
     def shown_early(self) -> str | None:
         """Return the column that flags rows shown on arrival, or None."""
-        return next(iter(self.with_role(EARLY_COLUMN)), None)
+        return next(iter(self.columns_with_role(EARLY_COLUMN)), None)
 
     @property
     def duplicates(self) -> str | None:
         """Return the column that flags duplicates, or None."""
-        return next(iter(self.with_role(DUPLICATE)), None)
+        return next(iter(self.columns_with_role(DUPLICATE)), None)
 
     @property
     def remembered(self) -> float:
@@ -556,7 +556,9 @@ class Frame(ABC):
 
     def marks_late(self, order: list[str]) -> bool:
         """Return whether a controller emits rows in this order and flags other rows as late."""
-        return self.is_controlled and bool({*order[:1]} & {*self.with_role(ORDERED)})
+        return self.has_controller_metadata and bool(
+            {*order[:1]} & {*self.columns_with_role(ORDERED)}
+        )
 
     def controller(self, order: list[str], keys: list[str]) -> list[str] | None:
         """Return the controller's keys if it orders by `order` and `keys` contains them."""
@@ -576,7 +578,7 @@ class Frame(ABC):
 
         Without it, late rows would be processed as rows in order.
         """
-        if self.has_punctuations and not self.is_controlled:
+        if self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
                 f"the rows have the columns `late` and `punctuation` of {self.prefix}reorder, but "
                 f"the {self.noun} has lost the metadata that describes them, as happens in CSV "
@@ -595,9 +597,9 @@ class Frame(ABC):
 
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
         """Raise ValueError unless a controller's rows are ordered by its event time."""
-        if not self.is_controlled or not orders:
+        if not self.has_controller_metadata or not orders:
             return
-        known = self.with_role(ORDERED)
+        known = self.columns_with_role(ORDERED)
         if orders[0] in known:
             return
         without = (

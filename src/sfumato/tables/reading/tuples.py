@@ -16,8 +16,8 @@ from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import (
     ColumnRef,
     Expression,
-    doubles,
     evaluate,
+    evaluate_doubles,
     field_at,
     find_name,
     names_in,
@@ -162,7 +162,7 @@ class Tuples:
 
     def values(self, expression: Expression, exact: bool = False) -> pa.Array:
         """Return an expression's values, list<double>, or in their own type if `exact`."""
-        evaluated = evaluate if exact else doubles
+        evaluated = evaluate if exact else evaluate_doubles
         return self.lists(evaluated(expression, self.cells, len(self.owner)))
 
     def values_of_any_type(self, expression: Expression) -> pa.Array:

@@ -35,7 +35,7 @@ class DriftWarning(UserWarning):
     """A warning that imputed distributions contain fewer of the known values than they state."""
 
 
-def independence(rows: str) -> str:
+def describe_independence(rows: str) -> str:
     """Describe the assumption that rows that may share tuples are independent."""
     return f"rows are treated as independent by assume_independent, but {rows} may share tuples"
 

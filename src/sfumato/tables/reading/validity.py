@@ -27,19 +27,19 @@ ABOVE_ONE = "the probabilities sum to "  # followed by the sum
 RULE_ABOVE_ONE = "with this row, the probabilities of its rule sum to "  # followed by the sum
 
 
-def no_attribute(name: str) -> str:
+def missing_attribute_reason(name: str) -> str:
     return f"an alternative's {name} is missing or not finite"
 
 
-def no_value(name: str) -> str:
+def missing_value_reason(name: str) -> str:
     return f"{name} is missing or not finite"
 
 
-def no_radius(name: str) -> str:
+def invalid_radius_reason(name: str) -> str:
     return f"{name} is not a finite number of at least 0"
 
 
-def without_radius(table: pa.Table, name: str) -> Bools:
+def has_invalid_radius(table: pa.Table, name: str) -> Bools:
     """Return bool[n]: whether a column's value is not a valid radius."""
     radii = floats_of(as_doubles(table.column(name), f"`within`: `{name}`"))
     return ~((radii >= 0.0) & (radii < np.inf))
@@ -101,7 +101,7 @@ def why_invalid(
     if tuples.uncertain:
         wanted = tuples.attributes if attributes is None else attributes
         bound = alternatives_bound_in_memory() if max_alternatives is None else max_alternatives
-        _add_of_alternatives(tuples, wanted, bounds, reasons, bound)
+        _add_alternative_reasons(tuples, wanted, bounds, reasons, bound)
         return reasons
     if existence is not None and existence in columns.column_names:
         exists = floats_of(as_doubles(columns.column(existence), f"`{existence}`"))
@@ -109,13 +109,13 @@ def why_invalid(
             ~((exists >= 0.0) & (exists <= 1.0 + RESCALED_SUM_TOLERANCE)), NO_EXISTENCE
         )  # 0: absent
     for name in attributes or ():
-        reasons.add(_missing(as_array(columns.column(name))), no_value(name))
+        reasons.add(_missing(as_array(columns.column(name))), missing_value_reason(name))
     for name, most, text in bounds:
         reasons.add(_beyond(as_array(columns.column(name)), most), text)
     return reasons
 
 
-def why_emptied(
+def why_invalid_after_filter(
     table: pa.Table, attributes: Sequence[str], kept: Bools, max_alternatives: int | None = None
 ) -> Reasons:
     """Return the errors in rows after a condition on attributes.
@@ -131,7 +131,7 @@ def why_emptied(
             given = values.is_valid().to_numpy(zero_copy_only=False)
             infinite = np.zeros(table.num_rows, np.bool_)
             infinite[tuples.owner[given & _missing(values)]] = True
-            reasons.add(infinite, no_attribute(name))
+            reasons.add(infinite, missing_attribute_reason(name))
     emptied = why_invalid(tuples, attributes, max_alternatives=max_alternatives)
     for i, text in enumerate(emptied.texts):
         reasons.add((emptied.number == i) & ~kept, text)
@@ -143,7 +143,7 @@ def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> 
     wanted = names("attributes", attributes)
     frame.require_tuples()
     if not frame.uncertain:
-        return frame.resolved("attributes", wanted)
+        return frame.resolve("attributes", wanted)
     for name in wanted:
         if name not in frame.attributes:
             raise ValueError(
@@ -158,7 +158,7 @@ def require_order(order: object) -> None:
         raise ValueError("`exclusive` needs `order`, because the later rows of a rule are left out")
 
 
-def add_of_rules(
+def add_rule_reasons(
     reasons: Reasons, existence: np.ndarray, rule: Sequence[object], order: np.ndarray
 ) -> None:
     """Visit rows in `order`; add a reason to rows that raise their rule's probability above 1."""
@@ -177,7 +177,7 @@ def add_of_rules(
         reasons.add(np.isin(np.arange(existence.size), rows), text)
 
 
-def _add_of_alternatives(
+def _add_alternative_reasons(
     tuples: Tuples, attributes: Sequence[str], bounds: Bounds, reasons: Reasons, bound: int
 ) -> None:
     prob = floats_of(as_doubles(tuples.fields["prob"], "`prob` of the alternatives"))
@@ -198,7 +198,7 @@ def _add_of_alternatives(
         add(tuples.flat.is_null().to_numpy(zero_copy_only=False), NULL_ALTERNATIVE)
     add(~((prob > 0.0) & (prob <= 1.0)), NO_PROBABILITY)  # false for NaN
     for name in attributes:
-        add(_missing(tuples.fields[name]), no_attribute(name))
+        add(_missing(tuples.fields[name]), missing_attribute_reason(name))
     for name, most, text in bounds:
         add(_beyond(tuples.fields[name], most), f"an alternative's {text}")
     for value in np.unique(total[above]).tolist():
@@ -215,10 +215,10 @@ def _beyond(column: pa.Array, most: float) -> Bools:
     return ~(np.abs(floats_of(as_doubles(column, "an attribute"))) <= most)
 
 
-def kind_of(reason: str) -> str:
+def generalize_reason(reason: str) -> str:
     """Replace the sum of probabilities in a reason.
 
-    >>> kind_of("the probabilities sum to 1.25")
+    >>> generalize_reason("the probabilities sum to 1.25")
     'the probabilities sum to more than 1'
     """
     return re.sub(r" to \S+$", " to more than 1", reason)

@@ -93,7 +93,7 @@ class TableExtents(ReleasedOperator):
     def __init__(self, config: ExtentTableConfig) -> None:
         super().__init__(config)
         self.scopes = KeyIndex()
-        self._many = MIN_FORGOTTEN  # number of keys at which idle keys are forgotten
+        self._forget_at = MIN_FORGOTTEN  # number of keys at which idle keys are forgotten
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.calendar: Calendar | None = None
         window, common = config.window, dict[str, Any](config.options)
@@ -157,7 +157,7 @@ class TableExtents(ReleasedOperator):
         if self.config.missed:
             tables = self._missed(rows, REASONS[self.operator.verdicts])
         tables += self._tables(extents)
-        over = self.index.expired()
+        over = self.index.take_expired()
         if len(over):
             tables += self._tables(self.operator.close(over))
             self.index.forget(over)
@@ -182,12 +182,12 @@ class TableExtents(ReleasedOperator):
         A key that is a punctuation scope by itself is kept until it expires, because its completed
         extents must stay known.
         """
-        if not self.config.shared or len(self.index) < self._many:
+        if not self.config.shared or len(self.index) < self._forget_at:
             return
         codes = self.operator.idle_groups()
         self.operator.forget(codes)
         self.index.forget(codes)
-        self._many = 2 * len(self.index) + MIN_FORGOTTEN
+        self._forget_at = 2 * len(self.index) + MIN_FORGOTTEN
 
     def set_clock(self, now: int) -> None:
         if self.config.window.idle_timeout_us is not None:

@@ -26,8 +26,15 @@ from sfumato.tables.reading.frame import (
     forget_after_of,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
-from sfumato.tables.reading.rows import ColumnReader, Doubles, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.rows import (
+    ColumnReader,
+    Doubles,
+    Reading,
+    Rule,
+    Ties,
+    controller_readers,
+)
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RESAMPLED, SHARED_KEY
 from sfumato.tables.row_store import RowStore
@@ -158,7 +165,7 @@ class TableResample(ReleasedOperator):
         last = starts[1:] - 1
         self.newest[present] = time[order[last]]
         self.number[present] = self.rows.append(carried.take(pa.array(order[last])))
-        if self.rows.crowded(len(self.index)):
+        if self.rows.is_mostly_unneeded(len(self.index)):
             self.before_saving()
         return answers
 
@@ -305,7 +312,7 @@ def resample_job(
             'fill=None. Write fill="last"'
         )
     frame.require_tuples()
-    order, keys = frame.one("order", order), frame.keys("key", key)
+    order, keys = frame.single_column("order", order), frame.keys("key", key)
     frame.require_time("order", order)
     for argument, column in [("order", order), *(("key", column) for column in keys)]:
         # An added column is an unnamed expression here, unless it numbers drawn worlds.
@@ -338,18 +345,18 @@ def resample_job(
         one_controller=frame.is_strictly_ordered([order], keys),
     )
     values: list[tuple[str, ColumnReader]] = (
-        marks_of(CONTROLLER_COLUMNS) if scope is not None else []
+        controller_readers(CONTROLLER_COLUMNS) if scope is not None else []
     )
     carried = (*keys, *(() if numeric else wanted))
     rule = Rule(complete=("order0",), timed=True)
     if numeric:
         values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]
-    reading = Reading(carried, (order,), tuple(keys), tuple(values), rule, Ties(frame.tied))
+    reading = Reading(carried, (order,), tuple(keys), tuple(values), rule, Ties(frame.tie_columns))
     outputs = [
         replace(of, metadata={**(of.metadata or {}), SHARED_KEY: RESAMPLED})
         if of.name in (ALTERNATIVES, EXISTENCE)
         else of
-        for of in passed(frame, carried)
+        for of in passthrough_outputs(frame, carried)
     ]
     outputs.insert(len(keys), Output(order, ("order",), frame.type(order), controlled_by(keys)))
     if numeric:
@@ -372,7 +379,7 @@ def _columns(
         frame.duplicates,
     }
     uncertain = [name for name in (ALTERNATIVES, EXISTENCE) if name in frame.columns]
-    named = frame.resolved("columns", given)
+    named = frame.resolve("columns", given)
     if wrong := [name for name in named if name in fixed]:
         raise ValueError(
             "`columns` must not name `order`, `key` or columns of a disorder controller; got "

@@ -33,18 +33,18 @@ from sfumato.tables.reading.results import (
     ListOf,
     Output,
     Struct,
-    marked,
-    passed,
+    mark_shared,
+    passthrough_outputs,
 )
 from sfumato.tables.reading.rows import (
+    BooleanColumn,
     Column,
     ColumnReader,
-    Mark,
     Probabilities,
     Reading,
     Rule,
     Ties,
-    marks_of,
+    controller_readers,
 )
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import (
@@ -62,7 +62,7 @@ from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_
 from sfumato.windows import Delta, Range, Rows, Session, span_of
 
 SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
-TIMED = (Range, Session)  # time windows
+TIME_WINDOWS = (Range, Session)  # time windows
 CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
 HINTS = {  # for function names from other libraries
@@ -81,7 +81,12 @@ COUNT_FUNCTIONS = ("count", "count_distinct")
 WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
-VALUES = ("min", "max", "first", "last")  # functions whose results have the type of the values
+VALUE_FUNCTIONS = (
+    "min",
+    "max",
+    "first",
+    "last",
+)  # functions whose results have the type of the values
 
 
 @dataclass(frozen=True)
@@ -181,8 +186,8 @@ class WindowQuery:
         for text, argument in self.arguments.items():
             frame.expressions.check(argument, text)
         if self.existence is not None:
-            frame.require_numbers("existence", [frame.one("existence", self.existence)])
-        object.__setattr__(self, "wanted", [self._of_numbers(w) for w in self.wanted])
+            frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
+        object.__setattr__(self, "wanted", [self._as_numeric(w) for w in self.wanted])
         if not isinstance(self.window, Rows | Range | Delta | Session):
             raise TypeError(
                 f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {self.window!r}"
@@ -211,7 +216,7 @@ class WindowQuery:
         if self.timed:
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
-            frame.one("window.on", self.window.on)
+            frame.single_column("window.on", self.window.on)
         if not isinstance(self.missed, bool):
             raise TypeError(f"`missed` must be True or False; got {self.missed!r}")
         if self.missed:
@@ -225,11 +230,11 @@ class WindowQuery:
         self._check_shared()
         self._check_results(with_rows=False)
         frame.require_independent(self.called, self.existence_column)
-        if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
+        if self.timed and frame.duplicates is not None and frame.remembered < self._needed_us:
             warn_of_copies(self.called, self.window)
 
     @property
-    def _longest(self) -> float:
+    def _needed_us(self) -> float:
         """Return the time for which windows need a row, in microseconds, with SHORTEST_US."""
         if isinstance(self.window, Session):
             return self.window.gap_us
@@ -259,7 +264,7 @@ class WindowQuery:
             return None
         return self.frame.expressions.exact(w.function, w.expression)
 
-    def _of_numbers(self, w: AggregateSpec) -> AggregateSpec:
+    def _as_numeric(self, w: AggregateSpec) -> AggregateSpec:
         """Convert an aggregate to one of numbers: count(x) of other types counts (x) = (x).
 
         Raises TypeError for other functions of non-numeric values.
@@ -304,7 +309,7 @@ class WindowQuery:
 
     @property
     def timed(self) -> bool:
-        return isinstance(self.window, TIMED)
+        return isinstance(self.window, TIME_WINDOWS)
 
     def _check_time(self) -> None:
         kind = type(self.window).__name__
@@ -408,7 +413,7 @@ class WindowQuery:
                 "`version` needs `unique`, the columns that identify a row: add unique=..., or "
                 "leave `version` out"
             )
-        name = self.frame.one("version", self.version)
+        name = self.frame.single_column("version", self.version)
         if self.frame.kind(name) not in TIME_KINDS:
             raise TypeError(
                 "`version` must be a column of integers or timestamps; "
@@ -432,7 +437,7 @@ class WindowQuery:
     def _check_shared(self) -> None:
         if self.shared is None:
             return
-        self.frame.one("shared", self.shared)
+        self.frame.single_column("shared", self.shared)
         if self.certain:
             raise ValueError(
                 f"`shared` needs uncertain rows, but this {self.frame.noun} has neither "
@@ -467,8 +472,8 @@ class WindowQuery:
 
     def _check_results(self, with_rows: bool) -> None:
         """Raise ValueError for a result whose name is used by another column of the answers."""
-        apart = self.frame.tells_case_apart()
-        columns = [*self.passed(with_rows), *self.added]
+        apart = self.frame.is_case_sensitive()
+        columns = [*self.emitted_columns(with_rows), *self.added_columns]
         taken = set(columns if apart else map(str.lower, columns))
         for w in self.wanted:
             name = w.name if apart else w.name.lower()
@@ -487,7 +492,7 @@ class WindowQuery:
 
     @cached_property
     def orders(self) -> list[str]:
-        return self.frame.resolved("order", self.order)
+        return self.frame.resolve("order", self.order)
 
     @cached_property
     def keys(self) -> list[str]:
@@ -502,7 +507,7 @@ class WindowQuery:
     def existence_column(self) -> str | None:
         """Return the probability column of a frame without alternatives."""
         if self.existence is not None:
-            return self.frame.one("existence", self.existence)
+            return self.frame.single_column("existence", self.existence)
         return "existence" if "existence" in self.frame.columns else None
 
     @property
@@ -521,14 +526,14 @@ class WindowQuery:
         return not self.timed and self.frame.marks_late(self.orders)
 
     @property
-    def others(self) -> dict[str, str]:
+    def unchanged_columns(self) -> dict[str, str]:
         """Map fixed names to other columns that the operator reads unchanged."""
         if self.shared is not None:
-            return {"id0": self.frame.one("shared", self.shared)}
+            return {"id0": self.frame.single_column("shared", self.shared)}
         if self.version is None:
             return {}
         ids = {f"id{i}": name for i, name in enumerate(self.ids)}
-        return ids | {ROW_VERSION: self.frame.one("version", self.version)}
+        return ids | {ROW_VERSION: self.frame.single_column("version", self.version)}
 
     @cached_property
     def in_order_within(self) -> list[str]:
@@ -544,7 +549,7 @@ class WindowQuery:
     @property
     def one_controller(self) -> bool:
         """Return whether out-of-order rows are an error; they are not with an idle timeout."""
-        timeout = self.window.idle_timeout_us if isinstance(self.window, TIMED) else None
+        timeout = self.window.idle_timeout_us if isinstance(self.window, TIME_WINDOWS) else None
         return timeout is None and self.frame.is_strictly_ordered(self.orders, self.keys)
 
     @cached_property
@@ -562,22 +567,22 @@ class WindowQuery:
     def emits_rows(self, with_rows: bool) -> bool:
         return with_rows or not self.timed
 
-    def row(self, with_rows: bool) -> list[str]:
+    def row_columns(self, with_rows: bool) -> list[str]:
         if self.missed:
             return [*self.frame.columns]
-        dropped = {ALTERNATIVES} if not with_rows else self._replaced
+        dropped = {ALTERNATIVES} if not with_rows else self._replaced_columns
         return [name for name in self.frame.columns if name not in dropped]
 
     @property
-    def _replaced(self) -> set[str]:
+    def _replaced_columns(self) -> set[str]:
         """Return the upstream operator's columns that the columns of extents replace."""
         extents = self.frame.is_extents
         found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
         return (found | ({"window", "held"} if extents else set())) - {*self.keys}
 
-    def passed(self, with_rows: bool) -> list[str]:
+    def emitted_columns(self, with_rows: bool) -> list[str]:
         """Return the input columns that are emitted: columns of rows, or keys of extents."""
-        return self.row(with_rows) if self.emits_rows(with_rows) else self.keys
+        return self.row_columns(with_rows) if self.emits_rows(with_rows) else self.keys
 
     @property
     def expressions(self) -> list[str]:
@@ -627,11 +632,15 @@ class WindowQuery:
     def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : see `Rule`"""
         existence, values = self.existence_column, self.cells
-        values += marks_of(CONTROLLER_COLUMNS if self.controlled or self.marks_late else [])
+        values += controller_readers(
+            CONTROLLER_COLUMNS if self.controlled or self.marks_late else []
+        )
         if self.early is not None and self.controlled:
-            values += [(EARLY_COLUMN, Mark(self.frame.shown_early or EARLY_COLUMN))]
-            values += [(ARRIVAL, Column(name)) for name in self.frame.with_role(ARRIVED)[:1]]
-        values += [(fixed, Column(name)) for fixed, name in self.others.items()]
+            values += [(EARLY_COLUMN, BooleanColumn(self.frame.shown_early or EARLY_COLUMN))]
+            values += [
+                (ARRIVAL, Column(name)) for name in self.frame.columns_with_role(ARRIVED)[:1]
+            ]
+        values += [(fixed, Column(name)) for fixed, name in self.unchanged_columns.items()]
         rule = Rule(
             probabilities=True,
             existence=existence,
@@ -646,15 +655,15 @@ class WindowQuery:
             duplicate=self.frame.duplicates if self.controlled else None,
             keeps_absent=self.version is not None,
         )
-        carried = self.row(with_rows) if self.missed or self.emits_rows(with_rows) else []
+        carried = self.row_columns(with_rows) if self.missed or self.emits_rows(with_rows) else []
         passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
-        tie = Ties(self.frame.tied)
+        tie = Ties(self.frame.tie_columns)
         return Reading(passed, orders, keys, tuple(values), rule, tie, self.missed, True)
 
     # ---- the columns of the result
 
     @property
-    def added(self) -> list[str]:
+    def added_columns(self) -> list[str]:
         """Return the answers' columns other than rows and results."""
         of_extents = ["window", "held", "punctuation", "late"]
         of_extents += ["missed"] if self.missed else []
@@ -664,8 +673,8 @@ class WindowQuery:
     def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
         time = self.time_type
         prefix = "c" if self.emits_rows(settings.members) else "key"
-        names = self.passed(settings.members)
-        found = passed(self.frame, names, prefix=prefix, taken=self.added)
+        names = self.emitted_columns(settings.members)
+        found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
         titles = {name: of.name for name, of in zip(names, found, strict=True)}
         extent = Struct((Field("start", time), Field("end", time)))
         kinds = {"window": extent, "held": LONG_TYPE, "punctuation": time, "late": LONG_TYPE}
@@ -680,22 +689,26 @@ class WindowQuery:
         scope = [titles.get(name, name) for name in self.in_order_within]
         metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(scope)}
         for name, kind in kinds.items():
-            if name in self.added:
+            if name in self.added_columns:
                 found.append(Output(name, (name,), kind, metadata.get(name)))
         found += self.result_outputs(settings)
         if self.missed:
-            row = enumerate(self.row(False))
+            row = enumerate(self.row_columns(False))
             parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
             found.append(
                 Output("missed", ("missed",), Struct((*parts, Field("reason", STRING_TYPE))))
             )
-        return marked(found, self._shared, repeated=self.timed)
+        return mark_shared(found, self._shared, repeated=self.timed)
 
     def result_outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
         """Return the columns of the aggregates."""
         found, metadata = [], {ADDED_COLUMN: "true"}
         for i, w in enumerate(self.wanted):
-            kind, cast = self._plain(i)[1:] if settings.kinds else (self._struct(settings), None)
+            kind, cast = (
+                self._value_type(i)[1:]
+                if settings.kinds
+                else (self._distribution_type(settings), None)
+            )
             found.append(Output(w.name, (f"result{i}",), kind, metadata, cast=cast))
         return found
 
@@ -715,12 +728,12 @@ class WindowQuery:
             return AVERAGES
         return None if apart else WINDOWS
 
-    def _plain(self, i: int) -> tuple[str, Any, Any]:
+    def _value_type(self, i: int) -> tuple[str, Any, Any]:
         """Return (kind, type of the answers, type to cast to or None) of a certain result."""
         w, exact = self.wanted[i], self.exact[i]
         if w.function in COUNT_FUNCTIONS:
             return "whole", LONG_TYPE, None
-        if w.function not in (*VALUES, "sum") or w.expression is None:
+        if w.function not in (*VALUE_FUNCTIONS, "sum") or w.expression is None:
             return "number", DOUBLE_TYPE, None
         own, kind = self.frame.expressions.value_type(w.expression)
         if exact is not None:
@@ -735,7 +748,7 @@ class WindowQuery:
             return kind, own, None
         return ("whole", LONG_TYPE, own) if kind == "whole" else ("number", DOUBLE_TYPE, own)
 
-    def _struct(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
+    def _distribution_type(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
         names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
         parts = [Field(name, DOUBLE_TYPE) for name in names]
         if self.distribution is not None:
@@ -786,7 +799,9 @@ class WindowQuery:
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.wanted)
             ),
-            "kinds": tuple(self._plain(i)[0] for i in range(len(self.wanted))) if plain else (),
+            "kinds": tuple(self._value_type(i)[0] for i in range(len(self.wanted)))
+            if plain
+            else (),
             "exact": self.exact if any(self.exact) else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),
@@ -804,7 +819,7 @@ class WindowQuery:
                 raise ValueError(f"`early` and `{given}` exclude each other: leave one of them out")
             level = DEFAULT_LEVEL if self.level is None else self.level
             common |= {"early": span_of("early", self.early), "level": float(level)}
-        if isinstance(window, TIMED):
+        if isinstance(window, TIME_WINDOWS):
             config_class: type[ExtentTableConfig] = ExtentTableConfig
             if self.early is not None:
                 from sfumato.tables.windows.table_early import EarlyTableConfig
