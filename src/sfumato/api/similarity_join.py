@@ -127,9 +127,8 @@ def similarity_join(
     config = query.config(sides, idle_timeout)
     aligned = config.aligned is not None
     given = [_input(side, aligned or side.marks_late) for side in sides]
-    idle = None if config.idle_timeout is None else 1000 * config.idle_timeout
-    job = Job("similarity_join", "join", name, given, config, query.outputs(sides), idle)
-    return run(job)
+    outputs, idle = query.outputs(sides), config.idle_timeout_us
+    return run(Job("similarity_join", "join", name, given, config, outputs, idle))
 
 
 @public(
@@ -326,7 +325,7 @@ def neighbours(
     right.aggregated = aggregated
     of_two = query.config_other_neighbours(sides, idle_timeout, **asked)
     given = [_input(side, of_two.aligned is not None or side.marks_late) for side in sides]
-    idle = None if of_two.idle_timeout is None else 1000 * of_two.idle_timeout
+    idle = of_two.idle_timeout_us
     return run(Job("neighbours", "neighbours", name, given, of_two, outputs, idle))
 
 

@@ -337,6 +337,6 @@ class ArrowExpressions(Expressions):
     def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
         """Return the values of an expression; None if they cannot be computed."""
         try:
-            return Tuples(rows).values_of_any_type(self._parsed("", expression))
+            return Tuples(rows).evaluate(self._parsed("", expression))
         except (TypeError, ValueError):
             return None

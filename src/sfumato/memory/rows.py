@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sfumato.memory.alternatives import existence_of
 from sfumato.memory.frame import ArrowFrame
-from sfumato.memory.run import table_of, warn_of_invalid, with_record
+from sfumato.memory.run import count_invalid, table_of, warn_of_invalid, with_record
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
@@ -123,8 +123,7 @@ def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     reasons = why_invalid_after_filter(frame.table, attributes, lengths > 0)
     lengths[reasons.invalid] = 0
     kept &= (lengths > 0)[tuples.owner]
-    counted = reasons.counts()
-    warn_of_invalid("where", frame.table.num_rows, counted)
+    counts = count_invalid("where", frame.table.num_rows, reasons.counts())
     offsets = pa.array(offsets_of(lengths), pa.int32())
     place = frame.columns.index(ALTERNATIVES)
     field = frame.schema.field(place).with_metadata(
@@ -132,7 +131,6 @@ def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     )
     flat = tuples.flat.filter(pa.array(kept))
     left = pa.ListArray.from_arrays(offsets, flat, type=field.type)
-    counts = {"rows": frame.table.num_rows, "invalid": sum(counted.values()), "reasons": counted}
     result = frame.table.set_column(place, field, left).filter(pa.array(lengths > 0))
     return with_record(result, [frame.table], "where", name, {"_input": counts})
 
@@ -140,12 +138,9 @@ def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
 def draw_worlds(frame: ArrowFrame, draw: Draw, name: str | None) -> pa.Table:
     """Implement `draw_worlds` for a table."""
     reasons = draw.why_invalid(frame.table)
-    left_out = reasons.invalid
-    counted = reasons.counts()
-    warn_of_invalid("draw_worlds", frame.table.num_rows, counted)
-    parts = [*draw.parts(frame.table.filter(pa.array(~left_out)))]
+    counts = count_invalid("draw_worlds", frame.table.num_rows, reasons.counts())
+    parts = [*draw.parts(frame.table.filter(pa.array(~reasons.invalid)))]
     result = table_of(parts, draw.outputs(frame))
-    counts = {"rows": frame.table.num_rows, "invalid": sum(counted.values()), "reasons": counted}
     return with_record(result, [frame.table], "draw_worlds", name, {"_input": counts})
 
 

@@ -45,11 +45,10 @@ def run_in_memory(job: Job) -> pa.Table:
         assert isinstance(one.frame, ArrowFrame)
         given.append(one.frame.table)
         read = one.reading.read(one.frame.table, whole=len(job.inputs) == 1)
-        if one.reading.rule.checks:
-            invalid = sum(read.invalid.values())
-            counts[side] = {"rows": read.given, "invalid": invalid, "reasons": {**read.invalid}}
         of = "" if side == "_input" else f" of the {side[1:]} table"
-        warn_of_invalid(job.function + of, read.given, read.invalid)
+        counted = count_invalid(job.function + of, read.given, read.invalid)
+        if one.reading.rule.checks:
+            counts[side] = counted
         if read.rows.num_rows:
             batch.append((number, read.rows))
         if read.dropped is not None:
@@ -91,10 +90,12 @@ def _field(
 
 def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     """Warn about what only the operator can count: rows out of range, drift, skipped extents."""
-    out_of_range = {"order or time is missing or out of range": counts.get("invalid", 0)}
-    warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n})
-    above = {"the probabilities of its rule sum to more than 1": counts.get("rejected", 0)}
-    warn_of_invalid(job.function, counts["rows"], {k: n for k, n in above.items() if n})
+    for counter, reason in (
+        ("invalid", "order or time is missing or out of range"),
+        ("rejected", "the probabilities of its rule sum to more than 1"),
+    ):
+        if counts.get(counter):
+            warn_of_invalid(job.function, counts["rows"], {reason: counts[counter]})
     drifted = drift(counts)
     if drifted is not None:
         warnings.warn(f"{job.function}: {drifted}", DriftWarning, stacklevel=calls_from_user() + 1)
@@ -108,9 +109,8 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
         )
 
 
-COUNTERS_METADATA = (
-    b"sfumato.counters"  # key in a schema's metadata: JSON list of counters, one per operator
-)
+# Key in a schema's metadata: JSON list of counters, one per operator
+COUNTERS_METADATA = b"sfumato.counters"
 
 
 def counters(table: Any) -> dict[str, dict[str, Any]]:
@@ -194,6 +194,12 @@ def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
     for table in tables:
         records += [record for record in recorded(table) if record not in records]
     return records
+
+
+def count_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> dict[str, Any]:
+    """Warn about skipped invalid rows; return the counters of the input."""
+    warn_of_invalid(function, rows, reasons)
+    return {"rows": rows, "invalid": sum(reasons.values()), "reasons": {**reasons}}
 
 
 def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> None:

@@ -36,9 +36,8 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
     Field,
-    ListOf,
     Output,
-    Struct,
+    alternatives_type,
     passthrough_outputs,
 )
 from sfumato.tables.reading.user_warnings import warn_of_skipped
@@ -221,7 +220,7 @@ def impute(
     attributes = [
         Field(of, STRING_TYPE if of in categories else DOUBLE_TYPE) for of in settings.attributes
     ]
-    kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
+    kind = alternatives_type(attributes)
     outputs = [*passthrough_outputs(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     answers = answers_of(outputs)

@@ -18,6 +18,7 @@ from sfumato.operators.state.declared import Array, Saved, Size, Sizes, check_si
 from sfumato.operators.state.snapshot import SnapshotError
 
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation is known yet
+SECOND_US = 1e6  # microseconds per second
 CHECKSUM = struct.Struct("<I")
 
 
@@ -64,6 +65,14 @@ def has_all_values(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
         if pa.types.is_floating(column.type):
             whole &= ~pc.is_nan(pc.fill_null(column, 0.0)).to_numpy()
     return whole
+
+
+def has_no_null(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    """Return bool[n]: whether rows have values, NaN included, in all of `columns`."""
+    known = np.ones(table.num_rows, bool)
+    for name in columns:
+        known &= table.column(name).is_valid().to_numpy()
+    return known
 
 
 def concat_tables(tables: Sequence[pa.Table]) -> pa.Table:

@@ -74,6 +74,14 @@ class TableConfig(ABC):
     }
 
     @property
+    def key_columns(self) -> list[str]:
+        return [f"key{i}" for i in range(self.keys)]
+
+    @property
+    def order_columns(self) -> list[str]:
+        return [f"order{i}" for i in range(self.orders)]
+
+    @property
     def tasks(self) -> int:
         """Return the number of operators that share a bucket; each gets all of its rows."""
         return 1
@@ -90,7 +98,7 @@ class TableConfig(ABC):
 
     def arrival(self, side: int = 0) -> Arrival:
         """Return the order of a side's rows, used by `TableOperator.arrange`."""
-        return Arrival(tuple(f"order{i}" for i in range(self.orders)))
+        return Arrival(tuple(self.order_columns))
 
     @abstractmethod
     def make(self) -> TableOperator:
@@ -168,7 +176,7 @@ class TableOperator(Stateful):
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether rows can be processed; other rows are passed to `invalid`."""
-        return has_all_values(rows, [f"order{i}" for i in range(self.config.orders)])
+        return has_all_values(rows, self.config.order_columns)
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
         """Count rows that are not `usable`; return the output for them."""
@@ -204,7 +212,7 @@ class TableOperator(Stateful):
         """Return int64[n]: the key codes of rows in arrival order."""
         forgets = self.config.forget_after is not None
         order = as_numbers(rows.column("order0")) if forgets else None
-        return self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]), order)
+        return self.index.encode(rows.select(self.config.key_columns), order)
 
     def forget_expired(self) -> None:
         """Forget expired keys; call it after processing the rows that made them expire."""

@@ -53,8 +53,7 @@ def reorder_job(
     for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
         raise TypeError(
             f"`source` names column `{name}`, but rows cannot be sorted by "
-            f"{frame.type_name(name)}: "
-            "convert the column to text"
+            f"{frame.type_name(name)}: convert the column to text"
         )
     ids = frame.groupable("unique", unique)
     event, arrived = (

@@ -153,8 +153,8 @@ class TableReorder(TableOperator):
         self._present, self._forgotten = np.unique(keys), NO_CODES
         self.since = pad(self.since, self.index.size or 1, now)
         if self.config.sources:
-            names = [f"key{i}" for i in range(self.config.keys)]
-            names += [f"source{i}" for i in range(self.config.sources)]
+            sent_by = [f"source{i}" for i in range(self.config.sources)]
+            names = [*self.config.key_columns, *sent_by]
             sources = self.source_index.encode(rows.select(names))
         known = len(self.source_index if self.config.sources else self.since)
         self.seen = pad(self.seen, known, now)

@@ -193,6 +193,5 @@ def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
             raise TypeError(
                 f"`{argument}` must name columns of text, whole numbers, dates or booleans, "
                 f"because it is the key of a repository; `{name}` is {frame.type_name(name)}: "
-                "cast it "
-                "first"
+                "cast it first"
             )

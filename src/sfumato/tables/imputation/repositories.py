@@ -26,27 +26,25 @@ from sfumato.operators.imputation.stream_imputer import (
     past_changes,
 )
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
-from sfumato.tables.arrow import as_array, as_numbers, has_all_values, numbers_of
+from sfumato.tables.arrow import (
+    SECOND_US,
+    as_array,
+    as_numbers,
+    has_all_values,
+    has_no_null,
+    numbers_of,
+)
 from sfumato.tables.keys import group_rows
 from sfumato.tables.reading.types import floats_of, is_text
 from sfumato.tables.reading.user_warnings import calls_from_user
 
-REPOSITORY_KIND, STREAM_KIND, REPOSITORIES_VERSION = (
-    "imputers of a repository",
-    "imputers of a stream",
-    1,
-)
+REPOSITORY_KIND, STREAM_KIND = "imputers of a repository", "imputers of a stream"
+REPOSITORIES_VERSION = 1
 MAX_CACHED = 4  # prepared repositories cached per process
 MIN_ROWS_FOR_90 = 19  # with fewer rows, a new value lies outside their range with probability > 10%
-SECOND_US = 1e6
 MAX_PAST_ROWS = 10_000  # rows of a stream's past per imputer, sampled if there are more
-TABLE_ONLY_SETTINGS = (
-    "names",
-    "key",
-    "least_rows",
-    "order",
-    "most_rows",
-)  # settings that are not arguments of `Imputer`
+# Settings that are not arguments of `Imputer`
+TABLE_ONLY_SETTINGS = ("names", "key", "least_rows", "order", "most_rows")
 Owners = Ints  # numbers of keys with a separate imputer, -1 for other keys
 
 
@@ -296,7 +294,7 @@ class StreamRepository:
 def changes_of(settings: ImputationSettings, past: pa.Table) -> tuple[pa.Table, Floats, Bools]:
     """Return a past's rows with order and key, sorted by order, and their `past_changes`."""
     key, order = settings.key, settings.order
-    past = past.filter(pa.array(has_all_values(past, [order]) & known_keys(past, key)))
+    past = past.filter(pa.array(has_all_values(past, [order]) & has_no_null(past, key)))
     values, time = numbers_of(past, settings.attributes), seconds_of(past.column(order))
     by = np.lexsort((*values.T[::-1], time))
     past, values, time = past.take(pa.array(by)), values[by], time[by]
@@ -309,14 +307,6 @@ def seconds_of(order: pa.ChunkedArray) -> Floats:
     numbers = as_numbers(order)
     timed = pa.types.is_timestamp(order.type)
     return numbers / SECOND_US if timed else numbers.astype(np.float64)
-
-
-def known_keys(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """Return bool[n]: whether rows have values in all these columns."""
-    known = np.ones(rows.num_rows, np.bool_)
-    for name in names:
-        known &= rows.column(name).is_valid().to_numpy()
-    return known
 
 
 def has_few_rows(imputer: Imputer) -> bool:

@@ -14,7 +14,7 @@ from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import as_numbers, numbers_of
+from sfumato.tables.arrow import SECOND_US, as_numbers, has_no_null, numbers_of
 from sfumato.tables.disorder.released import (
     ARRIVAL,
     RELEASED,
@@ -43,8 +43,6 @@ from sfumato.tables.reading.rows import (
 )
 from sfumato.tables.scope import scope_of
 
-SECOND_US = 1e6
-
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierValuesTableConfig(ReleasedTableConfig):
@@ -59,8 +57,12 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
 
     kind, version = "earlier values", 3
 
+    @property
+    def value_columns(self) -> list[str]:
+        return [f"value{i}" for i in range(self.attributes)]
+
     def arrival(self, side: int = 0) -> Arrival:
-        needed = ("order0", *(f"key{i}" for i in range(self.keys)))
+        needed = ("order0", *self.key_columns)
         if self.scope is None:
             return Arrival(("order0",), needed=needed)
         *first, order = RELEASED
@@ -87,17 +89,14 @@ class TableEarlierValues(ReleasedOperator):
         self.operator = EarlierValues(config.attributes)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        values = numbers_of(rows, [f"value{i}" for i in range(self.config.attributes)])
+        values = numbers_of(rows, self.config.value_columns)
         order = as_numbers(rows.column("order0"))
         earlier, age = self.operator.process(self.codes(rows), order, values)
         timed = pa.types.is_timestamp(rows.schema.field("order0").type)
         return [_with_columns(rows, earlier, age / SECOND_US if timed else age)]
 
     def usable(self, rows: pa.Table) -> np.ndarray:
-        known = super().usable(rows)
-        for i in range(self.config.keys):
-            known &= rows.column(f"key{i}").is_valid().to_numpy()
-        return known
+        return super().usable(rows) & has_no_null(rows, self.config.key_columns)
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows

@@ -38,9 +38,8 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
     Field,
-    ListOf,
     Output,
-    Struct,
+    alternatives_type,
     passthrough_outputs,
 )
 from sfumato.tables.reading.rows import Doubles
@@ -102,7 +101,7 @@ class TableStreamImputation(TableEarlierValues):
 
     def _imputed(self, rows: pa.Table, codes: np.ndarray, time: Floats) -> pa.Table:
         """Return the answers to at most `SLICE` rows, each imputed by the imputers of its key."""
-        keys = rows.select([f"key{i}" for i in range(self.config.keys)])
+        keys = rows.select(self.config.key_columns)
         changes, levels = self.repository.changes, self.repository.levels
         owners = np.column_stack([changes.owners(keys), levels.owners(keys)])
         values, existence = self._values(rows), self._existence(rows)
@@ -134,7 +133,7 @@ class TableStreamImputation(TableEarlierValues):
         return pa.table({ROW: rows.column(ROW), **columns})
 
     def _values(self, rows: pa.Table) -> Floats:
-        return numbers_of(rows, [f"value{i}" for i in range(self.config.attributes)])
+        return numbers_of(rows, self.config.value_columns)
 
     def _existence(self, rows: pa.Table) -> Floats | None:
         if not self.config.weighted:
@@ -173,7 +172,7 @@ def stream_imputation_job(
         reading = replace(reading, values=(*reading.values, (EXISTENCE, Doubles(EXISTENCE))))
     config = StreamImputationTableConfig(imputers=imputers, weighted=weighted, **known)
     attributes = [Field(of, DOUBLE_TYPE) for of in settings.attributes]
-    kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
+    kind = alternatives_type(attributes)
     outputs = [
         *passthrough_outputs(frame, frame.columns, ROW),
         Output(ALTERNATIVES, (ALTERNATIVES,), kind),

@@ -41,11 +41,10 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
     Field,
-    ListOf,
     Output,
     Struct,
+    alternatives_type,
     mark_shared,
-    pairs_of,
     passthrough_outputs,
     row_of,
     world_outputs,
@@ -381,7 +380,7 @@ class JoinQuery:
         found += world_outputs(sides[0].frame, sides[0].name)
         found.append(Output("probability", ("probability",), DOUBLE_TYPE))
         if self.alternatives and sides[0].frame.worlds is None:
-            pairs = pairs_of(*(side.fields for side in sides))
+            pairs = alternatives_type(*(side.fields for side in sides))
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs))
         if self.output == "changes":
             found.append(Output("change", ("change",), STRING_TYPE))
@@ -573,7 +572,7 @@ def neighbours_outputs(
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
-    pairs = ListOf(Struct((Field("prob", DOUBLE_TYPE), Field("value", DOUBLE_TYPE))))
+    pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
     fields = (
         Field("mean", DOUBLE_TYPE),
         Field("stddev", DOUBLE_TYPE),

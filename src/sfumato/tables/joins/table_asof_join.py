@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
@@ -14,12 +14,11 @@ from sfumato.operators.arguments import one_of, share
 from sfumato.operators.arrays import Floats, offsets_of
 from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existence_of
 from sfumato.operators.joins.outer_join import INNER
-from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
 from sfumato.tables.joins.metric import finite
 from sfumato.tables.joins.similarity_query import alignment_of
-from sfumato.tables.joins.table_join import AnswerTypes
+from sfumato.tables.joins.table_join import AnswerTypes, TypedAnswersConfig
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
@@ -50,19 +49,17 @@ DEFAULT_MIN_PROBABILITY = 1e-9  # default of an answer's minimum probability
 
 
 @dataclass(frozen=True, kw_only=True)
-class AsofTableConfig(TwoSidesConfig):
+class AsofTableConfig(TypedAnswersConfig, TwoSidesConfig):
     """Settings of an as-of join over tables.
 
     within, least : as for `NewestEarlier`    how : "left", or "inner" to drop unmatched left rows
     uncertain : whether right rows have existence probabilities
-    answers : the schema of the answers, see `AnswerTypes`
     """
 
     within: int | None = None
     least: float
     how: str = KEEP_LEFT
     uncertain: bool = False
-    answers: bytes = field(default=b"", metadata=CHANGEABLE)
 
     kind, version = "as-of join table", 1
     first_side: ClassVar[int] = 1
@@ -73,9 +70,6 @@ class AsofTableConfig(TwoSidesConfig):
     def __post_init__(self) -> None:
         one_of("how", self.how, (KEEP_LEFT, INNER))
         share("probability", self.least)
-
-    def typed(self, answers: Callable[[], pa.Schema]) -> AsofTableConfig:
-        return replace(self, answers=answers().serialize().to_pybytes())
 
     def make(self) -> TableAsofJoin:
         return TableAsofJoin(self)
@@ -213,5 +207,4 @@ def asof_join_job(
         forget_after=forget_after_of(left, orders[0][0], keys[0], forget_after),
         **aligned,
     )
-    idle = None if config.idle_timeout is None else 1000 * config.idle_timeout
-    return Job("asof_join", "asof", name, inputs, config, outputs, idle)
+    return Job("asof_join", "asof", name, inputs, config, outputs, config.idle_timeout_us)

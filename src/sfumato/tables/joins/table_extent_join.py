@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +26,13 @@ from sfumato.tables.joins.metric import finite
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
     AnswerTypes,
+    TypedAnswersConfig,
     answers_table,
     attributes_at,
     samples_of,
 )
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.operator import ROW, SIDES, TableConfig, TableOperator
+from sfumato.tables.operator import ROW, SIDES, TableOperator
 from sfumato.tables.reading.frame import (
     Frame,
     check_keys,
@@ -45,8 +46,8 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     Field,
     Output,
+    alternatives_type,
     mark_shared,
-    pairs_of,
     row_of,
     world_outputs,
 )
@@ -58,7 +59,7 @@ from sfumato.tables.scope import BEGINNING, Scopes, joined_scope
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtentJoinTableConfig(TableConfig):
+class ExtentJoinTableConfig(TypedAnswersConfig):
     """Settings of an extent join over tables.
 
     scope : numbers of the keys within which extents are in order
@@ -68,7 +69,6 @@ class ExtentJoinTableConfig(TableConfig):
     max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
     how : "inner", or "left", "right" or "full" to also emit unmatched rows
     one_to_one : whether a row is in at most one pair, see `greedy_pairs`
-    answers : the schema of the answers, see `AnswerTypes`
     """
 
     scope: tuple[int, ...] = ()
@@ -78,15 +78,12 @@ class ExtentJoinTableConfig(TableConfig):
     max_alternatives: int = field(default=MAX_ALTERNATIVES, metadata=CHANGEABLE)
     how: str = INNER
     one_to_one: bool = False
-    answers: bytes = field(default=b"", metadata=CHANGEABLE)
 
     kind, version = "extent join table", 3
     counters = ("rows", "pairs", "unmatched")
 
-    def typed(self, answers: Callable[[], pa.Schema]) -> ExtentJoinTableConfig:
-        if self.how == INNER:
-            return self
-        return replace(self, answers=answers().serialize().to_pybytes())
+    def typed(self, answers: Callable[[], pa.Schema]) -> Self:
+        return self if self.how == INNER else super().typed(answers)
 
     def __post_init__(self) -> None:
         one_of("how", self.how, (INNER, *HOWS))
@@ -196,7 +193,7 @@ class TableExtentJoin(TableOperator):
     def _read(self, rows: pa.Table, side: int) -> ExtentRows:
         end = as_numbers(as_array(rows.column("window")).field("end"))
         scope = self.scopes.encode(rows)
-        code = self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]))
+        code = self.index.encode(rows.select(self.config.key_columns))
         if self.config.on:  # NULL alternatives match nothing
             place = rows.column_names.index(ALTERNATIVES)
             given = rows.column(place)
@@ -435,7 +432,10 @@ def extent_join_job(
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
     outputs += world_outputs(left, "left")
     if attributes:
-        for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", DOUBLE_TYPE)):
+        for title, kind in (
+            (ALTERNATIVES, alternatives_type(*fields)),
+            ("probability", DOUBLE_TYPE),
+        ):
             outputs.append(Output(title, (title,), kind))
         outputs = mark_shared(outputs, PAIRS)
     config = ExtentJoinTableConfig(

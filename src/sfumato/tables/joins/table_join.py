@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -210,6 +210,19 @@ def answers_table(
             offsets = np.concatenate([[0], np.cumsum(possible)])[offsets]
         columns[ALTERNATIVES] = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
     return pa.table(columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypedAnswersConfig(TableConfig):
+    """Settings of an operator whose answers have NULLs for a side that may have had no rows.
+
+    answers : the schema of the answers, see `AnswerTypes`
+    """
+
+    answers: bytes = field(default=b"", metadata=CHANGEABLE)
+
+    def typed(self, answers: Callable[[], pa.Schema]) -> Self:
+        return replace(self, answers=answers().serialize().to_pybytes())
 
 
 @dataclass(frozen=True)

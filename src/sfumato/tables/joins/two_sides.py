@@ -38,6 +38,10 @@ class TwoSidesConfig(TableConfig):
     idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
     pace_matters: bool = field(default=False, metadata=CHANGEABLE)
 
+    @property
+    def idle_timeout_us(self) -> int | None:
+        return None if self.idle_timeout is None else 1000 * self.idle_timeout
+
     def arrival(self, side: int = 0) -> Arrival:
         """Return the order of static rows; punctuations must not fall between micro-batches."""
         first, *others = super().arrival(side).columns
@@ -80,7 +84,7 @@ class TwoSides(TableOperator):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.sides = None if config.aligned is None else self._new_sides()
-        self._known = [f"key{i}" for i in range(config.keys)]
+        self._known = config.key_columns
         self._known += ["order0"] if config.forget_after is not None else []
 
     def _new_sides(self) -> AlignedSides:
@@ -142,7 +146,7 @@ class TwoSides(TableOperator):
         def numbers(name: str) -> Numbers:
             return np.concatenate([as_numbers(table.column(name)) for table in tables])
 
-        columns = [numbers(f"order{i}") for i in range(self.config.orders)]
+        columns = [numbers(name) for name in self.config.order_columns]
         by = [columns[0], *self.released(tables), *columns[1:]]
         order = arrival_order(by, [side ^ self.config.first_side, numbers(TIE)])
         code = np.zeros(order.size, np.int64)

@@ -490,8 +490,7 @@ class Frame(ABC):
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
             raise TypeError(
                 f"the {self.noun} has a column `{EXISTENCE}` of {self.type_name(EXISTENCE)}, but "
-                "this "
-                f"name is reserved for {MEANINGS[EXISTENCE]}: rename the column if it is "
+                f"this name is reserved for {MEANINGS[EXISTENCE]}: rename the column if it is "
                 "something else, or convert it to numbers in (0, 1]"
             )
 
@@ -679,8 +678,7 @@ def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) ->
             raise TypeError(
                 f"`key` must have the same type on both sides; `{one}` is {left.type_name(one)} on "
                 f"the left and `{other}` is {right.type_name(other)} on the right: convert one of "
-                "the "
-                "two"
+                "the two"
             )
 
 

@@ -5,7 +5,7 @@ Fixed names prevent conflicts between user names and the operator's own names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,8 +127,8 @@ def world_outputs(frame: Frame, side: str) -> list[Output]:
     return [Output(name, source, frame.type(name), frame.metadata(name))]
 
 
-def pairs_of(*sides: Sequence[Field]) -> ListOf:
-    """Return the type of a pair's alternatives: `prob` and the attributes of both sides."""
+def alternatives_type(*sides: Iterable[Field]) -> ListOf:
+    """Return the type of alternatives: `prob`, and the attributes of a row or of both sides."""
     return ListOf(Struct((Field("prob", DOUBLE_TYPE), *(part for side in sides for part in side))))
 
 

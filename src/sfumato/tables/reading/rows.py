@@ -113,7 +113,7 @@ class Values(ColumnReader):
 
     def read(self, tuples: Tuples) -> pa.Array:
         if self.hashed:
-            return tuples.lists(hash_numbers(tuples.values_of_any_type(self.expression)))
+            return tuples.lists(hash_numbers(tuples.evaluate(self.expression)))
         return tuples.values(self.expression, self.exact)
 
     def names(self, frame: Frame) -> list[str]:

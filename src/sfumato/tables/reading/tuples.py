@@ -162,10 +162,11 @@ class Tuples:
 
     def values(self, expression: Expression, exact: bool = False) -> pa.Array:
         """Return an expression's values, list<double>, or in their own type if `exact`."""
-        evaluated = evaluate if exact else evaluate_doubles
-        return self.lists(evaluated(expression, self.cells, len(self.owner)))
+        if exact:
+            return self.lists(self.evaluate(expression))
+        return self.lists(evaluate_doubles(expression, self.cells, len(self.owner)))
 
-    def values_of_any_type(self, expression: Expression) -> pa.Array:
+    def evaluate(self, expression: Expression) -> pa.Array:
         """Return an expression's value for every alternative."""
         return evaluate(expression, self.cells, len(self.owner))
 

@@ -22,9 +22,8 @@ from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame,
 from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     Field,
-    ListOf,
     Output,
-    Struct,
+    alternatives_type,
     passthrough_outputs,
 )
 from sfumato.tables.reading.ties import ties_of
@@ -189,7 +188,7 @@ class Merge:
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
             fields = (Field(name, frame.type(name)) for name in self.columns)
-            kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *fields)))
+            kind = alternatives_type(fields)
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
         else:
             found.append(Output(EXISTENCE, (EXISTENCE,), DOUBLE_TYPE, shared))

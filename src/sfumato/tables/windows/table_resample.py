@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints, grouped, pad, ranges_of, running_maximum
 from sfumato.operators.state.declared import Array, Part
-from sfumato.tables.arrow import as_numbers, as_times, fields_of, numbers_of
+from sfumato.tables.arrow import SECOND_US, as_numbers, as_times, fields_of, numbers_of
 from sfumato.tables.disorder.released import ReleasedOperator, ReleasedTableConfig
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
@@ -44,7 +44,6 @@ from sfumato.windows import span_of
 FILLS = ("last", "linear", "mean", None)
 AGE = "age"
 MAX_GAP = 1_000_000  # maximum points between two rows of a key; longer gaps are skipped
-SECOND_US = 1e6  # microseconds per second
 
 
 @dataclass(frozen=True, kw_only=True)

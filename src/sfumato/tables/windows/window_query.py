@@ -30,9 +30,9 @@ from sfumato.tables.reading.results import (
     LONG_TYPE,
     STRING_TYPE,
     Field,
-    ListOf,
     Output,
     Struct,
+    alternatives_type,
     mark_shared,
     passthrough_outputs,
 )
@@ -336,9 +336,14 @@ class WindowQuery:
                 "`missed` needs a time window: write window=sf.Range(...) or sf.Session(...); got "
                 f"{self.window!r}"
             )
-        if self.by_extent:
-            raise ValueError("`missed` needs certain event times, but `order` is uncertain")
+        self._require_certain_times("`missed`")
         self.frame.require_free(["reason"])
+
+    def _require_certain_times(self, asked: str, instead: str = "") -> None:
+        if self.by_extent:
+            raise ValueError(
+                f"{asked} needs certain event times, but `order` is uncertain{instead}"
+            )
 
     def _check_early(self) -> None:
         from sfumato.operators.windows.early_answers import (
@@ -352,15 +357,12 @@ class WindowQuery:
                 '`early` needs a window of fixed length: write window=sf.Range("1 minute"); got '
                 f"{self.window!r}"
             )
-        if self.by_extent:
-            raise ValueError("`early` needs certain event times, but `order` is uncertain")
+        self._require_certain_times("`early`")
         for argument in ("shared", "distribution"):
             if getattr(self, argument) is not None:
-                raise ValueError(
-                    f"`early` and `{argument}` exclude each other: leave one of them out"
-                )
+                raise _both_given("early", argument)
         if self.missed:
-            raise ValueError("`early` and `missed` exclude each other: leave one of them out")
+            raise _both_given("early", "missed")
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
@@ -393,11 +395,9 @@ class WindowQuery:
                     f"{entry} needs windows without gaps between them: write a `slide` of at most "
                     f"`length`; got {self.window!r}"
                 )
-            if self.by_extent:
-                raise ValueError(
-                    f"{entry} needs certain event times, but `order` is uncertain: draw possible "
-                    "worlds with sf.draw_worlds, whose times are certain"
-                )
+            self._require_certain_times(
+                entry, ": draw possible worlds with sf.draw_worlds, whose times are certain"
+            )
 
     def _check_versions(self) -> None:
         if self.version is None:
@@ -424,10 +424,9 @@ class WindowQuery:
                 '`version` needs a window of fixed length: write window=sf.Range("1 minute"); got '
                 f"{self.window!r}"
             )
-        if self.by_extent:
-            raise ValueError("`version` needs certain event times, but `order` is uncertain")
+        self._require_certain_times("`version`")
         if self.early is not None:
-            raise ValueError("`early` and `version` exclude each other: leave one of them out")
+            raise _both_given("early", "version")
         for w in self._over_time:
             raise ValueError(
                 f"{w.function} in `aggregates[{w.name!r}]` cannot follow corrections, because its "
@@ -450,7 +449,7 @@ class WindowQuery:
                 "worlds of these rows with sf.draw_worlds"
             )
         if self.version is not None:
-            raise ValueError("`shared` and `version` exclude each other: leave one of them out")
+            raise _both_given("shared", "version")
         drawn = (
             'draw possible worlds with sf.draw_worlds(df, 1000, source="...", '
             f'id="{self.shared}"), in which rows with the same id take the same alternative'
@@ -460,10 +459,7 @@ class WindowQuery:
                 '`shared` needs a window of fixed length: write window=sf.Range("1 minute"), or '
                 f"{drawn}; got {self.window!r}"
             )
-        if self.by_extent:
-            raise ValueError(
-                f"`shared` needs certain event times, but `order` is uncertain: {drawn}"
-            )
+        self._require_certain_times("`shared`", f": {drawn}")
         for w in self._over_time:
             raise ValueError(
                 f"{w.function} in `aggregates[{w.name!r}]` cannot have shared errors: leave this "
@@ -752,7 +748,7 @@ class WindowQuery:
         names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
         parts = [Field(name, DOUBLE_TYPE) for name in names]
         if self.distribution is not None:
-            pairs = ListOf(Struct((Field("prob", DOUBLE_TYPE), Field("value", DOUBLE_TYPE))))
+            pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
             parts += [Field("distribution", pairs), Field("moved", DOUBLE_TYPE)]
         if self.distribution is not None or settings.quantiles:
             parts.append(Field("error", DOUBLE_TYPE))
@@ -791,7 +787,7 @@ class WindowQuery:
                 "`with_rows` needs a time window: write window=sf.Range(...) or sf.Session(...)"
             )
         if with_rows and self.missed:
-            raise ValueError("`missed` and `with_rows` exclude each other: leave one of them out")
+            raise _both_given("missed", "with_rows")
         if with_rows:
             self._check_results(with_rows=True)
         common: dict[str, Any] = {
@@ -816,7 +812,7 @@ class WindowQuery:
             asked = {"with_rows": with_rows, "quantiles": quantiles}
             asked["forget_after"] = forget_after is not None
             for given in (name for name, is_given in asked.items() if is_given):
-                raise ValueError(f"`early` and `{given}` exclude each other: leave one of them out")
+                raise _both_given("early", given)
             level = DEFAULT_LEVEL if self.level is None else self.level
             common |= {"early": span_of("early", self.early), "level": float(level)}
         if isinstance(window, TIME_WINDOWS):
@@ -870,6 +866,10 @@ class WindowQuery:
                 "`alternatives` nor an `existence`, so results are plain values. Leave "
                 f"`{argument}` out"
             )
+
+
+def _both_given(one: str, other: str) -> ValueError:
+    return ValueError(f"`{one}` and `{other}` exclude each other: leave one of them out")
 
 
 def extents_per_row(window: Range) -> int:
