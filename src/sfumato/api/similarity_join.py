@@ -201,7 +201,7 @@ def self_join(
     query = JoinQuery(*asked, forget_after, _tasks(frame, tasks))
     sides = query.sides(frame)
     config = query.config_self_join(sides[0])
-    given = [Input(sides[0].frame, sides[0].reading(config.marks_late))]
+    given = [_input(sides[0], config.marks_late)]
     return run(Job("self_join", "self_join", name, given, config, query.outputs(sides)))
 
 

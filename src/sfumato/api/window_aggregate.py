@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.limits import why_not_placed
+from sfumato.tables.reading.extents import extents_per_row
 from sfumato.tables.reading.frame import names
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
 from sfumato.tables.windows.window_query import DEFAULT_LEVEL as DEFAULT_LEVEL
 from sfumato.tables.windows.window_query import EARLY_COLUMNS as EARLY_COLUMNS
-from sfumato.tables.windows.window_query import TIME_WINDOWS, WindowQuery, extents_per_row
+from sfumato.tables.windows.window_query import TIME_WINDOWS, WindowQuery
 from sfumato.tables.windows.window_query import parse_aggregates as parse_aggregates
 from sfumato.windows import Delta, Range, Rows, Session, window_of
 
@@ -222,9 +223,7 @@ def aggregated(
             [window_input(query, with_rows, placed)],
             settings,
             query.outputs(settings),
-            idle_timeout=query.window.idle_timeout_us
-            if isinstance(query.window, TIME_WINDOWS)
-            else None,
+            idle_timeout=query.idle_timeout_us,
             order=None if missed or early is not None else () if query.timed else query.orders,
         )
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import sys
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,7 +27,7 @@ from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
 from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
-from sfumato.tables.reading.user_warnings import calls_from_user
+from sfumato.tables.reading.user_warnings import warn_user
 from sfumato.windows import Range
 
 ATTRS = "sfumato"  # key of the result's Arrow schema (in base64) in the attrs of a pandas frame
@@ -173,12 +172,10 @@ class ArrowFrame(Frame):
             first, last = (time * per_second for time in CALENDAR)
             if seen["min"] is not None and first <= seen["min"] <= seen["max"] < last:
                 factor = 1_000_000 // per_second
-                warnings.warn(
+                warn_user(
                     f"column `{name}`, given as `{argument}`, is read as microseconds since 1970, "
                     f"but its values look like {unit} between 2000 and 2100: multiply them by "
                     f"{factor:,}, or convert the column to timestamps",
-                    UserWarning,
-                    stacklevel=calls_from_user() + 1,
                 )
 
     def require_late(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from sfumato.tables.reading.results import (
     Struct,
     result_table,
 )
-from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, calls_from_user
+from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, warn_user
 
 ARROW_TYPES = {
     DOUBLE_TYPE: pa.float64(),
@@ -98,14 +97,12 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
             warn_of_invalid(job.function, counts["rows"], {reason: counts[counter]})
     drifted = drift(counts)
     if drifted is not None:
-        warnings.warn(f"{job.function}: {drifted}", DriftWarning, stacklevel=calls_from_user() + 1)
+        warn_user(f"{job.function}: {drifted}", DriftWarning)
     bounded = not isinstance(getattr(getattr(job.config, "window", None), "empty", True), bool)
     if counts.get("skipped") and not bounded:
-        warnings.warn(
+        warn_user(
             f"{job.function}: {counts['skipped']} extents without rows are not in the answers, "
             f"because a gap has more than {MOST_EMPTY:,} of them; look for a row with a wrong time",
-            UserWarning,
-            stacklevel=calls_from_user() + 1,
         )
 
 
@@ -210,9 +207,8 @@ def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> Non
     commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:3]
     several = len(reasons) > 1
     why = ", ".join(f"{r} ({reasons[r]} of them)" if several else r for r in commonest)
-    warnings.warn(
+    warn_user(
         f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) were skipped as invalid: "
         f"{why}",
         InvalidRowsWarning,
-        stacklevel=calls_from_user() + 1,
     )

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.operators.state.config import CHANGEABLE, fingerprint
 from sfumato.operators.state.declared import Part, Value
@@ -155,6 +156,16 @@ class TableOperator(Stateful):
             outputs = self.invalid(rows.filter(pa.array(~valid)))
             rows = rows.filter(pa.array(valid))
         return outputs + self.arranged(self.take_ordered(rows) if rows.num_rows else rows, now)
+
+    def drop_late(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
+        """Count and drop the rows of a micro-batch that a controller flagged as late."""
+        on_time = []
+        for side, table in batch:
+            rows = table.filter(pc.invert(table.column("late")))
+            for name in ("rows", "late"):
+                self.counts[name] += table.num_rows - rows.num_rows
+            on_time.append((side, rows))
+        return on_time
 
     def arranged(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """Return the answers to usable rows in any order."""

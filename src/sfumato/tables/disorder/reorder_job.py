@@ -108,9 +108,7 @@ def reorder_job(
         keys=len(keys),
         forget_after=forget_after_of(frame, arrived, keys, forget_after),
     )
-    kept = tuple(
-        column for column in frame.columns if column not in CONTROLLER_COLUMNS
-    )  # without the columns of earlier reorders
+    kept = tuple(name for name in frame.columns if name not in CONTROLLER_COLUMNS)
     values: list[tuple[str, ColumnReader]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
@@ -130,15 +128,13 @@ def reorder_job(
     if early:
         about = with_roles({ADDED_COLUMN: "true"}, [EARLY_COLUMN])
         outputs.append(Output(EARLY_COLUMN, (EARLY_COLUMN,), BOOLEAN_TYPE, about, default=False))
-    bucket: tuple[int, ...] | None = (
-        None if waits["max_buffer_total"] is None else ()
-    )  # all keys share the buffer
+    shares_buffer = waits["max_buffer_total"] is not None
     described = {"event_time": event, "source": sources, "unique": ids}
     return Job(
         "reorder",
         "reorder",
         name,
-        [Input(frame, reading, described, bucket=bucket)],
+        [Input(frame, reading, described, bucket=() if shares_buffer else None)],
         config,
         outputs,
         idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sfumato.operators.imputation.discovery import MOST_TOLD, NothingDiscovered, Search
 from sfumato.operators.imputation.stream_imputer import MOST_CHOSEN
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
-from sfumato.tables.reading.user_warnings import calls_from_user
+from sfumato.tables.reading.user_warnings import warn_user
 
 AttributeRanges = dict[str, tuple[float, float]]  # (minimum, maximum - minimum) by attribute
 
@@ -100,6 +99,4 @@ def remaining_dependents(
 
 
 def _warn(text: str) -> None:
-    warnings.warn(
-        f"discover_dependencies: {text}", NothingDiscovered, stacklevel=calls_from_user() + 1
-    )
+    warn_user(f"discover_dependencies: {text}", NothingDiscovered)

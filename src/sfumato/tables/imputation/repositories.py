@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -36,7 +35,7 @@ from sfumato.tables.arrow import (
 )
 from sfumato.tables.keys import group_rows
 from sfumato.tables.reading.types import floats_of, is_text
-from sfumato.tables.reading.user_warnings import calls_from_user
+from sfumato.tables.reading.user_warnings import warn_user
 
 REPOSITORY_KIND, STREAM_KIND = "imputers of a repository", "imputers of a stream"
 REPOSITORIES_VERSION = 1
@@ -324,11 +323,10 @@ def warn_of_few_rows(imputer: Imputer) -> None:
         meaning = (
             f"these rows support ranges of at most {shown:.0%}, and wider ranges are extrapolated"
         )
-    warnings.warn(
+    warn_user(
         f"`repository` has {imputer.rows} complete row{'s' * (imputer.rows > 1)}, but a "
         f"calibrated 90% range needs at least {MIN_ROWS_FOR_90}: {meaning}",
         FewRowsWarning,
-        stacklevel=calls_from_user() + 1,
     )
 
 

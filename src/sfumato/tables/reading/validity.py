@@ -105,9 +105,8 @@ def why_invalid(
         return reasons
     if existence is not None and existence in columns.column_names:
         exists = floats_of(as_doubles(columns.column(existence), f"`{existence}`"))
-        reasons.add(
-            ~((exists >= 0.0) & (exists <= 1.0 + RESCALED_SUM_TOLERANCE)), NO_EXISTENCE
-        )  # 0: absent
+        valid = (exists >= 0.0) & (exists <= 1.0 + RESCALED_SUM_TOLERANCE)  # 0: absent
+        reasons.add(~valid, NO_EXISTENCE)
     for name in attributes or ():
         reasons.add(_missing(as_array(columns.column(name))), missing_value_reason(name))
     for name, most, text in bounds:

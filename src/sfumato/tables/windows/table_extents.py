@@ -113,9 +113,8 @@ class TableExtents(ReleasedOperator):
                 earliest = self._positions(np.array([FIRST_US if stamped else -MAX_TIME_US]))[0]
                 common |= {"most_empty": window.empty, "earliest": int(earliest)}
             self.operator = self.extent_aggregate(*lengths, config.aggregates, **common)
-        self.rows = (
-            RowStore()
-        )  # members under the operator's numbers; with `missed`, only the schema
+        # Members under the operator's numbers; with `missed`, only the schema
+        self.rows = RowStore()
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         known = super().usable(rows)

@@ -9,7 +9,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints, grouped, pad, ranges_of, running_maximum
 from sfumato.operators.state.declared import Array, Part
@@ -114,15 +113,7 @@ class TableResample(ReleasedOperator):
         return {"sums": self.integral.shape[1]}
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        if self.config.scope is None:
-            return super().process(batch, now)
-        on_time = []
-        for side, table in batch:
-            on_time.append((side, table.filter(pc.invert(table.column("late")))))
-            late = table.num_rows - on_time[-1][1].num_rows
-            self.counts["rows"] += late
-            self.counts["late"] += late
-        return super().process(on_time, now)
+        return super().process(batch if self.config.scope is None else self.drop_late(batch), now)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         codes, time = self.codes(rows), as_numbers(rows.column("order0"))

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.operators.arrays import pad
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
-from sfumato.tables.arrow import as_numbers, concat_tables, fields_of
+from sfumato.tables.arrow import as_numbers, fields_of
 from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.exact import ExactNumber
@@ -265,13 +264,7 @@ class TableRowWindow(TableOperator):
         self._largest = 0
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        if not self.config.controlled:
-            return super().process(batch, now)
-        rows = concat_tables([table for _, table in batch])
-        on_time = rows.filter(pc.invert(rows.column("late")))
-        for name in ("rows", "late"):
-            self.counts[name] += rows.num_rows - on_time.num_rows
-        return super().process([(0, on_time)], now)
+        return super().process(self.drop_late(batch) if self.config.controlled else batch, now)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         batch, codes = self.config.tuples(rows), self.codes(rows)

@@ -81,12 +81,8 @@ COUNT_FUNCTIONS = ("count", "count_distinct")
 WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
-VALUE_FUNCTIONS = (
-    "min",
-    "max",
-    "first",
-    "last",
-)  # functions whose results have the type of the values
+# Functions whose results have the type of the values
+VALUE_FUNCTIONS = ("min", "max", "first", "last")
 
 
 @dataclass(frozen=True)
@@ -543,10 +539,15 @@ class WindowQuery:
         return scope_of(self.keys, self.in_order_within) if self.controlled else None
 
     @property
+    def idle_timeout_us(self) -> int | None:
+        return self.window.idle_timeout_us if isinstance(self.window, TIME_WINDOWS) else None
+
+    @property
     def one_controller(self) -> bool:
         """Return whether out-of-order rows are an error; they are not with an idle timeout."""
-        timeout = self.window.idle_timeout_us if isinstance(self.window, TIME_WINDOWS) else None
-        return timeout is None and self.frame.is_strictly_ordered(self.orders, self.keys)
+        return self.idle_timeout_us is None and self.frame.is_strictly_ordered(
+            self.orders, self.keys
+        )
 
     @cached_property
     def time(self) -> str:
@@ -870,8 +871,3 @@ class WindowQuery:
 
 def _both_given(one: str, other: str) -> ValueError:
     return ValueError(f"`{one}` and `{other}` exclude each other: leave one of them out")
-
-
-def extents_per_row(window: Range) -> int:
-    """Return the maximum number of extents that contain a row."""
-    return -(-window.length_us // window.slide_us)
