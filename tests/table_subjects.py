@@ -390,7 +390,7 @@ OF_RELEASED = Reading(
     (
         ("prob", Probabilities()),
         ("value0", Values(ColumnRef(("x",)))),
-        *controller_readers(CONTROLLER_COLUMNS),
+        *controller_readers(),
     ),
     Rule(probabilities=True, complete=("order0",), bounded=("value0",), unless_late=True),
     Ties(("id",)),

@@ -17,7 +17,6 @@ from sfumato.tables.reading.expressions import (
     parse_expression,
     spark_kind,
 )
-from sfumato.tables.reading.frame import CONTROLLER_COLUMNS
 from sfumato.tables.reading.results import rename_taken, result_table
 from sfumato.tables.reading.rows import (
     Probabilities,
@@ -280,7 +279,7 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
     late = pa.array([True, None, True, False, *[False] * 8])
     table = UNCERTAIN.append_column("late", late).append_column("punctuation", pa.nulls(12))
     rule = Rule(probabilities=True, attributes=("x",), complete=("order0",), unless_late=True)
-    samples = (("alternatives", Samples(("x",))), *controller_readers(CONTROLLER_COLUMNS))
+    samples = (("alternatives", Samples(("x",))), *controller_readers())
     reading = Reading(("id",), ("at",), ("k",), samples, rule)
     ids = [row["c0"] for row in reading.read(table).rows["row"].to_pylist()]
     assert ids == [1, 2, 3, 10, 11, 12]

@@ -259,9 +259,7 @@ def fuse(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
     source = np.repeat(np.arange(len(columns)), [len(tuples.owner) for tuples in columns])
     prob = np.concatenate([_doubles(tuples, "prob") for tuples in columns])
     values = {
-        name: as_array(
-            pa.chunked_array([_normalize_zeros(tuples.fields[name]) for tuples in columns])
-        )
+        name: as_array(pa.chunked_array([_plus_zero(tuples.fields[name]) for tuples in columns]))
         for name in names
     }
     value = owner
@@ -289,7 +287,7 @@ def fuse(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
     return _with_alternatives(frame, _as_lists(flat, lengths, lengths == 0), CONFLICT, conflict)
 
 
-def _normalize_zeros(values: pa.Array) -> pa.Array:
+def _plus_zero(values: pa.Array) -> pa.Array:
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
@@ -376,9 +374,8 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
 def existence_of(tuples: Tuples) -> np.ndarray:
     """Return the existence of each tuple; NaN if its probabilities are invalid."""
     prob = _doubles(tuples, "prob")
-    total, lost = compensated_sums(
-        tuples.lengths, np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan)
-    )
+    terms = np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan)
+    total, lost = compensated_sums(tuples.lengths, terms)
     total, terms = total + lost, tuples.lengths
     total[total > 1.0 + SUM_TOLERANCE] = np.nan
     certain = (total > 1.0) | ((terms > 1) & (total >= 1.0 - terms * 2.0**-52))

@@ -31,9 +31,7 @@ from sfumato.tables.reading.user_warnings import warn_user
 from sfumato.windows import Range
 
 ATTRS = "sfumato"  # key of the result's Arrow schema (in base64) in the attrs of a pandas frame
-_SCHEMAS_OF_POLARS_FRAMES: dict[
-    int, pa.Schema
-] = {}  # by the id of a Polars frame that this package returned
+_SCHEMAS_OF_POLARS: dict[int, pa.Schema] = {}  # by the id of a frame that this package returned
 
 
 def convert_like(given: Any, found: Any) -> Any:
@@ -70,15 +68,15 @@ def as_pandas(table: pa.Table) -> Any:
 
 def as_polars(table: pa.Table) -> Any:
     frame = sys.modules["polars"].from_arrow(table)
-    _SCHEMAS_OF_POLARS_FRAMES[id(frame)] = table.schema
-    weakref.finalize(frame, _SCHEMAS_OF_POLARS_FRAMES.pop, id(frame), None)
+    _SCHEMAS_OF_POLARS[id(frame)] = table.schema
+    weakref.finalize(frame, _SCHEMAS_OF_POLARS.pop, id(frame), None)
     return frame
 
 
 def metadata_of(given: Any) -> pa.Schema | None:
     """Return the Arrow schema of the result from which a frame was converted, or None."""
     if is_polars(given):
-        return _SCHEMAS_OF_POLARS_FRAMES.get(id(given))
+        return _SCHEMAS_OF_POLARS.get(id(given))
     text = given.attrs.get(ATTRS)
     return None if text is None else pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
 
@@ -206,11 +204,8 @@ class ArrowFrame(Frame):
         place = self.columns.index(ALTERNATIVES)
         rows = self.table.take(pa.array(row))
         rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
-        return (
-            ArrowFrame(rows.append_column(at, last), self.dropped_by),
-            at,
-            one_copy_window(window),
-        )
+        frame = ArrowFrame(rows.append_column(at, last), self.dropped_by)
+        return frame, at, one_copy_window(window)
 
     def with_true_extents(self, answers: pa.Table, window: Range) -> pa.Table:
         place = answers.column_names.index("window")

@@ -56,10 +56,8 @@ def reorder_job(
             f"{frame.type_name(name)}: convert the column to text"
         )
     ids = frame.groupable("unique", unique)
-    event, arrived = (
-        frame.single_column("event_time", event_time),
-        frame.single_column("arrival", arrival),
-    )
+    event = frame.single_column("event_time", event_time)
+    arrived = frame.single_column("arrival", arrival)
     is_reordered = frame.ordered_by_keys("punctuation") is not None
     if frame.duplicates is not None:
         raise ValueError(

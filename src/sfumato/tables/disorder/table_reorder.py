@@ -163,9 +163,8 @@ class TableReorder(TableOperator):
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
         by_source = sources if self.config.sources else None
         first = self.operator.arrived
-        out = self.operator.process(
-            keys, event, arrival, by_source, ids, self._sent_punctuations(rows)
-        )
+        sent = self._sent_punctuations(rows)
+        out = self.operator.process(keys, event, arrival, by_source, ids, sent)
         if fresh is not None:
             self.ids.add(fresh, ids, first, self.operator.controllers)
         staying, duplicates = self.operator.stayed, self.operator.duplicates

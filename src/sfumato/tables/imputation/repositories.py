@@ -126,9 +126,7 @@ class ImputationSettings:
             # The columns are sorted, so the sample does not depend on the row order.
             drawn = np.random.default_rng(0).choice(known, self.most_rows, replace=False)
             columns = {name: column[np.sort(drawn)] for name, column in columns.items()}
-        given = {
-            name: value for name, value in vars(self).items() if name not in TABLE_ONLY_SETTINGS
-        }
+        given = {name: of for name, of in vars(self).items() if name not in TABLE_ONLY_SETTINGS}
         pairs = {name: (shift, span) for name, (shift, span) in scaling.items()}
         return Imputer(columns, **given | {"scaling": pairs, "categories": categories})
 

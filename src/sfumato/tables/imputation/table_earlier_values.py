@@ -25,7 +25,6 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
-    CONTROLLER_COLUMNS,
     EXISTENCE,
     NUMBER_KINDS,
     Frame,
@@ -169,7 +168,7 @@ def released_values(
     scope = None
     if frame.marks_late([order]):
         scope = scope_of(keys, frame.ordered_by_keys("punctuation") or [], "values cannot be known")
-        values += [*controller_readers(CONTROLLER_COLUMNS), (ARRIVAL, Column(_arrival(frame)))]
+        values += [*controller_readers(), (ARRIVAL, Column(_arrival(frame)))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),

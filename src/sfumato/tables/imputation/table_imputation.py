@@ -45,10 +45,9 @@ def impute_table(
             of = np.flatnonzero(owners == owner)
             weight = None if weights is None else weights[of]
             shared = keys is not None and owner < 0
-            imputed = imputer.imputer_of(owner).impute(own[of])
-            groups.append(
-                imputed_columns(imputer.imputer_of(owner), imputed, weight, shared, texts or {})
-            )
+            of_owner = imputer.imputer_of(owner)
+            imputed = of_owner.impute(own[of])
+            groups.append(imputed_columns(of_owner, imputed, weight, shared, texts or {}))
             places.append(of)
         order = pa.array(np.argsort(np.concatenate(places)))
         yield part, groups[0] if len(groups) == 1 else pa.concat_tables(groups).take(order)

@@ -171,12 +171,9 @@ def stream_imputation_job(
     if weighted:
         reading = replace(reading, values=(*reading.values, (EXISTENCE, Doubles(EXISTENCE))))
     config = StreamImputationTableConfig(imputers=imputers, weighted=weighted, **known)
-    attributes = [Field(of, DOUBLE_TYPE) for of in settings.attributes]
-    kind = alternatives_type(attributes)
-    outputs = [
-        *passthrough_outputs(frame, frame.columns, ROW),
-        Output(ALTERNATIVES, (ALTERNATIVES,), kind),
-    ]
+    kind = alternatives_type(Field(of, DOUBLE_TYPE) for of in settings.attributes)
+    outputs = passthrough_outputs(frame, frame.columns, ROW)
+    outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind))
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     given = [Input(frame, reading, {"attributes": wanted})]
     return Job("impute", "impute", name, given, config, outputs, order=[*reading.order])

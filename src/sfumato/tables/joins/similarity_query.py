@@ -17,10 +17,7 @@ from sfumato.tables.joins.metric import distance_of, finite, raise_unscaled
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, JoinTableConfig
 from sfumato.tables.joins.table_lockstep_join import LockstepJoinTableConfig
-from sfumato.tables.joins.table_neighbours import (
-    NeighboursTableConfig,
-    OtherNeighboursTableConfig,
-)
+from sfumato.tables.joins.table_neighbours import NeighboursTableConfig, OtherNeighboursTableConfig
 from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
@@ -28,7 +25,6 @@ from sfumato.tables.joins.table_similarity_join import (
 )
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
-    CONTROLLER_COLUMNS,
     NUMBER_KINDS,
     Frame,
     forget_after_of,
@@ -205,7 +201,7 @@ class JoinSide:
             values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
         values += [] if self.radius is None else [(RADIUS, Doubles(self.radius))]
         values += [] if self.aggregated is None else self.aggregated.cells
-        values += controller_readers(CONTROLLER_COLUMNS) if aligned else []
+        values += controller_readers() if aligned else []
         orders = [f"order{i}" for i in range(len(self.orders))]
         rule = Rule(
             probabilities=certain,
@@ -428,9 +424,8 @@ class JoinQuery:
         )
 
     def config_neighbours(self, side: JoinSide, **asked: Any) -> NeighboursTableConfig:
-        given = vars(self.config_self_join(side)) | {
-            "windows": tuple(map(_without_evictions, self.windows))
-        }
+        windows = tuple(map(_without_evictions, self.windows))
+        given = vars(self.config_self_join(side)) | {"windows": windows}
         return NeighboursTableConfig(**given, **asked)
 
     def config_other_neighbours(

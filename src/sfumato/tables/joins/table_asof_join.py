@@ -22,7 +22,6 @@ from sfumato.tables.joins.table_join import AnswerTypes, TypedAnswersConfig
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
-    CONTROLLER_COLUMNS,
     EXISTENCE,
     Frame,
     forget_after_of,
@@ -87,7 +86,7 @@ class TableAsofJoin(TwoSides):
         self.right = RowStore()
         self.types = AnswerTypes.of(config.answers)
 
-    def _process_complete(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         rows = self.ordered(batch)
         if rows is None:
             return []
@@ -180,7 +179,7 @@ def asof_join_job(
         exists = number == 1 and uncertain
         existence = EXISTENCE if EXISTENCE in frame.columns else None
         values: list[tuple[str, ColumnReader]] = (
-            controller_readers(CONTROLLER_COLUMNS) if aligned.get("aligned") else []
+            controller_readers() if aligned.get("aligned") else []
         )
         values += [("prob", Probabilities(existence))] if exists else []
         rule = Rule(

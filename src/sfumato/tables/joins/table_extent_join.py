@@ -317,13 +317,8 @@ class TableExtentJoin(TableOperator):
         if config.within is not None and config.probability is not None:
             samples = samples_of(mine.rows, config.on)
             theirs = samples.part(0, 0) if others is None else samples_of(others.rows, config.on)
-            found = alone_matches(
-                samples,
-                theirs,
-                self._matching_positions(mine, others),
-                config.within,
-                config.probability,
-            )
+            at, limits = self._matching_positions(mine, others), (config.within, config.probability)
+            found = alone_matches(samples, theirs, at, *limits)
             places = found.number
         if not len(places):
             return []
@@ -432,10 +427,8 @@ def extent_join_job(
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
     outputs += world_outputs(left, "left")
     if attributes:
-        for title, kind in (
-            (ALTERNATIVES, alternatives_type(*fields)),
-            ("probability", DOUBLE_TYPE),
-        ):
+        pairs = alternatives_type(*fields)
+        for title, kind in ((ALTERNATIVES, pairs), ("probability", DOUBLE_TYPE)):
             outputs.append(Output(title, (title,), kind))
         outputs = mark_shared(outputs, PAIRS)
     config = ExtentJoinTableConfig(

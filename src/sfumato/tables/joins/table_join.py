@@ -117,7 +117,7 @@ class TableJoin(TwoSides):
         sample : int32[sum of lengths], this side's sample in each pair
         """
 
-    def _process_complete(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         found = self.ordered(batch)
         if found is None:
             return []

@@ -70,14 +70,10 @@ class TableLockstepJoin(TableSimilarityJoin):
         super().__init__(config)
         self.waiting = NewestTime()
 
-    def _process_complete(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        return super()._process_complete(
-            batch if self.sides is not None else self.waiting.add(batch)
-        )
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+        return super()._join_rows(batch if self.sides is not None else self.waiting.add(batch))
 
     def flush(self) -> list[pa.Table]:
-        return (
-            super().flush()
-            if self.sides is not None
-            else super()._process_complete(self.waiting.take_waiting())
-        )
+        if self.sides is not None:
+            return super().flush()
+        return super()._join_rows(self.waiting.take_waiting())

@@ -88,9 +88,7 @@ class TableSimilarityJoin(TableJoin):
         self.operator.most_pairs = config.max_alternatives
         self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
-        self._forget_texts_at = (
-            FEW_TEXTS  # above this number, texts that no held tuple has are dropped
-        )
+        self._forget_texts_at = FEW_TEXTS  # number of texts above which unused ones are dropped
 
     @staticmethod
     def options(config: Any) -> dict[str, Any]:

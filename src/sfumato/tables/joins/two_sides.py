@@ -72,7 +72,7 @@ class OrderedSides(NamedTuple):
 
 
 class TwoSides(TableOperator):
-    """An operator with two sides, whose subclasses process the rows of both in `_process_complete`.
+    """An operator with two sides, whose subclasses process the rows of both in `_join_rows`.
 
     Simultaneous rows are ordered by side, then by tie. With `aligned`, rows also have their
     controller's columns `late` and `punctuation`, and wait until both sides have passed them.
@@ -103,21 +103,19 @@ class TwoSides(TableOperator):
         if self.sides is None:
             if self.config.pace_matters:
                 self.counts["unaligned"] += rows
-            return self._process_complete(
-                [(side, self.without_late(table)) for side, table in batch]
-            )
+            return self._join_rows([(side, self.without_late(table)) for side, table in batch])
         for side, table in batch:
             late, behind = self.sides.add(side, table, now)
             self.require_one_controller(behind)
             self.counts["late"] += late
             self.counts["out_of_order"] += behind
-        return self._process_complete(self.sides.take_ready(now))
+        return self._join_rows(self.sides.take_ready(now))
 
     def idle(self, now: int) -> list[pa.Table]:
-        return [] if self.sides is None else self._process_complete(self.sides.take_ready(now))
+        return [] if self.sides is None else self._join_rows(self.sides.take_ready(now))
 
     def flush(self) -> list[pa.Table]:
-        return [] if self.sides is None else self._process_complete(self.sides.take_waiting())
+        return [] if self.sides is None else self._join_rows(self.sides.take_waiting())
 
     def without_late(self, table: pa.Table) -> pa.Table:
         """Count and drop rows flagged late."""
@@ -128,7 +126,7 @@ class TwoSides(TableOperator):
         return rows
 
     @abstractmethod
-    def _process_complete(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         """Return the answers to complete rows of both sides."""
 
     def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:

@@ -74,13 +74,7 @@ class TopKTableConfig(ReleasedTableConfig):
     processing_time: bool = field(default=False, metadata=CHANGEABLE)
 
     kind, version = "top-k table", 7
-    counters: ClassVar[tuple[str, ...]] = (
-        "rows",
-        "invalid",
-        "late",
-        *WINDOW_COUNTERS,
-        *ANSWER_COUNTERS,
-    )
+    counters = ("rows", "invalid", "late", *WINDOW_COUNTERS, *ANSWER_COUNTERS)
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         **TableConfig.gauges,
         **SIZE_GAUGES,
@@ -379,7 +373,7 @@ class TableTopK(TableOperator):
         if not self.config.processing_time:
             return self._tables(self._close(keys))
         keys = keys[self.windows.due[keys] != NO_RUN]
-        reached = self._newest_known_times(keys) + 1000 * (now - self.scopes.seen[self.scope[keys]])
+        reached = self._newest_times(keys) + 1000 * (now - self.scopes.seen[self.scope[keys]])
         emptied = self.newest[keys] + window.length_us
         return self._tables(self._answer(keys, np.minimum(reached, emptied)))
 
@@ -391,14 +385,14 @@ class TableTopK(TableOperator):
         assert window.idle_timeout_us is not None
         keys = np.flatnonzero(due != NO_RUN)
         keys = keys[due[keys] <= self.newest[keys] + window.length_us]  # later windows are empty
-        silent = np.maximum(due[keys] - self._newest_known_times(keys), window.idle_timeout_us)
+        silent = np.maximum(due[keys] - self._newest_times(keys), window.idle_timeout_us)
         wakes = self.scopes.seen[self.scope[keys]] - -silent // 1000
         return int(wakes.min()) if keys.size else None
 
     def flush(self) -> list[pa.Table]:
         return self._tables(self._close(np.arange(self.scope.size)))
 
-    def _newest_known_times(self, keys: Ints) -> Ints:
+    def _newest_times(self, keys: Ints) -> Ints:
         """Return int64[k]: the greatest known time of each key."""
         if self.config.scope is None:
             return self.newest[keys]
@@ -409,12 +403,12 @@ class TableTopK(TableOperator):
         newest = self.newest[keys]
         keys = np.sort(keys[(newest > NO_INSTANT) & (newest >= self.closed[keys])])
         return self._answer(
-            keys, self._newest_known_times(keys) + int(self.every.max(initial=0)), once=True
+            keys, self._newest_times(keys) + int(self.every.max(initial=0)), once=True
         )
 
     def _answer(self, keys: Ints, limit: Ints, once: bool = False) -> list[TopKAnswers]:
         """Emit the answers of keys (ascending) up to `limit`. once : only the first per query"""
-        due, found = np.maximum(self._newest_known_times(keys), self.closed[keys]), []
+        due, found = np.maximum(self._newest_times(keys), self.closed[keys]), []
         last = due
         waiting = np.ones((keys.size, self.every.size), np.bool_)
         while keys.size:

@@ -52,9 +52,8 @@ class ExactNumber:
     def _weights(self) -> list[int]:
         """Return the exponent of 2 by which each limb is multiplied."""
         word = min(self.bits, WORD_BITS)
-        return [
-            low + at for low in range(0, self.bits, WORD_BITS) for at in range(0, word, LIMB_BITS)
-        ]
+        lows = range(0, self.bits, WORD_BITS)
+        return [low + at for low in lows for at in range(0, word, LIMB_BITS)]
 
     def split(self, values: pa.Array) -> list[Floats]:
         """Return float64[n] per part of n values, with NaN for NULL."""
@@ -85,13 +84,12 @@ class ExactNumber:
     def _limbs(self, words: Ints) -> list[Floats]:
         limbs = []
         for weight in self._weights:
-            word = words[:, weight // WORD_BITS]
-            if (
-                weight // WORD_BITS + 1
-            ) * WORD_BITS < self.bits:  # only the highest word has a sign
+            number, shift = divmod(weight, WORD_BITS)
+            word = words[:, number]
+            if (number + 1) * WORD_BITS < self.bits:  # only the highest word has a sign
                 word = word.view(np.uint64)
-            limb = word >> word.dtype.type(weight % WORD_BITS)
-            if weight % WORD_BITS + LIMB_BITS < min(self.bits, WORD_BITS):
+            limb = word >> word.dtype.type(shift)
+            if shift + LIMB_BITS < min(self.bits, WORD_BITS):
                 limb &= word.dtype.type(2**LIMB_BITS - 1)
             limbs.append(limb.astype(np.float64))
         return limbs
@@ -131,9 +129,8 @@ def exact_number(
     if not 0 < precision <= MAX_DIGITS or (ordered and precision > MAX_WORD_DIGITS):
         return None
     digits = min(MAX_DIGITS, precision + SUM_DIGITS) if function == "sum" else precision
-    return ExactNumber(
-        WORD_BITS if precision <= MAX_WORD_DIGITS else 2 * WORD_BITS, ordered, digits, scale
-    )
+    words = 1 if precision <= MAX_WORD_DIGITS else 2
+    return ExactNumber(words * WORD_BITS, ordered, digits, scale)
 
 
 def _weighted(parts: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:

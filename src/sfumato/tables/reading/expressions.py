@@ -65,6 +65,7 @@ class Operation:
 
 Expression = ColumnRef | Number | Text | Operation
 Operand: TypeAlias = pa.Array | pa.Scalar
+ReadCells: TypeAlias = Callable[[ColumnRef], pa.Array]
 ARITHMETIC = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
@@ -214,23 +215,19 @@ def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
     return column
 
 
-def evaluate_doubles(
-    expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int
-) -> pa.Array:
+def evaluate_doubles(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return float64[rows]: an expression's values as in Spark. cells : returns a name's values"""
     if isinstance(expression, Number):
         return pa.array([float(expression.text)] * rows, pa.float64())
     return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")
 
 
-def evaluate(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
+def evaluate(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return the values of an expression in their own type; see `evaluate_doubles`."""
     return _array(_values(expression, cells), rows)
 
 
-def evaluate_condition(
-    condition: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int
-) -> pa.Array:
+def evaluate_condition(condition: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return whether a condition holds, bool[rows], with NULL for unknown."""
     return _truth(_array(_values(condition, cells), rows), condition)
 
@@ -239,7 +236,7 @@ def _array(value: Operand, rows: int) -> pa.Array:
     return pa.array([value.as_py()] * rows, value.type) if isinstance(value, pa.Scalar) else value
 
 
-def _values(expression: Expression, cells: Callable[[ColumnRef], pa.Array]) -> Operand:
+def _values(expression: Expression, cells: ReadCells) -> Operand:
     if isinstance(expression, ColumnRef):
         return cells(expression)
     if isinstance(expression, Number):

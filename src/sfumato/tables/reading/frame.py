@@ -555,9 +555,8 @@ class Frame(ABC):
 
     def marks_late(self, order: list[str]) -> bool:
         """Return whether a controller emits rows in this order and flags other rows as late."""
-        return self.has_controller_metadata and bool(
-            {*order[:1]} & {*self.columns_with_role(ORDERED)}
-        )
+        ordered = self.columns_with_role(ORDERED)
+        return self.has_controller_metadata and bool({*order[:1]} & {*ordered})
 
     def controller(self, order: list[str], keys: list[str]) -> list[str] | None:
         """Return the controller's keys if it orders by `order` and `keys` contains them."""

@@ -181,10 +181,8 @@ def cast_renamed(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return cast_renamed(pc.run_end_decode(array), kind)
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(kind):
-        cells = [
-            cast_renamed(cell, field.type)
-            for cell, field in zip(array.flatten(), kind, strict=True)
-        ]
+        fields = zip(array.flatten(), kind, strict=True)
+        cells = [cast_renamed(cell, field.type) for cell, field in fields]
         return pa.StructArray.from_arrays(cells, fields=list(kind), mask=mask)
     if is_list(kind):
         offsets = pa.array(offsets_of(lengths_of(array)), pa.int32())

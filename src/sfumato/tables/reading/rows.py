@@ -19,7 +19,7 @@ from sfumato.operators.arguments import MAX_ABS_VALUE
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
-from sfumato.tables.reading.frame import EXISTENCE, LATE, Frame
+from sfumato.tables.reading.frame import EXISTENCE, LATE, PUNCTUATION, Frame
 from sfumato.tables.reading.ties import hash_numbers, ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
@@ -392,6 +392,6 @@ def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
     return pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
 
 
-def controller_readers(names: Sequence[str]) -> list[tuple[str, ColumnReader]]:
-    """Return readers for columns under their own names, with `late` as a `BooleanColumn`."""
-    return [(name, BooleanColumn(name) if name == LATE else Column(name)) for name in names]
+def controller_readers() -> list[tuple[str, ColumnReader]]:
+    """Return the readers of a controller's columns, under their own names."""
+    return [(LATE, BooleanColumn(LATE)), (PUNCTUATION, Column(PUNCTUATION))]

@@ -111,9 +111,8 @@ class EarlyTableExtents(TableExtents):
     def _tables(self, extents: Extents) -> list[pa.Table]:
         none, flags = np.empty(0, np.int64), np.empty(0, bool)
         alternatives = np.zeros(1, np.int64), np.empty(0), np.empty((0, self.config.attributes))
-        return self._revisions_and_finals(
-            extents, none, none, none, none, flags, flags, *alternatives
-        )
+        rows = none, none, none, none, flags, flags, *alternatives
+        return self._revisions_and_finals(extents, *rows)
 
     def _revisions_and_finals(self, extents: Extents, *rows: Any) -> list[pa.Table]:
         """Return the revisions that rows cause, and the final answers.

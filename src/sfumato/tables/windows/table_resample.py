@@ -334,9 +334,7 @@ def resample_job(
         forget_after=forget_after_of(frame, order, keys, forget_after),
         one_controller=frame.is_strictly_ordered([order], keys),
     )
-    values: list[tuple[str, ColumnReader]] = (
-        controller_readers(CONTROLLER_COLUMNS) if scope is not None else []
-    )
+    values: list[tuple[str, ColumnReader]] = controller_readers() if scope is not None else []
     carried = (*keys, *(() if numeric else wanted))
     rule = Rule(complete=("order0",), timed=True)
     if numeric:

@@ -335,11 +335,9 @@ class WindowQuery:
         self._require_certain_times("`missed`")
         self.frame.require_free(["reason"])
 
-    def _require_certain_times(self, asked: str, instead: str = "") -> None:
+    def _require_certain_times(self, asked: str, hint: str = "") -> None:
         if self.by_extent:
-            raise ValueError(
-                f"{asked} needs certain event times, but `order` is uncertain{instead}"
-            )
+            raise ValueError(f"{asked} needs certain event times, but `order` is uncertain{hint}")
 
     def _check_early(self) -> None:
         from sfumato.operators.windows.early_answers import (
@@ -545,9 +543,8 @@ class WindowQuery:
     @property
     def one_controller(self) -> bool:
         """Return whether out-of-order rows are an error; they are not with an idle timeout."""
-        return self.idle_timeout_us is None and self.frame.is_strictly_ordered(
-            self.orders, self.keys
-        )
+        ordered = self.frame.is_strictly_ordered(self.orders, self.keys)
+        return ordered and self.idle_timeout_us is None
 
     @cached_property
     def time(self) -> str:
@@ -629,14 +626,11 @@ class WindowQuery:
     def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : see `Rule`"""
         existence, values = self.existence_column, self.cells
-        values += controller_readers(
-            CONTROLLER_COLUMNS if self.controlled or self.marks_late else []
-        )
+        values += controller_readers() if self.controlled or self.marks_late else []
         if self.early is not None and self.controlled:
             values += [(EARLY_COLUMN, BooleanColumn(self.frame.shown_early or EARLY_COLUMN))]
-            values += [
-                (ARRIVAL, Column(name)) for name in self.frame.columns_with_role(ARRIVED)[:1]
-            ]
+            arrivals = self.frame.columns_with_role(ARRIVED)
+            values += [(ARRIVAL, Column(name)) for name in arrivals[:1]]
         values += [(fixed, Column(name)) for fixed, name in self.unchanged_columns.items()]
         rule = Rule(
             probabilities=True,
@@ -701,11 +695,9 @@ class WindowQuery:
         """Return the columns of the aggregates."""
         found, metadata = [], {ADDED_COLUMN: "true"}
         for i, w in enumerate(self.wanted):
-            kind, cast = (
-                self._value_type(i)[1:]
-                if settings.kinds
-                else (self._distribution_type(settings), None)
-            )
+            kind, cast = self._distribution_type(settings), None
+            if settings.kinds:
+                _, kind, cast = self._value_type(i)
             found.append(Output(w.name, (f"result{i}",), kind, metadata, cast=cast))
         return found
 
@@ -791,14 +783,13 @@ class WindowQuery:
             raise _both_given("missed", "with_rows")
         if with_rows:
             self._check_results(with_rows=True)
+        kinds = (self._value_type(i)[0] for i in range(len(self.wanted)))
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.wanted)
             ),
-            "kinds": tuple(self._value_type(i)[0] for i in range(len(self.wanted)))
-            if plain
-            else (),
+            "kinds": tuple(kinds) if plain else (),
             "exact": self.exact if any(self.exact) else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),
