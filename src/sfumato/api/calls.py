@@ -61,7 +61,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
     signature, or an argument that is not a frame, raises TypeError.
     """
 
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature, name = inspect.signature(function), example.partition("(")[0]
         optional = {f for f in frames if signature.parameters[f].default is None}
 
@@ -79,15 +79,15 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
             bound = signature.bind(*args, **kwargs)
             given = bound.arguments
             _check_metrics_name(given.get("name"))
-            there = [f for f in frames if f not in optional or given.get(f) is not None]
+            arguments = [f for f in frames if f not in optional or given.get(f) is not None]
             first = given[frames[0]]
             if isinstance(first, Mapping):  # of several frames
                 first = next(iter(first.values()), None)
             if is_of_spark(first):
                 from sfumato.spark.model.validation import call_with_frames
 
-                return call_with_frames(lambda: call_of_spark(bound, there), given, there)
-            for argument in there[1:]:
+                return call_with_frames(lambda: call_of_spark(bound, arguments), given, arguments)
+            for argument in arguments[1:]:
                 if is_of_spark(given[argument]):
                     raise TypeError(
                         f"`{argument}` must be a pandas, Polars or Arrow table, as `{frames[0]}` "
@@ -101,7 +101,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
         PUBLIC[function.__name__] = checked
         return checked
 
-    return decorated
+    return decorate
 
 
 def _check_metrics_name(name: Any) -> None:

@@ -30,7 +30,7 @@ from sfumato.tables.imputation.discovery_query import (
 )
 from sfumato.tables.imputation.repositories import MAX_PAST_ROWS, changes_of, complete_columns
 from sfumato.tables.imputation.table_earlier_values import require_ages
-from sfumato.tables.reading.frame import names
+from sfumato.tables.reading.frame import column_names
 from sfumato.tables.reading.types import floats_of
 
 
@@ -126,12 +126,12 @@ def discover_dependencies(
         replace_columns(given, plain_name)
     repository, attributes, dependents, order, key = given.values()
     frame = repository_frame(repository)
-    dependents = names("dependents", dependents) or None
+    dependents = column_names("dependents", dependents) or None
     if order is not None:
         order = frame.single_column("order", order)
         unused = {"within": within, "confidence": confidence, "epsilons": epsilons}
         require_defaults(unused | {"least_donors": least_donors, "scaling": scaling})
-        asked = columns_to_search(frame, attributes, max_rows, [*names("key", key), order])
+        asked = columns_to_search(frame, attributes, max_rows, [*column_names("key", key), order])
         check_attribute_count(asked)
         require_ages(frame, order)
         imputation = Imputation(repository, None, asked, key=key, order=order)

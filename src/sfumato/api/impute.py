@@ -116,7 +116,7 @@ def impute_frame(
 ) -> Any:
     """Run `impute` with its arguments given as one `Imputation`."""
     frame = frame_of(df)
-    imputation = imputation.bounded(frame.max_alternatives)
+    imputation = imputation.with_bound(frame.max_alternatives)
     imputation.check(frame)
     imputation.check_kinds(frame)
     if imputation.order is not None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.limits import why_not_placed
 from sfumato.tables.reading.extents import extents_per_row
-from sfumato.tables.reading.frame import names
+from sfumato.tables.reading.frame import column_names
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
 from sfumato.tables.windows.window_query import DEFAULT_LEVEL as DEFAULT_LEVEL
@@ -196,7 +196,7 @@ def aggregated(
     structs : see `WindowQuery`    distributions : the other arguments of `WindowQuery.settings`
     """
     frame, window, placed = frame_of(df), window_of(window), None
-    orders = names("order", order)
+    orders = column_names("order", order)
     meant = orders[0] if len(orders) == 1 else orders
     own = frame
     if isinstance(window, TIME_WINDOWS) and frame.is_uncertain_time(meant):

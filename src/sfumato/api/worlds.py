@@ -169,7 +169,7 @@ def assume_independent(df: Any) -> Any:
     """
     frame = frame_of(df)
     columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
-    if not columns and frame.shared():  # recognised by the column names
+    if not columns and frame.describe_shared():  # recognised by the column names
         columns = [ALTERNATIVES]
     if not columns:
         raise ValueError(

@@ -118,7 +118,7 @@ class ArrowFrame(Frame):
         self.columns: list[str] = table.column_names
 
     @property
-    def described(self) -> str:
+    def schema_text(self) -> str:
         return ", ".join(f"{field.name}: {field.type}" for field in self.schema)
 
     @property

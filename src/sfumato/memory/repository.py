@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars
-from sfumato.tables.imputation.discovery_query import AttributeRanges, warn_of_gaps, with_values
+from sfumato.tables.imputation.discovery_query import AttributeRanges, valued_columns, warn_of_gaps
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles, floats_of
 
@@ -58,7 +58,7 @@ def complete_rows(
     numbers = {name: as_doubles(frame.table.column(of), f"`{of}`") for name, of in columns.items()}
     finite = {name: np.isfinite(floats_of(column)) for name, column in numbers.items()}
     known = {name: int(np.count_nonzero(each)) for name, each in finite.items()}
-    wanted = with_values(asked, known)
+    wanted = valued_columns(asked, known)
     whole = np.ones(frame.table.num_rows, np.bool_)
     for name in wanted:
         whole &= finite[name]

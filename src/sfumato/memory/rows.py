@@ -32,7 +32,7 @@ from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
 from sfumato.tables.reading.validity import (
     add_rule_reasons,
-    checked_attributes,
+    check_attributes,
     has_invalid_radius,
     invalid_radius_reason,
     require_order,
@@ -53,7 +53,7 @@ def split_rows(
     strict: bool,
 ) -> tuple[pa.Table, pa.Table]:
     """Implement `split_invalid` for a table. Raises ValueError for an invalid row if `strict`."""
-    wanted, table = checked_attributes(frame, attributes), frame.table
+    wanted, table = check_attributes(frame, attributes), frame.table
     reasons = why_invalid(table, wanted, bounds=bounds_of(metric, wanted))
     named = {"key": frame.resolve("key", key), "order": frame.resolve("order", order)}
     for argument, columns in named.items():
@@ -108,7 +108,7 @@ def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     """Implement `where` for a table."""
     asked = parse_expression("condition", condition)
     tuples = Tuples(frame.table)
-    if not tuples.mentioned(asked):
+    if not tuples.has_attribute(asked):
 
         def cells(name: ColumnRef) -> pa.Array:
             column = frame.single_column("condition", name.parts[0])

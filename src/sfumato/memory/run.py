@@ -36,7 +36,7 @@ ARROW_TYPES = {
 
 def run_in_memory(job: Job) -> pa.Table:
     """Run a job's operator on whole tables; return its answers, with its counters as metadata."""
-    operator = job.config.typed(lambda: _answers_of(job.outputs)).make()
+    operator = job.config.typed(lambda: _answers_schema(job.outputs)).make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
     batch, given, answers = [], [], list[pa.Table]()
@@ -64,7 +64,7 @@ def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table
     return result_table(answers, [_result_column(output) for output in outputs])
 
 
-def _answers_of(outputs: Sequence[Output]) -> pa.Schema:
+def _answers_schema(outputs: Sequence[Output]) -> pa.Schema:
     whole = [output for output in outputs if len(output.source) == 1]
     return pa.schema([_field(of.source[0], of.kind, None, fixed=True) for of in whole])
 
@@ -140,7 +140,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     numbers: dict[str, int] = {}
-    for record in recorded(table):
+    for record in records_of(table):
         kind, name = record["operator"], record["name"]
         if name is None:
             name = numbers[kind] = numbers.get(kind, 0) + 1
@@ -149,7 +149,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def recorded(table: Any) -> list[dict[str, Any]]:
+def records_of(table: Any) -> list[dict[str, Any]]:
     """Return the records (`operator`, `name`, `counts`) in a table's metadata, oldest first."""
     schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
     schema_metadata = None if schema is None else (schema.metadata or {}).get(COUNTERS_METADATA)
@@ -167,7 +167,7 @@ def with_record(
 
     counts : counters of the operator ("") and of its inputs ("_input", or "_left" and "_right")
     """
-    records = [*_of_all(inputs), {"operator": operator, "name": name, "counts": counts}]
+    records = [*_merge_records(inputs), {"operator": operator, "name": name, "counts": counts}]
     return result.replace_schema_metadata({COUNTERS_METADATA: json.dumps(records)})
 
 
@@ -182,14 +182,14 @@ def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
             table = table.add_column(0, name, cells)
         tables.append(table.replace_schema_metadata(None))
     return pa.concat_tables(tables).replace_schema_metadata(
-        {COUNTERS_METADATA: json.dumps(_of_all(given))}
+        {COUNTERS_METADATA: json.dumps(_merge_records(given))}
     )
 
 
-def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
+def _merge_records(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     for table in tables:
-        records += [record for record in recorded(table) if record not in records]
+        records += [record for record in records_of(table) if record not in records]
     return records
 
 

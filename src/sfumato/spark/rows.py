@@ -44,7 +44,7 @@ from sfumato.tables.reading.user_warnings import warn_of_skipped
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
     Bounds,
-    checked_attributes,
+    check_attributes,
     generalize_reason,
     invalid_radius_reason,
     require_order,
@@ -60,7 +60,7 @@ def invalid_reason(
     frame: SparkFrame, attributes: str | Sequence[str] | None = None, bounds: Bounds = ()
 ) -> Column:
     """Return the reason why a row's alternatives (or existence and values) are invalid, or NULL."""
-    wanted, most = checked_attributes(frame, attributes), frame.max_alternatives
+    wanted, most = check_attributes(frame, attributes), frame.max_alternatives
 
     def reasons(rows: pa.Array) -> pa.Array:
         return why_invalid(table_of(rows), wanted, bounds=bounds, max_alternatives=most).column()

@@ -46,7 +46,7 @@ def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
         )
 
 
-def joined_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str]) -> tuple[int, ...]:
+def join_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str]) -> tuple[int, ...]:
     """Return the positions in `keys` of the keys within which both sides' extents are ordered.
 
     keys : keys of the join    left, right : keys within which each side is ordered

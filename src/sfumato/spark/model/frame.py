@@ -74,7 +74,7 @@ class SparkFrame(Frame):
         return self.df.isStreaming
 
     @property
-    def described(self) -> str:
+    def schema_text(self) -> str:
         return self.schema.simpleString()
 
     @property

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.model.columns import column
 from sfumato.spark.model.declared_frame import maybe_in_thread
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.tables.imputation.discovery_query import AttributeRanges, warn_of_gaps, with_values
+from sfumato.tables.imputation.discovery_query import AttributeRanges, valued_columns, warn_of_gaps
 from sfumato.tables.imputation.repositories import (
     ImputationSettings,
     RepositoryImputer,
@@ -154,7 +154,7 @@ def complete_rows(
     counted = rows.agg(F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())).first()
     assert counted is not None
     total, known = counted[0], dict(zip(asked, counted[1:], strict=True))
-    wanted = with_values(asked, known)
+    wanted = valued_columns(asked, known)
     rows = rows.select(*map(column, wanted))
     for name in wanted:
         rows = rows.where(finite[name])

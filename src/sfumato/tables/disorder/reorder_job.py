@@ -20,9 +20,9 @@ from sfumato.tables.reading.frame import (
     ORDERED,
     REMEMBERED,
     Frame,
-    controlled_by,
     forget_after_of,
     milliseconds_of,
+    order_metadata,
     with_roles,
 )
 from sfumato.tables.reading.job import Input, Job
@@ -116,7 +116,7 @@ def reorder_job(
     for column in passthrough_outputs(frame, kept, ROW):
         roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
         outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
-    order = controlled_by(keys, event, config.forget_after is not None, bool(sources))
+    order = order_metadata(keys, event, config.forget_after is not None, bool(sources))
     outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
     if ids:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.operators.imputation.discovery import MOST_TOLD, NothingDiscovered, Search
 from sfumato.operators.imputation.stream_imputer import MOST_CHOSEN
-from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
+from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, column_names
 from sfumato.tables.reading.user_warnings import warn_user
 
 AttributeRanges = dict[str, tuple[float, float]]  # (minimum, maximum - minimum) by attribute
@@ -25,7 +25,7 @@ def columns_to_search(
     """
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
         raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
-    wanted = names("attributes", attributes)
+    wanted = column_names("attributes", attributes)
     if not wanted:
         wanted = [name for name in frame.columns if frame.kind(name) in NUMBER_KINDS]
         wanted = [name for name in wanted if name not in excluded]
@@ -53,7 +53,7 @@ def check_attribute_count(attributes: Sequence[str]) -> None:
         )
 
 
-def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
+def valued_columns(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
     """Return the columns with at least one finite number; warn about the others.
 
     known : number of rows with a finite number, per column
@@ -70,7 +70,7 @@ def warn_of_gaps(
 ) -> None:
     """Warn if `complete`, the number of rows with all columns, is below `rows` / 2 or `fewest`.
 
-    known : as for `with_values`
+    known : as for `valued_columns`
     """
     if len(wanted) < 2:
         _warn("no dependency found, because fewer than two columns have values")

@@ -12,7 +12,7 @@ from sfumato.operators.imputation.imputer import FALLBACKS, IMPUTATION_METHODS
 from sfumato.operators.imputation.stream_imputer import MOST_CHANGING, MOST_CHOSEN, change_names
 from sfumato.tables.imputation.repositories import ImputationSettings
 from sfumato.tables.imputation.table_earlier_values import require_ages
-from sfumato.tables.reading.frame import Frame, names
+from sfumato.tables.reading.frame import Frame, column_names
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
 IMPUTED_BY = "imputed_by"
@@ -42,7 +42,7 @@ class ImputationArguments(ABC):
     order: str | None = None
 
     def __post_init__(self) -> None:
-        attributes = tuple(names("attributes", self.attributes))
+        attributes = tuple(column_names("attributes", self.attributes))
         if not attributes:
             raise ValueError("`attributes` must name at least one attribute; got none")
         if "prob" in attributes:
@@ -56,7 +56,7 @@ class ImputationArguments(ABC):
             whole("least_donors", self.least_donors)
         whole("least_rows", self.least_rows)
         scaling_pairs(self.scaling)
-        object.__setattr__(self, "key", tuple(names("key", self.key)))
+        object.__setattr__(self, "key", tuple(column_names("key", self.key)))
         dependencies = tuple(as_dependencies(self.dependencies or ()))
         if not dependencies and self.order is None:
             raise ValueError(
@@ -131,7 +131,7 @@ class ImputationArguments(ABC):
     def prepared(self, frame: Frame) -> bytes:
         """Read the repository; return its serialised imputers for the rows of a frame."""
 
-    def bounded(self, bound: int) -> Self:
+    def with_bound(self, bound: int) -> Self:
         """Return these arguments for rows with at most `bound` alternatives.
 
         Raises ValueError if `max_alternatives` exceeds the bound.

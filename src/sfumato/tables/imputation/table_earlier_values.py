@@ -92,7 +92,7 @@ class TableEarlierValues(ReleasedOperator):
         order = as_numbers(rows.column("order0"))
         earlier, age = self.operator.process(self.codes(rows), order, values)
         timed = pa.types.is_timestamp(rows.schema.field("order0").type)
-        return [_with_columns(rows, earlier, age / SECOND_US if timed else age)]
+        return [_answers_table(rows, earlier, age / SECOND_US if timed else age)]
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         return super().usable(rows) & has_no_null(rows, self.config.key_columns)
@@ -100,13 +100,13 @@ class TableEarlierValues(ReleasedOperator):
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
         nothing = np.full((rows.num_rows, self.config.attributes), np.nan)
-        return [_with_columns(rows, nothing, nothing)]
+        return [_answers_table(rows, nothing, nothing)]
 
     def forget(self, codes: np.ndarray) -> None:
         self.operator.forget(codes)
 
 
-def _with_columns(rows: pa.Table, earlier: Floats, age: Floats) -> pa.Table:
+def _answers_table(rows: pa.Table, earlier: Floats, age: Floats) -> pa.Table:
     columns = {ROW: rows.column(ROW)}
     for name, numbers in (("earlier", earlier), ("age", age)):
         for i, column in enumerate(numbers.T):
@@ -161,14 +161,14 @@ def released_values(
     order, keys = frame.single_column("order", order), frame.keys("key", key)
     require_ages(frame, order)
     frame.require_late()
-    frame.require_described()
+    frame.require_controller_metadata()
     frame.require_event_time("order", [order])
     values: list[tuple[str, ColumnReader]] = []
     values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]
     scope = None
     if frame.marks_late([order]):
         scope = scope_of(keys, frame.ordered_by_keys("punctuation") or [], "values cannot be known")
-        values += [*controller_readers(), (ARRIVAL, Column(_arrival(frame)))]
+        values += [*controller_readers(), (ARRIVAL, Column(_arrival_column(frame)))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),
@@ -188,7 +188,7 @@ def require_ages(frame: Frame, order: str) -> None:
         )
 
 
-def _arrival(frame: Frame) -> str:
+def _arrival_column(frame: Frame) -> str:
     """Return the controller's arrival column. Raises ValueError if there is none."""
     found = frame.columns_with_role(ARRIVED)
     if found:

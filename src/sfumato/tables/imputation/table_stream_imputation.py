@@ -85,7 +85,7 @@ class TableStreamImputation(TableEarlierValues):
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         codes, time = self.codes(rows), seconds_of(rows.column("order0"))
         return [
-            self._imputed(rows.slice(i, SLICE), codes[i : i + SLICE], time[i : i + SLICE])
+            self._impute(rows.slice(i, SLICE), codes[i : i + SLICE], time[i : i + SLICE])
             for i in range(0, rows.num_rows, SLICE)
         ]
 
@@ -99,7 +99,7 @@ class TableStreamImputation(TableEarlierValues):
             parts.append(self._answer(part, found))
         return parts
 
-    def _imputed(self, rows: pa.Table, codes: np.ndarray, time: Floats) -> pa.Table:
+    def _impute(self, rows: pa.Table, codes: np.ndarray, time: Floats) -> pa.Table:
         """Return the answers to at most `SLICE` rows, each imputed by the imputers of its key."""
         keys = rows.select(self.config.key_columns)
         changes, levels = self.repository.changes, self.repository.levels

@@ -13,7 +13,7 @@ from sfumato.operators.distributions.aggregate import OVER_TIME
 from sfumato.operators.joins.arrivals import StreamWindow, pair_of
 from sfumato.operators.joins.outer_join import HOWS, INNER
 from sfumato.tables.imputation.imputation_arguments import ImputationArguments
-from sfumato.tables.joins.metric import distance_of, finite, raise_unscaled
+from sfumato.tables.joins.metric import distance_of, finite_number, raise_unscaled
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, JoinTableConfig
 from sfumato.tables.joins.table_lockstep_join import LockstepJoinTableConfig
@@ -27,9 +27,9 @@ from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
     NUMBER_KINDS,
     Frame,
+    column_names,
     forget_after_of,
     milliseconds_of,
-    names,
     require_same_keys,
     require_same_worlds,
 )
@@ -85,7 +85,7 @@ class JoinSide:
             self._require_plain(called)
         frame.require_late()
         frame.require_tuples()
-        frame.require_described()
+        frame.require_controller_metadata()
         self.orders = frame.resolve(f"order{of}", query.order)
         self.keys = frame.keys(f"key{of}", query.key)
         frame.require_orders(f"order{of}", self.orders)
@@ -240,10 +240,10 @@ class JoinQuery:
 
     def __post_init__(self) -> None:
         one_of("how", self.how, (INNER, *HOWS))
-        self.attributes = names("on", self.on)
+        self.attributes = column_names("on", self.on)
         if not self.attributes:
             raise ValueError("`on` must name at least one attribute; got none")
-        if not names("order", self.order):
+        if not column_names("order", self.order):
             raise ValueError(
                 "`order` must name the column(s) that give the order of arrival; got none"
             )
@@ -335,7 +335,7 @@ class JoinQuery:
     def sides(self, *frames: Frame) -> list[JoinSide]:
         """Return both sides of two frames, or of one frame joined with itself."""
         if self.imputation is not None:
-            self.imputation = self.imputation.bounded(frames[0].max_alternatives)
+            self.imputation = self.imputation.with_bound(frames[0].max_alternatives)
         require_same_worlds(frames, self.how)
         is_self_join = len(frames) == 1
         called = self.function or ("self_join" if is_self_join else "similarity_join")
@@ -466,7 +466,7 @@ class JoinQuery:
     def _common_settings(self, side: JoinSide) -> dict[str, Any]:
         return {
             "within": self.limit,
-            "probability": finite("probability", self.probability),
+            "probability": finite_number("probability", self.probability),
             "windows": self.windows,
             "output": self.output,
             # Drawn worlds have one value per row.
@@ -597,8 +597,8 @@ def check_same_columns(streams: Mapping[str, Frame]) -> None:
     for stream, other in streams.items():
         if [(name, other.type(name)) for name in other.columns] != kinds:
             raise ValueError(
-                f"`streams` must have the same columns: `{first}` has {one.described}, "
-                f"`{stream}` has {other.described}"
+                f"`streams` must have the same columns: `{first}` has {one.schema_text}, "
+                f"`{stream}` has {other.schema_text}"
             )
 
 

@@ -16,7 +16,7 @@ from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEar
 from sfumato.operators.joins.outer_join import INNER
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
-from sfumato.tables.joins.metric import finite
+from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.similarity_query import alignment_of
 from sfumato.tables.joins.table_join import AnswerTypes, TypedAnswersConfig
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
@@ -165,7 +165,7 @@ def asof_join_job(
         of = f" of the {side} {frame.noun}"
         frame.require_late()
         frame.require_tuples()
-        frame.require_described()
+        frame.require_controller_metadata()
         orders.append([frame.single_column(f"order{of}", order)])
         keys.append(frame.keys(f"key{of}", key))
         frame.require_time(f"order{of}", orders[-1][0])
@@ -200,7 +200,7 @@ def asof_join_job(
     config = AsofTableConfig(
         keys=len(keys[0]),
         within=None if within is None else span_of("within", within),
-        least=finite("probability", probability),
+        least=finite_number("probability", probability),
         how=how,
         uncertain=uncertain,
         forget_after=forget_after_of(left, orders[0][0], keys[0], forget_after),

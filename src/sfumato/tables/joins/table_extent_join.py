@@ -22,7 +22,7 @@ from sfumato.operators.state.declared import Array, Declaration, Optional, Part,
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables
-from sfumato.tables.joins.metric import finite
+from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
     AnswerTypes,
@@ -36,8 +36,8 @@ from sfumato.tables.operator import ROW, SIDES, TableOperator
 from sfumato.tables.reading.frame import (
     Frame,
     check_keys,
-    controlled_by,
-    names,
+    column_names,
+    order_metadata,
     require_same_keys,
     require_same_worlds,
 )
@@ -55,7 +55,7 @@ from sfumato.tables.reading.rows import Alternatives, Column, ColumnReader, Read
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.user_warnings import AVERAGES, PAIRS, UNCERTAIN_TIMES, WINDOWS
 from sfumato.tables.row_store import BufferedRows
-from sfumato.tables.scope import BEGINNING, Scopes, joined_scope
+from sfumato.tables.scope import BEGINNING, Scopes, join_scope
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,10 +382,10 @@ def extent_join_job(
     one_to_one: bool = False,
 ) -> Job:
     """Return the job of `extent_join`. Raises ValueError or TypeError for invalid arguments."""
-    attributes, frames = names("on", on), {"left": left, "right": right}
+    attributes, frames = column_names("on", on), {"left": left, "right": right}
     require_same_worlds([left, right], how)
     require_together(on, within, probability)
-    within = None if within is None else finite("within", within)
+    within = None if within is None else finite_number("within", within)
     for side, frame in frames.items():
         called = f"the {side} {frame.noun}"
         if not frame.is_extents:
@@ -398,7 +398,8 @@ def extent_join_job(
                 f"{called} has early answers: keep the final ones, "
                 '.where("final").drop("final", "revision")'
             )
-        if attributes and how != INNER and frame.shared() not in INDEPENDENT_WITHIN_EXTENTS:
+        independent = frame.describe_shared() in INDEPENDENT_WITHIN_EXTENTS
+        if attributes and how != INNER and not independent:
             frame.require_independent("extent_join")
         missing = [a for a in attributes if a not in frame.attributes]
         if missing:
@@ -414,10 +415,10 @@ def extent_join_job(
     if forget_after is not None:
         check_keys(keys[0])
         forgotten = float(microseconds("forget_after", forget_after))
-    scope = joined_scope(
+    scope = join_scope(
         keys[0], left.ordered_by_keys("window") or [], right.ordered_by_keys("window") or []
     )
-    order = {**left.metadata("window"), **controlled_by([keys[0][i] for i in scope])}
+    order = {**left.metadata("window"), **order_metadata([keys[0][i] for i in scope])}
     outputs = [Output("window", ("window",), left.type("window"), order)]
     inputs, fields = [], []
     for (side, frame), own in zip(frames.items(), keys, strict=True):

@@ -158,9 +158,6 @@ class TableJoin(TwoSides):
     def forget(self, codes: Ints) -> None:
         self.operator.forget(codes)
 
-    def counters(self) -> dict[str, int]:
-        return dict(self.counts)
-
     def gauges(self) -> dict[str, Any]:
         done = self.operator.counters
         since = {

@@ -61,7 +61,7 @@ class TableOuterJoin(TableSimilarityJoin):
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
         """Return the rows that can no longer get a partner."""
-        reached = None if self.sides is None else self.sides.reached()
+        reached = None if self.sides is None else self.sides.emitted_until()
         found = self.operator.release(reached, end)
         return [self._unmatched_table(side, of) for side, of in found if len(of.number)]
 

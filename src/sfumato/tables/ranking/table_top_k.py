@@ -473,7 +473,6 @@ class TableTopK(TableOperator):
             self.counts[name] += int(count)
 
     def before_saving(self) -> None:
-        super().before_saving()
         self.rows.keep(self.windows.ids)
 
     def after_loading(self) -> None:

@@ -183,7 +183,7 @@ class ChainConfig:
         """Return the conversion from an earlier layout. Raises ValueError if it is impossible."""
         return LayoutChange(before, [[feed.layout for feed in step.feeds] for step in self.steps])
 
-    def converted(self, rows: pa.Table, frame: int, change: LayoutChange) -> pa.Table:
+    def convert_rows(self, rows: pa.Table, frame: int, change: LayoutChange) -> pa.Table:
         """Convert rows of a frame that were stored before a change."""
         step, side = self._reader(frame)
         return change.steps[step][side].chunk(rows)

@@ -66,7 +66,7 @@ def error_of(worlds: int) -> float:
     return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * worlds))
 
 
-def controlled_by(
+def order_metadata(
     keys: list[str],
     event_time: str | None = None,
     forgets: bool = False,
@@ -85,7 +85,7 @@ def with_roles(metadata: Mapping[str, Any], roles: Sequence[str]) -> dict[str, A
     return {**kept, ROLE: json.dumps([*roles])} if roles else kept
 
 
-def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
+def column_names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     """Return the distinct column names in an argument. Raises TypeError or ValueError."""
     if given is None:
         return []
@@ -106,7 +106,7 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     return listed
 
 
-def listed_numbers(argument: str, given: Any) -> tuple[float, ...]:
+def number_tuple(argument: str, given: Any) -> tuple[float, ...]:
     """Return the numbers in an argument, a list or array. Raises TypeError."""
     try:
         if isinstance(given, str | bytes | Mapping):
@@ -200,7 +200,7 @@ class Frame(ABC):
 
     @property
     @abstractmethod
-    def described(self) -> str:
+    def schema_text(self) -> str:
         """Return the columns and their types as shown in errors."""
 
     @property
@@ -320,14 +320,14 @@ class Frame(ABC):
             return PAIRS  # pandas and Polars drop metadata in many operations
         return found
 
-    def shared(self, existence: str | None = EXISTENCE) -> str | None:
+    def describe_shared(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the rows if they may share tuples and are not assumed to be independent."""
         assumed = self._sharing(ASSUMED_KEY, existence)
         return None if assumed else self._sharing(SHARED_KEY, existence)
 
     def require_independent(self, function: str, existence: str | None = EXISTENCE) -> None:
         """Raise ValueError for uncertain rows that may share tuples."""
-        refuse_shared(function, self.shared(existence))
+        refuse_shared(function, self.describe_shared(existence))
 
     def describe_independence(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the assumption of independence for rows that may share tuples, or None."""
@@ -354,7 +354,7 @@ class Frame(ABC):
 
     def resolve(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the columns named by an argument, in the frame's spelling."""
-        wanted = names(argument, given)
+        wanted = column_names(argument, given)
         found = [self._resolve(argument, name) for name in wanted]
         if len(set(found)) != len(found):
             raise ValueError(f"`{argument}` names a column twice: {wanted}")
@@ -571,7 +571,7 @@ class Frame(ABC):
         forgets = FORGETS in self._metadata("punctuation")
         return self.controller(order, keys) is not None and not forgets
 
-    def require_described(self) -> None:
+    def require_controller_metadata(self) -> None:
         """Raise ValueError if a controller's columns have lost their metadata.
 
         Without it, late rows would be processed as rows in order.

@@ -185,7 +185,7 @@ class Tuples:
         cells = field_at(as_array(self.table.column(column)), name, 1)
         return cells.take(pa.array(self.owner)) if self.uncertain else cells
 
-    def mentioned(self, expression: Expression) -> bool:
+    def has_attribute(self, expression: Expression) -> bool:
         """Return whether an expression contains an attribute."""
         names = (name.parts[0] for name in names_in(expression))
         return any(find_name(name, self.attributes) is not None for name in names)

@@ -13,7 +13,7 @@ from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
 from sfumato.operators.arrays import Bools
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.frame import Frame, names
+from sfumato.tables.reading.frame import Frame, column_names
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
@@ -108,9 +108,9 @@ def why_invalid(
         valid = (exists >= 0.0) & (exists <= 1.0 + RESCALED_SUM_TOLERANCE)  # 0: absent
         reasons.add(~valid, NO_EXISTENCE)
     for name in attributes or ():
-        reasons.add(_missing(as_array(columns.column(name))), missing_value_reason(name))
+        reasons.add(_is_missing(as_array(columns.column(name))), missing_value_reason(name))
     for name, most, text in bounds:
-        reasons.add(_beyond(as_array(columns.column(name)), most), text)
+        reasons.add(_exceeds(as_array(columns.column(name)), most), text)
     return reasons
 
 
@@ -129,7 +129,7 @@ def why_invalid_after_filter(
         if is_number(values.type):
             given = values.is_valid().to_numpy(zero_copy_only=False)
             infinite = np.zeros(table.num_rows, np.bool_)
-            infinite[tuples.owner[given & _missing(values)]] = True
+            infinite[tuples.owner[given & _is_missing(values)]] = True
             reasons.add(infinite, missing_attribute_reason(name))
     emptied = why_invalid(tuples, attributes, max_alternatives=max_alternatives)
     for i, text in enumerate(emptied.texts):
@@ -137,9 +137,9 @@ def why_invalid_after_filter(
     return reasons
 
 
-def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> list[str] | None:
+def check_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> list[str] | None:
     """Return the attributes or columns named by an argument. Raises for unknown names."""
-    wanted = names("attributes", attributes)
+    wanted = column_names("attributes", attributes)
     frame.require_tuples()
     if not frame.uncertain:
         return frame.resolve("attributes", wanted)
@@ -197,20 +197,20 @@ def _add_alternative_reasons(
         add(tuples.flat.is_null().to_numpy(zero_copy_only=False), NULL_ALTERNATIVE)
     add(~((prob > 0.0) & (prob <= 1.0)), NO_PROBABILITY)  # false for NaN
     for name in attributes:
-        add(_missing(tuples.fields[name]), missing_attribute_reason(name))
+        add(_is_missing(tuples.fields[name]), missing_attribute_reason(name))
     for name, most, text in bounds:
-        add(_beyond(tuples.fields[name], most), f"an alternative's {text}")
+        add(_exceeds(tuples.fields[name], most), f"an alternative's {text}")
     for value in np.unique(total[above]).tolist():
         reasons.add(above & (total == value), ABOVE_ONE + java_text(value))
 
 
-def _missing(column: pa.Array) -> Bools:
+def _is_missing(column: pa.Array) -> Bools:
     if is_number(column.type):
         return ~np.isfinite(floats_of(as_doubles(column, "an attribute")))
     return column.is_null().to_numpy(zero_copy_only=False)
 
 
-def _beyond(column: pa.Array, most: float) -> Bools:
+def _exceeds(column: pa.Array, most: float) -> Bools:
     return ~(np.abs(floats_of(as_doubles(column, "an attribute"))) <= most)
 
 

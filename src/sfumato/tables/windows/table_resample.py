@@ -21,8 +21,8 @@ from sfumato.tables.reading.frame import (
     EXISTENCE,
     WORLDS,
     Frame,
-    controlled_by,
     forget_after_of,
+    order_metadata,
 )
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passthrough_outputs
@@ -312,7 +312,7 @@ def resample_job(
                 'one, as with .alias("ts")'
             )
     frame.require_late()
-    frame.require_described()
+    frame.require_controller_metadata()
     frame.require_event_time("order", [order])
     numeric, wanted = fill in ("linear", "mean"), _columns(frame, columns, order, keys, fill)
     if AGE in map(str.lower, [*keys, order, *wanted]):
@@ -346,7 +346,7 @@ def resample_job(
         else of
         for of in passthrough_outputs(frame, carried)
     ]
-    outputs.insert(len(keys), Output(order, ("order",), frame.type(order), controlled_by(keys)))
+    outputs.insert(len(keys), Output(order, ("order",), frame.type(order), order_metadata(keys)))
     if numeric:
         outputs += [Output(column, (f"value{i}",), DOUBLE_TYPE) for i, column in enumerate(wanted)]
     outputs.append(Output(AGE, (AGE,), DOUBLE_TYPE, {ADDED_COLUMN: "true"}))

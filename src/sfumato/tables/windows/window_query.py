@@ -20,9 +20,9 @@ from sfumato.tables.reading.frame import (
     TIME_KINDS,
     Computation,
     Frame,
-    controlled_by,
     forget_after_of,
-    listed_numbers,
+    number_tuple,
+    order_metadata,
 )
 from sfumato.tables.reading.results import (
     BOOLEAN_TYPE,
@@ -178,7 +178,7 @@ class WindowQuery:
         frame.require_late()
         frame.require_tuples(self.existence)
         if not self.timed:
-            frame.require_described()
+            frame.require_controller_metadata()
         for text, argument in self.arguments.items():
             frame.expressions.check(argument, text)
         if self.existence is not None:
@@ -678,7 +678,7 @@ class WindowQuery:
             of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
         scope = [titles.get(name, name) for name in self.in_order_within]
-        metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(scope)}
+        metadata = {"held": {ADDED_COLUMN: "true"}, "window": order_metadata(scope)}
         for name, kind in kinds.items():
             if name in self.added_columns:
                 found.append(Output(name, (name,), kind, metadata.get(name)))
@@ -760,7 +760,7 @@ class WindowQuery:
 
         See `window_aggregate` for the arguments. distributions : `seed` and `samples`
         """
-        window, quantiles = self.window, listed_numbers("quantiles", quantiles)
+        window, quantiles = self.window, number_tuple("quantiles", quantiles)
         if not self.structs:
             check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
         plain = self.certain and not self.structs
