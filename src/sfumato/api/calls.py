@@ -161,9 +161,8 @@ def plain_name(argument: str, column: Any) -> str:
     elif is_polars_expression(column) and column.meta.is_column():
         return str(column.meta.output_name())
     raise TypeError(
-        f"`{argument}` must be a column name (a string); got the expression {column!s:.80}. Add "
-        "it to the frame as a column, for example with with_columns or withColumn, and write its "
-        "name"
+        f"`{argument}` must be a column name (a string); got the expression {column!s:.80}. Add it "
+        "to the frame as a column, for example with with_columns or withColumn, and write its name"
     )
 
 

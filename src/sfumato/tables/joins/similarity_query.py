@@ -568,12 +568,9 @@ def neighbours_outputs(
     frame = sides[0].frame
     found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
     pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
-    fields = (
-        Field("mean", DOUBLE_TYPE),
-        Field("stddev", DOUBLE_TYPE),
-        Field("distribution", pairs),
-    )
-    for name, kind in zip(names, (Struct(fields), DOUBLE_TYPE), strict=False):
+    moments = (Field("mean", DOUBLE_TYPE), Field("stddev", DOUBLE_TYPE))
+    counts = Struct((*moments, Field("distribution", pairs)))
+    for name, kind in zip(names, (counts, DOUBLE_TYPE), strict=False):
         found.append(Output(name, (name,), kind))
     found += results
     return mark_shared(found, None if all(side.frame.certain for side in sides) else WINDOWS)

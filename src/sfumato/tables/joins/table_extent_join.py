@@ -225,9 +225,8 @@ class TableExtentJoin(TableOperator):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         ends = np.unique(np.concatenate([others.end, mine.end]))
         keys = max(self.index.size, 1)  # without key columns, no codes are stored and all are 0
-        theirs, own = (
-            np.searchsorted(ends, rows.end) * keys + rows.code for rows in (others, mine)
-        )
+        theirs = np.searchsorted(ends, others.end) * keys + others.code
+        own = np.searchsorted(ends, mine.end) * keys + mine.code
         order = np.argsort(theirs, kind="stable")
         first, last = (np.searchsorted(theirs[order], own, side) for side in ("left", "right"))
         offsets, places = ranges_of(first, last - first)

@@ -197,10 +197,8 @@ def answers_table(
         pair: dict[str, Any] = {"prob": pa.array(found.prob)}
         for side, (_, attributes) in zip(SIDES, (left, right), strict=True):
             pair |= {f"{side}_{name}": values for name, values in attributes.items()}
-        flat, offsets = (
-            pa.StructArray.from_arrays(list(pair.values()), names=list(pair)),
-            found.offsets,
-        )
+        flat = pa.StructArray.from_arrays(list(pair.values()), names=list(pair))
+        offsets = found.offsets
         possible = found.prob > 0.0  # samples that certainly have a partner have probability 0
         if not possible.all():
             flat = flat.filter(pa.array(possible))

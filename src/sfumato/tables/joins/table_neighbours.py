@@ -75,10 +75,8 @@ class TableOtherNeighbours(TableSimilarityJoin):
     def found(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> list[pa.Table]:
-        arrivals, aggregated = (
-            self.arrivals(tables, order, side, code, time),
-            self.config.aggregated,
-        )
+        arrivals = self.arrivals(tables, order, side, code, time)
+        aggregated = self.config.aggregated
         results: dict[str, pa.ChunkedArray] = {}
         if aggregated is None:
             counts = self.operator.count(arrivals)

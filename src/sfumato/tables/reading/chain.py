@@ -230,12 +230,8 @@ class Chain(Stateful):
         for operator in self.steps:
             operator.set_clock(now)
 
-    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        """Return the last step's answers to (frame, rows) pairs."""
-        return self._run(batch, now)
-
     def idle(self, now: int) -> list[pa.Table]:
-        return self._run([], now, idle=True)
+        return self.process([], now, idle=True)
 
     def wakes(self) -> int | None:
         steps = zip(self.config.steps, self.steps, strict=True)
@@ -243,11 +239,12 @@ class Chain(Stateful):
         return min((time for time in times if time is not None), default=None)
 
     def flush(self) -> list[pa.Table]:
-        return self._run([], 0, end=True)
+        return self.process([], 0, end=True)
 
-    def _run(
+    def process(
         self, batch: Sequence[tuple[int, pa.Table]], now: int, idle: bool = False, end: bool = False
     ) -> list[pa.Table]:
+        """Return the last step's answers to (frame, rows) pairs."""
         answers: list[list[pa.Table]] = []
         for number, (step, operator) in enumerate(zip(self.config.steps, self.steps, strict=True)):
             rows, out = [], []

@@ -406,8 +406,7 @@ class Frame(ABC):
                 raise TypeError(
                     f"`{argument}` names column `{name}` with the collation {collated}, which may "
                     "treat different strings as equal: use a column in which equal strings are "
-                    f"identical, like collate(lower({name}), 'UTF8_BINARY') if case does not "
-                    "matter"
+                    f"identical, like collate(lower({name}), 'UTF8_BINARY') if case does not matter"
                 )
             if not self.is_groupable(name):
                 wrong = self.ungroupable.format(f"`{name}`, which is {self.type_name(name)}")

@@ -79,9 +79,7 @@ def _add_lists(hashes: Hashes, column: pa.Array) -> None:
             words, present = zip(*cells, strict=True)
             add_words(hashes, offsets, list(words), list(present))
         return
-    for j in range(
-        int(lengths.max(initial=0))
-    ):  # all first elements, then all second elements, ...
+    for j in range(int(lengths.max(initial=0))):  # all first elements, then all second, ...
         rows = np.flatnonzero(lengths > j)
         of = hashes[rows]
         _add(of, as_array(elements.take(pa.array(offsets[rows] + j))))

@@ -373,11 +373,8 @@ def _columns(
             "`columns` must not name `order`, `key` or columns of a disorder controller; got "
             f"{', '.join(wrong)}. Leave these out"
         )
-    found = (
-        [*dict.fromkeys([*named, *uncertain])]
-        if named
-        else [name for name in frame.columns if name not in fixed]
-    )
+    found = [*dict.fromkeys([*named, *uncertain])]
+    found = found if named else [name for name in frame.columns if name not in fixed]
     if not found:
         raise ValueError("`columns` must name at least one column; got none")
     if fill in ("linear", "mean"):

@@ -726,9 +726,9 @@ class WindowQuery:
             return "number", DOUBLE_TYPE, None
         own, kind = self.frame.expressions.value_type(w.expression)
         if exact is not None:
-            precise = (
-                self.frame.decimal(exact.precision, exact.scale) if exact.precision else LONG_TYPE
-            )
+            precise: Any = LONG_TYPE
+            if exact.precision:
+                precise = self.frame.decimal(exact.precision, exact.scale)
             return "exact", precise, None if w.function == "sum" else own
         if w.function == "sum":
             small = kind == "whole" and self.early is None
