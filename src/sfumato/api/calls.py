@@ -203,7 +203,7 @@ def engine_module(frame: Frame, of_memory: str, of_spark: str) -> Any:
 
 def refuse_shown_early(frame: Frame, function: str) -> None:
     """Raise ValueError if a controller also emits each row on its arrival."""
-    if frame.shown_early is not None:
+    if frame.early_column is not None:
         raise ValueError(
             f"the {frame.noun} has each row twice, once on its arrival: only "
             "sf.window_aggregate(..., early=...) can read the rows of sf.reorder(..., "

@@ -116,7 +116,7 @@ def window_aggregate(
     distributions |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
     distributions |= {"unique": unique, "version": version, "shared": shared}
     distributions |= {"forget_after": forget_after, "name": name}
-    return aggregated(df, aggregates, window, order, key, existence, distribution, **distributions)
+    return aggregate(df, aggregates, window, order, key, existence, distribution, **distributions)
 
 
 @public("sf.split_missed(means)", "df")
@@ -171,7 +171,7 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     return results, df.where("missed IS NOT NULL").select("missed.*")
 
 
-def aggregated(
+def aggregate(
     df: Any,
     aggregates: Mapping[str, str],
     window: Rows | Range | Session | Delta,

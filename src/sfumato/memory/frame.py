@@ -97,7 +97,7 @@ def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields, earlier.metadata))
 
 
-CALENDAR = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
+PLAUSIBLE_SECONDS = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
 PANDAS = b"pandas"  # metadata of a schema: its pandas form
 
 
@@ -167,7 +167,7 @@ class ArrowFrame(Frame):
             return
         seen = pc.min_max(self.table.column(name)).as_py()
         for unit, per_second in (("seconds", 1), ("milliseconds", 1_000)):
-            first, last = (time * per_second for time in CALENDAR)
+            first, last = (time * per_second for time in PLAUSIBLE_SECONDS)
             if seen["min"] is not None and first <= seen["min"] <= seen["max"] < last:
                 factor = 1_000_000 // per_second
                 warn_user(
@@ -296,7 +296,7 @@ class ArrowExpressions(Expressions):
     numeric = (*Expressions.numeric, "timestamp_ntz")
 
     def check(self, argument: str, expression: str) -> None:
-        self._parsed(argument, expression)
+        self._parse(argument, expression)
 
     def type(self, expression: str) -> pa.DataType:
         values = self._values(expression, self.frame.table.slice(0, 0))
@@ -315,12 +315,12 @@ class ArrowExpressions(Expressions):
     ) -> Computation:
         return Computation(
             [
-                Values(self._parsed(arguments.get(of), of), of in exact, of in hashed)
+                Values(self._parse(arguments.get(of), of), of in exact, of in hashed)
                 for of in expressions
             ]
         )
 
-    def _parsed(self, argument: str | None, text: str) -> Expression:
+    def _parse(self, argument: str | None, text: str) -> Expression:
         """Parse an expression. argument : its name in errors; None for a plain name"""
         if argument is None or text in (*self.frame.attributes, *self.frame.columns):
             return ColumnRef((text,))  # without loading the parser
@@ -329,6 +329,6 @@ class ArrowExpressions(Expressions):
     def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
         """Return the values of an expression; None if they cannot be computed."""
         try:
-            return Tuples(rows).evaluate(self._parsed("", expression))
+            return Tuples(rows).evaluate(self._parse("", expression))
         except (TypeError, ValueError):
             return None

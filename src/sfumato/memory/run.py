@@ -51,7 +51,7 @@ def run_in_memory(job: Job) -> pa.Table:
         if read.rows.num_rows:
             batch.append((number, read.rows))
         if read.dropped is not None:
-            answers += operator.dropped(read.dropped)
+            answers += operator.process_dropped(read.dropped)
     answers += [*operator.process(batch, 0), *operator.flush()] if batch else []
     counts[""] = operator.counters()
     _warn_of_counted(job, counts[""])

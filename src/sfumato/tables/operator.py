@@ -123,7 +123,8 @@ class TableOperator(Stateful):
     """An operator with an order, for the keys of one bucket; processing times are in ms.
 
     A subclass implements `answers` and declares its own attributes in `state`, which defines
-    snapshot and restore. `process` calls `usable`, `invalid`, `take_ordered`, `arrange`, `answers`.
+    snapshot and restore. `process` calls `is_usable`, `process_invalid`, `take_ordered`, `arrange`
+    and `answers`.
     has_processed_rows : whether rows of the micro-batch were processed
     """
 
@@ -151,11 +152,12 @@ class TableOperator(Stateful):
         rows = concat_tables([table for _, table in batch]).combine_chunks()
         self.counts["rows"] += rows.num_rows
         outputs = []
-        valid = self.usable(rows)
+        valid = self.is_usable(rows)
         if not valid.all():
-            outputs = self.invalid(rows.filter(pa.array(~valid)))
+            outputs = self.process_invalid(rows.filter(pa.array(~valid)))
             rows = rows.filter(pa.array(valid))
-        return outputs + self.arranged(self.take_ordered(rows) if rows.num_rows else rows, now)
+        ordered = self.take_ordered(rows) if rows.num_rows else rows
+        return outputs + self.process_usable(ordered, now)
 
     def drop_late(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
         """Count and drop the rows of a micro-batch that a controller flagged as late."""
@@ -167,7 +169,7 @@ class TableOperator(Stateful):
             on_time.append((side, rows))
         return on_time
 
-    def arranged(self, rows: pa.Table, now: int) -> list[pa.Table]:
+    def process_usable(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """Return the answers to usable rows in any order."""
         if not rows.num_rows:
             return []
@@ -185,16 +187,16 @@ class TableOperator(Stateful):
             f"{type(self).__name__} has no `answers`, because it overrides `process`"
         )
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether rows can be processed; other rows are passed to `invalid`."""
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
+        """Return bool[n]: whether rows can be processed; `process_invalid` gets the others."""
         return has_all_values(rows, self.config.order_columns)
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
-        """Count rows that are not `usable`; return the output for them."""
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
+        """Count rows that are not `is_usable`; return the output for them."""
         self.counts["invalid"] += rows.num_rows
         return []
 
-    def dropped(self, rows: pa.Table) -> list[pa.Table]:
+    def process_dropped(self, rows: pa.Table) -> list[pa.Table]:
         """Return the output for rows dropped on reading: tables of `row`, keys and `reason`."""
         raise NotImplementedError(f"{type(self).__name__} does not emit dropped rows")
 

@@ -11,8 +11,8 @@ from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import SavedTable, take_rows
 
-# Only dense, large chunks have a look-up table: numbers span at most SPARSE times the rows.
-SPARSE, SMALL_STORE = 4, 1024
+# Only dense, large chunks have a look-up table: numbers span at most MAX_SPARSITY times the rows.
+MAX_SPARSITY, SMALL_STORE = 4, 1024
 
 
 class _StoredRows(NamedTuple):
@@ -41,7 +41,7 @@ class _StoredRows(NamedTuple):
 def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
     """Build a chunk. Dense numbers get a look-up table, ten times faster than a search."""
     span = int(numbers[-1] - numbers[0]) + 1
-    if span > SPARSE * len(numbers) or len(numbers) < SMALL_STORE:
+    if span > MAX_SPARSITY * len(numbers) or len(numbers) < SMALL_STORE:
         return _StoredRows(numbers, rows, None)
     stored = np.zeros(span + 1, np.int64)
     stored[numbers - numbers[0] + 1] = 1

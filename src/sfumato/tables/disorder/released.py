@@ -146,4 +146,4 @@ class ReleasedOperator(TableOperator):
 
     def flush(self) -> list[pa.Table]:
         rest = None if self.late_rows is None else self.late_rows.take_waiting()
-        return [] if rest is None else self.arranged(rest, 0)
+        return [] if rest is None else self.process_usable(rest, 0)

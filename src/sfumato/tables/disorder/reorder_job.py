@@ -49,20 +49,20 @@ def reorder_job(
 
     waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind are still durations
     """
-    keys, sources = frame.keys("key", key), frame.groupable("source", source)
+    keys, sources = frame.keys("key", key), frame.group_columns("source", source)
     for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
         raise TypeError(
             f"`source` names column `{name}`, but rows cannot be sorted by "
             f"{frame.type_name(name)}: convert the column to text"
         )
-    ids = frame.groupable("unique", unique)
+    ids = frame.group_columns("unique", unique)
     event = frame.single_column("event_time", event_time)
     arrived = frame.single_column("arrival", arrival)
     is_reordered = frame.ordered_by_keys("punctuation") is not None
-    if frame.duplicates is not None:
+    if frame.duplicate_column is not None:
         raise ValueError(
-            f"the {frame.noun} has a column `{frame.duplicates}` from an earlier reorder with "
-            f"`unique`: filter out the duplicates and drop the column before {frame.prefix}reorder"
+            f"the {frame.noun} has a column `{frame.duplicate_column}` from an earlier reorder "
+            f"with `unique`: filter out the duplicates and drop the column before {frame.prefix}reorder"
         )
     if not isinstance(early, bool):
         raise TypeError(f"`early` must be True or False; got {early!r}")
@@ -152,7 +152,7 @@ def _sent_punctuation_options(waits: Mapping[str, Any]) -> dict[str, Any]:
     return {**waits, "estimator": SENT}
 
 
-def require_marked(frame: Frame) -> None:
+def require_late_flags(frame: Frame) -> None:
     """Raise ValueError if late rows of a frame are not flagged."""
     if "late" not in frame.columns or frame.kind("late") != "truth":
         raise ValueError(

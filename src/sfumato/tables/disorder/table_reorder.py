@@ -29,8 +29,8 @@ EVENT = "event"
 PROMISED = "promised"
 # Sums per bin. They are one string because some Spark clients do not accept a list as a metric, and
 # one aggregate because Spark plans every aggregate again for each micro-batch.
-ADD = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
-WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD})"
+ADD_LISTS_SQL = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
+WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD_LISTS_SQL})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ class TableReorder(TableOperator):
         super().begin()
         self.waits[:] = 0
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether event time and arrival are present and within range."""
         usable = np.ones(rows.num_rows, bool)
         for name in (EVENT, "order0"):
@@ -139,7 +139,7 @@ class TableReorder(TableOperator):
             usable &= (times > -MAX_TIME_US) & (times < MAX_TIME_US)
         return usable
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
         unknown = np.full(rows.num_rows, NO_PUNCTUATION)
         late = np.ones(rows.num_rows, bool)

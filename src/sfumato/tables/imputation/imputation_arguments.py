@@ -17,7 +17,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 
 IMPUTED_BY = "imputed_by"
 KEY_KINDS = ("text", "whole", "date", "truth")
-UNTYPED = ("null", "void")  # types of columns without any values
+UNTYPED_KINDS = ("null", "void")  # types of columns without any values
 DEFAULT_LEAST_ROWS = 200  # 199 rows support a 99% probability range
 
 
@@ -167,7 +167,7 @@ class ImputationArguments(ABC):
 def require_numbers_or_texts(frame: Frame, argument: str, columns: Sequence[str]) -> None:
     """Raise ValueError for missing columns, TypeError for columns that are not numeric or text."""
     texts = [name for name in frame.resolve(argument, list(columns)) if frame.kind(name) == "text"]
-    frame.groupable(argument, texts)  # raises for columns with a collation
+    frame.group_columns(argument, texts)  # raises for columns with a collation
     frame.require_numbers(argument, [name for name in columns if name not in texts])
 
 
@@ -175,7 +175,7 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
     """Raise TypeError for columns that are text in only one of two frames, unless untyped."""
     for name in columns:
         given, known = (of.resolve("repository", name)[0] for of in (frame, past))
-        if frame.type_name(given) not in UNTYPED and (frame.kind(given) == "text") != (
+        if frame.type_name(given) not in UNTYPED_KINDS and (frame.kind(given) == "text") != (
             past.kind(known) == "text"
         ):
             raise TypeError(
@@ -187,8 +187,8 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
 
 def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
     """Raise TypeError or ValueError for columns that cannot be the key of a repository."""
-    for name in frame.groupable(argument, key):
-        if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED:
+    for name in frame.group_columns(argument, key):
+        if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED_KINDS:
             raise TypeError(
                 f"`{argument}` must name columns of text, whole numbers, dates or booleans, "
                 f"because it is the key of a repository; `{name}` is {frame.type_name(name)}: "

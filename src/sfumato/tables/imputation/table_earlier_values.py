@@ -94,10 +94,10 @@ class TableEarlierValues(ReleasedOperator):
         timed = pa.types.is_timestamp(rows.schema.field("order0").type)
         return [_answers_table(rows, earlier, age / SECOND_US if timed else age)]
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
-        return super().usable(rows) & has_no_null(rows, self.config.key_columns)
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
+        return super().is_usable(rows) & has_no_null(rows, self.config.key_columns)
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
         nothing = np.full((rows.num_rows, self.config.attributes), np.nan)
         return [_answers_table(rows, nothing, nothing)]

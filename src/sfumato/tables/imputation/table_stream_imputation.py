@@ -27,7 +27,7 @@ from sfumato.tables.imputation.table_earlier_values import (
 )
 from sfumato.tables.imputation.table_imputation import (
     FLAGS,
-    SLICE,
+    SLICE_ROWS,
     alternatives_of,
     imputed_columns,
 )
@@ -84,23 +84,21 @@ class TableStreamImputation(TableEarlierValues):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         codes, time = self.codes(rows), seconds_of(rows.column("order0"))
-        return [
-            self._impute(rows.slice(i, SLICE), codes[i : i + SLICE], time[i : i + SLICE])
-            for i in range(0, rows.num_rows, SLICE)
-        ]
+        slices = (slice(i, i + SLICE_ROWS) for i in range(0, rows.num_rows, SLICE_ROWS))
+        return [self._impute(rows[of], codes[of], time[of]) for of in slices]
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
         imputer, parts = self.repository.levels.shared, []
-        for i in range(0, rows.num_rows, SLICE):
-            part = rows.slice(i, SLICE)
+        for i in range(0, rows.num_rows, SLICE_ROWS):
+            part = rows.slice(i, SLICE_ROWS)
             done = imputer.impute(self._values(part))
             found = imputed_columns(imputer, done, self._existence(part), False, {})
             parts.append(self._answer(part, found))
         return parts
 
     def _impute(self, rows: pa.Table, codes: np.ndarray, time: Floats) -> pa.Table:
-        """Return the answers to at most `SLICE` rows, each imputed by the imputers of its key."""
+        """Return the answers to at most `SLICE_ROWS` rows, each by the imputers of its key."""
         keys = rows.select(self.config.key_columns)
         changes, levels = self.repository.changes, self.repository.levels
         owners = np.column_stack([changes.owners(keys), levels.owners(keys)])

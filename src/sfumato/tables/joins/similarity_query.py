@@ -146,7 +146,8 @@ class JoinSide:
 
     def _check_points(self, argument: str) -> None:
         if not self.frame.uncertain:
-            self.frame.groupable(argument, [self.points[i] for i in self.texts])  # no collation
+            texts = [self.points[i] for i in self.texts]
+            self.frame.group_columns(argument, texts)  # raises for columns with a collation
             numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
             for name in numbers:
                 if self.frame.kind(name) not in NUMBER_KINDS:

@@ -87,7 +87,7 @@ class TableAsofJoin(TwoSides):
         self.types = AnswerTypes.of(config.answers)
 
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        rows = self.ordered(batch)
+        rows = self.order_rows(batch)
         if rows is None:
             return []
         existence, left = np.ones(len(rows.order)), pa.nulls(0)

@@ -387,7 +387,7 @@ def extent_join_job(
     within = None if within is None else finite_number("within", within)
     for side, frame in frames.items():
         called = f"the {side} {frame.noun}"
-        if not frame.is_extents:
+        if not frame.has_extents:
             raise ValueError(
                 f"{called} must have a column `window` of extents: create it with "
                 f"{frame.prefix}window_aggregate(..., window=sf.Range(...))"

@@ -118,7 +118,7 @@ class TableJoin(TwoSides):
         """
 
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        found = self.ordered(batch)
+        found = self.order_rows(batch)
         if found is None:
             return []
         present, tables, order, side, code, first = found
@@ -128,7 +128,7 @@ class TableJoin(TwoSides):
                 rows = table.select(self.stored_columns(number))
                 self.stores[number].append(rows.take(pa.array(places)))
         time = first.astype(np.int64) if self.operator.timed else None
-        output = self.found(tables, order, side, code, time)
+        output = self.process_arrivals(tables, order, side, code, time)
         self._largest = max(self._largest, self.operator.largest(code))
         self.forget_expired()
         for number, store in enumerate(self.stores):
@@ -137,7 +137,7 @@ class TableJoin(TwoSides):
                 store.keep(self.operator.live(number))
         return output
 
-    def found(
+    def process_arrivals(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> list[pa.Table]:
         """Process arrivals like `join`; return the output."""

@@ -129,11 +129,11 @@ class TwoSides(TableOperator):
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         """Return the answers to complete rows of both sides."""
 
-    def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
+    def release_columns(self, tables: Sequence[pa.Table]) -> list[Numbers]:
         """Return columns that order rows with equal event times, if any."""
         return []
 
-    def ordered(self, batch: Sequence[tuple[int, pa.Table]]) -> OrderedSides | None:
+    def order_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> OrderedSides | None:
         """Return the rows of a batch in one order, or None if there are none."""
         present = sorted({side for side, table in batch if table.num_rows})
         if not present:
@@ -145,7 +145,7 @@ class TwoSides(TableOperator):
             return np.concatenate([as_numbers(table.column(name)) for table in tables])
 
         columns = [numbers(name) for name in self.config.order_columns]
-        by = [columns[0], *self.released(tables), *columns[1:]]
+        by = [columns[0], *self.release_columns(tables), *columns[1:]]
         order = arrival_order(by, [side ^ self.config.first_side, numbers(TIE)])
         code = np.zeros(order.size, np.int64)
         if self._known:

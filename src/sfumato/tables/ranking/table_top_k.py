@@ -246,13 +246,13 @@ class TableTopK(TableOperator):
             "timetable": json.dumps([[run.time, run.queries] for run in runs]) if runs else None,
         }
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether rows have a valid time, score and probability.
 
         Times must be within 2**60 microseconds of 1970, scores finite, and probabilities positive
         with a sum of at most 1. With timestamps, the instants of answers must be in the calendar.
         """
-        fine = super().usable(rows)
+        fine = super().is_usable(rows)
         time = np.zeros(rows.num_rows, np.int64)
         time[fine] = as_numbers(rows.column("order0").filter(pa.array(fine)))
         offsets, prob, values = alternatives_of(rows, 1)
@@ -291,7 +291,7 @@ class TableTopK(TableOperator):
             due = np.flatnonzero(self.windows.due <= clock)
             if due.size:
                 found.append(self._with_answered(self.windows.advance(clock[due], due)))
-        over = self._expired()
+        over = self._take_expired()
         if not self.config.shared:
             found += self._close(over)
         tables = self._tables(found)
@@ -321,7 +321,7 @@ class TableTopK(TableOperator):
         self.scope[key[~late]] = scope[~late]
         return key, scope
 
-    def _expired(self) -> Ints:
+    def _take_expired(self) -> Ints:
         """Return int64[]: expired keys; in a shared scope, only keys with empty later windows."""
         over = self.index.take_expired()
         if not self.config.shared or not len(over):

@@ -44,7 +44,7 @@ class Place:
     kind: pa.DataType | None = None
 
     def read(self, table: pa.Table) -> pa.Array:
-        cells = _at(table, self.path)
+        cells = _column_at(table, self.path)
         if self.cast:
             return cells.cast(self.cast, safe=False)
         return cells if self.kind is None else cast_renamed(cells, self.kind)
@@ -59,7 +59,7 @@ class Condition:
     number: float
 
     def holds(self, answers: pa.Table) -> pa.Array:
-        return COMPARISONS[self.sign](_at(answers, self.path), self.number)
+        return COMPARISONS[self.sign](_column_at(answers, self.path), self.number)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class ChainConfig:
     def gauges(self) -> Mapping[str, tuple[str, str]]:
         found: dict[str, tuple[str, str]] = {}
         for number, step in enumerate(self.steps):
-            found |= _prefixed(prefix(number), step.config.gauges)
+            found |= _add_prefix(prefix(number), step.config.gauges)
         return found | {f"{side}{REASONS_NAME}": ("string", "") for side in self.checked}
 
     @property
@@ -256,7 +256,7 @@ class Chain(Stateful):
                     rows.append((side, read.rows))
                     self.has_processed_rows |= not feed.of_step
                 if read is not None and read.dropped is not None:
-                    out += operator.dropped(read.dropped)
+                    out += operator.process_dropped(read.dropped)
             out = [*out, *operator.process(rows, now)] if rows else out
             out = [*out, *operator.idle(now)] if idle and step.idles else out
             out = [*out, *operator.flush()] if end else out
@@ -278,7 +278,7 @@ class Chain(Stateful):
     def counters(self) -> dict[str, int]:
         found = dict(self.counts)
         for number, operator in enumerate(self.steps):
-            found |= _prefixed(prefix(number), operator.counters())
+            found |= _add_prefix(prefix(number), operator.counters())
         return found
 
     def gauges(self) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class Chain(Stateful):
             for side, of in self.reasons.items()
         }
         for number, operator in enumerate(self.steps):
-            found |= _prefixed(prefix(number), operator.gauges())
+            found |= _add_prefix(prefix(number), operator.gauges())
         return found
 
     def snapshot(self) -> bytes:
@@ -315,9 +315,9 @@ def prefix(step: int, side: int | None = None) -> str:
     return f"step{step}_" if side is None else f"step{step}_side{side}_"
 
 
-def _prefixed(before: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _add_prefix(before: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{before}{name}": value for name, value in given.items()}
 
 
-def _at(table: pa.Table, path: Path) -> pa.Array:
+def _column_at(table: pa.Table, path: Path) -> pa.Array:
     return at_path(table, path if path[0] in table.column_names else (ROW, *path))

@@ -229,7 +229,7 @@ def evaluate(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
 
 def evaluate_condition(condition: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return whether a condition holds, bool[rows], with NULL for unknown."""
-    return _truth(_array(_values(condition, cells), rows), condition)
+    return _as_condition(_array(_values(condition, cells), rows), condition)
 
 
 def _array(value: Operand, rows: int) -> pa.Array:
@@ -249,20 +249,20 @@ def _values(expression: Expression, cells: ReadCells) -> Operand:
         if sign == "is null":
             return pc.is_null(left)
         if sign == "not":
-            return pc.invert(_truth(left, expression))
+            return pc.invert(_as_condition(left, expression))
         if right is None:
-            return pc.negate_checked(_number(left, expression))
+            return pc.negate_checked(_as_number(left, expression))
         if sign in LOGIC:
-            return LOGIC[sign](_truth(left, expression), _truth(right, expression))
+            return LOGIC[sign](_as_condition(left, expression), _as_condition(right, expression))
         if sign in COMPARISONS:
-            return _compared(sign, left, right)
-        both = _number(left, expression), _number(right, expression)
+            return _compare(sign, left, right)
+        both = _as_number(left, expression), _as_number(right, expression)
         return ARITHMETIC[sign](*_cast_operands(*both, expression))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
 
 
-def _truth(value: Operand, expression: Expression) -> Operand:
+def _as_condition(value: Operand, expression: Expression) -> Operand:
     if pa.types.is_null(value.type):
         return value.cast(pa.bool_())
     if not pa.types.is_boolean(value.type):
@@ -270,7 +270,7 @@ def _truth(value: Operand, expression: Expression) -> Operand:
     return value
 
 
-def _compared(sign: str, left: Operand, right: Operand) -> Operand:
+def _compare(sign: str, left: Operand, right: Operand) -> Operand:
     """Compare as Spark does: NaN equals NaN and is greater than all other numbers."""
     if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
         return COMPARISONS[sign](left, right)
@@ -291,7 +291,7 @@ def _literal(text: str) -> pa.Scalar:
     return pa.scalar(int(text), pa.int32() if int(text) < 2**31 else pa.int64())
 
 
-def _number(value: Operand, expression: Expression) -> Operand:
+def _as_number(value: Operand, expression: Expression) -> Operand:
     if not is_number(value.type) or pa.types.is_decimal(value.type):
         raise TypeError(
             f"`{expression}` must use whole numbers or floating-point numbers; got {value.type}. "

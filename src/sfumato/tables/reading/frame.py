@@ -54,7 +54,7 @@ DUPLICATE = "duplicate"  # column and role: the row has the id of an earlier row
 FILTERED = "sfumato.filtered"  # some alternatives were removed, so their numbers have changed
 CONFIDENCE = 0.99  # probability that the stated error holds
 WORLDS = "sfumato.worlds"  # the number of drawn worlds, in the column that numbers them
-REMEMBERED = "sfumato.remembered"  # minimum time that an id is remembered, in microseconds
+REMEMBERED = "sfumato.remembered_us"  # minimum time that an id is remembered, in microseconds
 
 
 def error_of(worlds: int) -> float:
@@ -146,7 +146,7 @@ class Expressions(ABC):
     def type(self, expression: str) -> Any:
         """Return the type of an expression's values, in the frame's type system."""
 
-    def not_a_number(self, expression: str) -> str | None:
+    def nonnumeric_type(self, expression: str) -> str | None:
         """Return the type of a non-numeric expression as shown in errors; None if numeric."""
         kind = self.type(expression)
         return None if self.frame.kind_of(kind) in self.numeric else self.frame.text_of(kind)
@@ -387,7 +387,7 @@ class Frame(ABC):
 
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the key columns. Raises ValueError if the column of drawn worlds is missing."""
-        found = self.groupable(argument, given)
+        found = self.group_columns(argument, given)
         if self.worlds is not None and self.worlds[0] not in found:
             world = self.worlds[0]
             raise ValueError(
@@ -397,7 +397,7 @@ class Frame(ABC):
             )
         return found
 
-    def groupable(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
+    def group_columns(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the named columns. Raises TypeError for a type that cannot be grouped."""
         found = self.resolve(argument, given)
         for name in found:
@@ -515,7 +515,7 @@ class Frame(ABC):
         return next((keys for keys in said if keys is not None), [])
 
     @property
-    def is_extents(self) -> bool:
+    def has_extents(self) -> bool:
         """Return whether rows are extents from window_aggregate, in a column `window`."""
         return self.ordered_by_keys("window") is not None
 
@@ -538,19 +538,19 @@ class Frame(ABC):
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
 
     @property
-    def shown_early(self) -> str | None:
+    def early_column(self) -> str | None:
         """Return the column that flags rows shown on arrival, or None."""
         return next(iter(self.columns_with_role(EARLY_COLUMN)), None)
 
     @property
-    def duplicates(self) -> str | None:
+    def duplicate_column(self) -> str | None:
         """Return the column that flags duplicates, or None."""
         return next(iter(self.columns_with_role(DUPLICATE)), None)
 
     @property
-    def remembered(self) -> float:
+    def remembered_us(self) -> float:
         """Return the minimum time that the controller remembers an id, in microseconds."""
-        return float(self._metadata(self.duplicates or DUPLICATE).get(REMEMBERED, "0"))
+        return float(self._metadata(self.duplicate_column or DUPLICATE).get(REMEMBERED, "0"))
 
     def marks_late(self, order: list[str]) -> bool:
         """Return whether a controller emits rows in this order and flags other rows as late."""

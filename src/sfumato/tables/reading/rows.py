@@ -292,7 +292,7 @@ class Reading:
     values : other columns that the operator reads: (fixed name, reader)
     tie : the order of simultaneous rows; None if the operator accepts any order
     ties_by_order : whether ties matter only for rows with equal `order0`
-    keeps_dropped : whether dropped rows are kept for `TableOperator.dropped`
+    keeps_dropped : whether dropped rows are kept for `TableOperator.process_dropped`
     """
 
     passed: tuple[str, ...]
@@ -330,35 +330,35 @@ class Reading:
             table = table.filter(pc.invert(flags))
         given, tuples = table.num_rows, Tuples(table)
         wrong = self.rule.check_table(tuples)
-        counts = self._left_out(table, wrong)
+        counts = self._count_left_out(table, wrong)
         out, dropped = wrong.invalid if counts else None, []
         if self.rule.probabilities and not self.rule.keeps_absent:
             absent = tuples.absent(self.rule.existence)
             out = absent if out is None else out | absent
         if out is not None and out.any():
             if self.keeps_dropped:
-                dropped.append(self._dropped(table.filter(pa.array(out)), wrong.invalid[out]))
+                dropped.append(self._dropped_rows(table.filter(pa.array(out)), wrong.invalid[out]))
             tuples = Tuples(table.filter(pa.array(~out)))
-        rows = self._projected(tuples, whole)
+        rows = self._project(tuples, whole)
         wrong = self.rule.check_rows(rows)
-        left_out = self._left_out(tuples.table, wrong)
+        left_out = self._count_left_out(tuples.table, wrong)
         if left_out:
             if self.keeps_dropped:
                 left = tuples.table.filter(pa.array(wrong.invalid))
-                dropped.append(self._dropped(left, np.ones(left.num_rows, np.bool_)))
+                dropped.append(self._dropped_rows(left, np.ones(left.num_rows, np.bool_)))
             rows = rows.filter(pa.array(~wrong.invalid))
             counts = {of: counts.get(of, 0) + left_out.get(of, 0) for of in {**counts, **left_out}}
         return ReadRows(rows, given, counts, pa.concat_tables(dropped) if dropped else None)
 
-    def _dropped(self, table: pa.Table, invalid: np.ndarray) -> pa.Table:
+    def _dropped_rows(self, table: pa.Table, invalid: np.ndarray) -> pa.Table:
         reasons = pa.array(np.where(invalid, "invalid", "absent"), pa.string())
-        return pa.table(self._passed(table) | {"reason": reasons})
+        return pa.table(self._passthrough_columns(table) | {"reason": reasons})
 
-    def _passed(self, table: pa.Table) -> dict[str, Any]:
+    def _passthrough_columns(self, table: pa.Table) -> dict[str, Any]:
         row = _struct([table.column(name) for name in self.passed], table.num_rows)
         return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
 
-    def _left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
+    def _count_left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
         """Count the dropped rows per reason; clear the reasons of late rows that may be invalid."""
         if not wrong.texts:
             return {}
@@ -367,9 +367,9 @@ class Reading:
             wrong.number[late.to_numpy(zero_copy_only=False)] = -1
         return wrong.counts()
 
-    def _projected(self, tuples: Tuples, whole: bool) -> pa.Table:
+    def _project(self, tuples: Tuples, whole: bool) -> pa.Table:
         table = tuples.table
-        columns = self._passed(table)
+        columns = self._passthrough_columns(table)
         columns |= {f"order{i}": table.column(name) for i, name in enumerate(self.order)}
         columns |= {fixed: cells.read(tuples) for fixed, cells in self.values}
         if self.tie is not None:

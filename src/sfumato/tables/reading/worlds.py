@@ -61,7 +61,7 @@ class Draw:
                 "`source` must be a string that names the source of the tuples, because tuples "
                 f"with the same source and id get the same draw; got {source!r}"
             )
-        ids = frame.groupable("id", id_)
+        ids = frame.group_columns("id", id_)
         if not ids:
             raise ValueError("`id` must name the column(s) that identify a tuple; got none")
         frame.require_tuples()

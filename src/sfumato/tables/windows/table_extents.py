@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.operators.windows.session_aggregate import SessionAggregate
 
 # For each verdict, the reason why rows are in no extent.
-REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
+VERDICT_REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
 ROW_VERSION = "version"  # fixed name of the version column
 FIRST_MONDAY = 4  # days after 1970-01-01
 MIN_FORGOTTEN = 1024  # number of keys or ids below which none are forgotten
@@ -116,8 +116,8 @@ class TableExtents(ReleasedOperator):
         # Members under the operator's numbers; with `missed`, only the schema
         self.rows = RowStore()
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
-        known = super().usable(rows)
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
+        known = super().is_usable(rows)
         time = as_numbers(rows.column("order0").filter(pa.array(known)))
         fine = (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
         if self.calendar is not None:
@@ -154,7 +154,7 @@ class TableExtents(ReleasedOperator):
             self.rows.append(pa.table(fields_of(rows.column(ROW))))
         tables = []
         if self.config.missed:
-            tables = self._missed(rows, REASONS[self.operator.verdicts])
+            tables = self._missed_rows(rows, VERDICT_REASONS[self.operator.verdicts])
         tables += self._tables(extents)
         over = self.index.take_expired()
         if len(over):
@@ -168,12 +168,13 @@ class TableExtents(ReleasedOperator):
         """Return the extents that rows complete. given : the operator's arguments"""
         return self.operator.process(*given, scope=scope)
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
-        super().invalid(rows)
-        return self._missed(rows, np.full(rows.num_rows, "invalid")) if self.config.missed else []
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
+        super().process_invalid(rows)
+        reasons = np.full(rows.num_rows, "invalid")
+        return self._missed_rows(rows, reasons) if self.config.missed else []
 
-    def dropped(self, rows: pa.Table) -> list[pa.Table]:
-        return self._missed(rows, rows.column("reason").to_numpy(zero_copy_only=False))
+    def process_dropped(self, rows: pa.Table) -> list[pa.Table]:
+        return self._missed_rows(rows, rows.column("reason").to_numpy(zero_copy_only=False))
 
     def forget_expired(self) -> None:
         """Forget keys whose extents have all been emitted, which changes no answer.
@@ -261,7 +262,7 @@ class TableExtents(ReleasedOperator):
     def _times(self, positions: np.ndarray) -> np.ndarray:
         return positions if self.calendar is None else self.calendar.times(positions)
 
-    def _missed(self, rows: pa.Table, reasons: np.ndarray) -> list[pa.Table]:
+    def _missed_rows(self, rows: pa.Table, reasons: np.ndarray) -> list[pa.Table]:
         """Return the rows that have a reason, with NULL as their results."""
         self.rows.append(pa.table(fields_of(rows.column(ROW))).slice(0, 0))
         rows, reasons = rows.filter(pa.array(reasons != "")), reasons[reasons != ""]

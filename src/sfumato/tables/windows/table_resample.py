@@ -140,7 +140,7 @@ class TableResample(ReleasedOperator):
         self, rows: pa.Table, order: Ints, starts: Ints, present: Ints, time: Ints
     ) -> list[pa.Table]:
         """Return the grid points that rows emit. order, starts, present : from `grouped`"""
-        known, carried = self.number[present] >= 0, self._carried(rows)
+        known, carried = self.number[present] >= 0, self._carried_columns(rows)
         held = self.rows.take(self.number[present[known]]) if known.any() else carried.slice(0, 0)
         table = pa.concat_tables([held, carried]).combine_chunks()
         first, later = starts[:-1], order + held.num_rows
@@ -151,7 +151,7 @@ class TableResample(ReleasedOperator):
         new[first[~known]] = True
         before = np.where(new, time[order] - 1, before)
         segments = Segments(new, before, time[order], earlier, later)
-        answers = self._resampled(rows, table, segments, starts, present, known)
+        answers = self._resample(rows, table, segments, starts, present, known)
         last = starts[1:] - 1
         self.newest[present] = time[order[last]]
         self.number[present] = self.rows.append(carried.take(pa.array(order[last])))
@@ -159,12 +159,12 @@ class TableResample(ReleasedOperator):
             self.before_saving()
         return answers
 
-    def _carried(self, rows: pa.Table) -> pa.Table:
+    def _carried_columns(self, rows: pa.Table) -> pa.Table:
         if self.config.fill in ("linear", "mean"):
             return rows.select([f"value{i}" for i in range(self.config.columns)])
         return pa.table(dict(list(fields_of(rows.column(ROW)).items())[self.config.keys :]))
 
-    def _resampled(
+    def _resample(
         self, rows: pa.Table, table: pa.Table, segments: Segments, starts: Ints, present: Ints,
         known: np.ndarray,
     ) -> list[pa.Table]:  # fmt: skip
@@ -364,7 +364,7 @@ def _columns(
         order,
         *keys,
         *(CONTROLLER_COLUMNS if frame.has_punctuations else ()),
-        frame.duplicates,
+        frame.duplicate_column,
     }
     uncertain = [name for name in (ALTERNATIVES, EXISTENCE) if name in frame.columns]
     named = frame.resolve("columns", given)

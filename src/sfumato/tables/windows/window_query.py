@@ -61,11 +61,11 @@ from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
 from sfumato.windows import Delta, Range, Rows, Session, span_of
 
-SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
+MIN_UNIT_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
 TIME_WINDOWS = (Range, Session)  # time windows
-CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
-SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
-HINTS = {  # for function names from other libraries
+AGGREGATE_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+QUANTILE_SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
+FUNCTION_HINTS = {  # for function names from other libraries
     "median": ". Write quantile(x, 0.5)",
     "percentile": ". Write quantile(x, 0.9)",
     "nunique": ". Write count_distinct(x)",
@@ -115,14 +115,14 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     entry = f"`aggregates[{name!r}]`"
     if not isinstance(name, str) or not name or not isinstance(text, str):
         raise TypeError(f"{entry} must be a string like 'sum(temperature)'; got {text!r}")
-    call = CALL.fullmatch(text)
+    call = AGGREGATE_CALL.fullmatch(text)
     known = ", ".join(FUNCTIONS)
     if call is None:
         raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
     function, expression = call[1].lower(), call[2].strip()
     function = AGGREGATE_ALIASES.get(function, function)
     if function not in FUNCTIONS:
-        hint = HINTS.get(function, did_you_mean(function, FUNCTIONS))
+        hint = FUNCTION_HINTS.get(function, did_you_mean(function, FUNCTIONS))
         raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")
     distinct = re.match(r"distinct\s+(.+)", expression, re.IGNORECASE | re.DOTALL)
     if distinct and function == "count":
@@ -136,7 +136,7 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     if function != "quantile":
         return AggregateSpec(name, function, expression)
     inner, _, share = expression.rpartition(",")
-    found = SHARE.fullmatch(share)
+    found = QUANTILE_SHARE.fullmatch(share)
     q = float(found[1]) / (100 if found[2] else 1) if found else -1.0
     if not inner.strip() or not 0 <= q <= 1:
         raise ValueError(
@@ -226,19 +226,20 @@ class WindowQuery:
         self._check_shared()
         self._check_results(with_rows=False)
         frame.require_independent(self.called, self.existence_column)
-        if self.timed and frame.duplicates is not None and frame.remembered < self._needed_us:
+        has_copies = self.timed and frame.duplicate_column is not None
+        if has_copies and frame.remembered_us < self._needed_us:
             warn_of_copies(self.called, self.window)
 
     @property
     def _needed_us(self) -> float:
-        """Return the time for which windows need a row, in microseconds, with SHORTEST_US."""
+        """Return the time for which windows need a row, in microseconds, with MIN_UNIT_US."""
         if isinstance(self.window, Session):
             return self.window.gap_us
         if not isinstance(self.window, Range):
             return 0.0
         if self.window.calendar_unit is None:
             return self.window.length_us
-        return self.window.calendar_units[0] * SHORTEST_US[self.window.calendar_unit]
+        return self.window.calendar_units[0] * MIN_UNIT_US[self.window.calendar_unit]
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -270,7 +271,7 @@ class WindowQuery:
         argument, of = "`by`", ""
         if w.name:
             argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
-        kind = self.frame.expressions.not_a_number(w.expression)
+        kind = self.frame.expressions.nonnumeric_type(w.expression)
         if w.function == "count":
             text = w.expression
             return w if kind is None else replace(w, expression=f"({text}) = ({text})")
@@ -365,7 +366,7 @@ class WindowQuery:
                 )
         check_early(span_of("early", self.early), self.window.length_us)
         check_level(DEFAULT_LEVEL if self.level is None else self.level)
-        if self.controlled and self.frame.shown_early is None:
+        if self.controlled and self.frame.early_column is None:
             raise ValueError(
                 f"`early` needs rows at their arrival, but {self.frame.prefix}reorder buffers "
                 f"them: write {self.frame.prefix}reorder(..., early=True) upstream"
@@ -491,7 +492,7 @@ class WindowQuery:
     @cached_property
     def ids(self) -> list[str]:
         """Return the columns that identify a row within a key."""
-        return self.frame.groupable("unique", self.unique)
+        return self.frame.group_columns("unique", self.unique)
 
     @cached_property
     def existence_column(self) -> str | None:
@@ -570,7 +571,7 @@ class WindowQuery:
     @property
     def _replaced_columns(self) -> set[str]:
         """Return the upstream operator's columns that the columns of extents replace."""
-        extents = self.frame.is_extents
+        extents = self.frame.has_extents
         found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
         return (found | ({"window", "held"} if extents else set())) - {*self.keys}
 
@@ -628,7 +629,7 @@ class WindowQuery:
         existence, values = self.existence_column, self.cells
         values += controller_readers() if self.controlled or self.marks_late else []
         if self.early is not None and self.controlled:
-            values += [(EARLY_COLUMN, BooleanColumn(self.frame.shown_early or EARLY_COLUMN))]
+            values += [(EARLY_COLUMN, BooleanColumn(self.frame.early_column or EARLY_COLUMN))]
             arrivals = self.frame.columns_with_role(ARRIVED)
             values += [(ARRIVAL, Column(name)) for name in arrivals[:1]]
         values += [(fixed, Column(name)) for fixed, name in self.unchanged_columns.items()]
@@ -643,7 +644,7 @@ class WindowQuery:
             scored=self.scored,
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
-            duplicate=self.frame.duplicates if self.controlled else None,
+            duplicate=self.frame.duplicate_column if self.controlled else None,
             keeps_absent=self.version is not None,
         )
         carried = self.row_columns(with_rows) if self.missed or self.emits_rows(with_rows) else []
