@@ -62,7 +62,8 @@ def reorder_job(
     if frame.duplicate_column is not None:
         raise ValueError(
             f"the {frame.noun} has a column `{frame.duplicate_column}` from an earlier reorder "
-            f"with `unique`: filter out the duplicates and drop the column before {frame.prefix}reorder"
+            "with `unique`: filter out the duplicates and drop the column before "
+            f"{frame.prefix}reorder"
         )
     if not isinstance(early, bool):
         raise TypeError(f"`early` must be True or False; got {early!r}")
