@@ -15,7 +15,7 @@ from sfumato.operators.state.declared import Array
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import passed
+from sfumato.tables.reading.results import passthrough_outputs
 from sfumato.tables.reading.rows import Reading, Ties
 
 
@@ -58,8 +58,8 @@ class Newest(TableOperator):
 def newest_rows(df: Any, *, order: str, key: str | Sequence[str], step: int = 1) -> Any:
     """Return the rows that are at least `step` newer than all earlier rows of their key."""
     frame = frame_of(df)
-    keys, orders = frame.keys("key", key), frame.resolved("order", order)
+    keys, orders = frame.keys("key", key), frame.resolve("order", order)
     config = NewestConfig(step=step, keys=len(keys))
-    reading = Reading(tuple(frame.columns), tuple(orders), tuple(keys), tie=Ties(frame.tied))
-    outputs = passed(frame, frame.columns, ROW)
+    reading = Reading(tuple(frame.columns), tuple(orders), tuple(keys), tie=Ties(frame.tie_columns))
+    outputs = passthrough_outputs(frame, frame.columns, ROW)
     return run(Job("newest_rows", "newest_rows", None, [Input(frame, reading)], config, outputs))

@@ -38,7 +38,15 @@ from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed
 from sfumato.tables.reading.exact import ExactNumber
 from sfumato.tables.reading.expressions import ColumnRef
 from sfumato.tables.reading.frame import CONTROLLER_COLUMNS
-from sfumato.tables.reading.rows import Column, Probabilities, Reading, Rule, Ties, Values, marks_of
+from sfumato.tables.reading.rows import (
+    Column,
+    Probabilities,
+    Reading,
+    Rule,
+    Ties,
+    Values,
+    controller_readers,
+)
 from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_resample import ResampleTableConfig
@@ -389,7 +397,7 @@ OF_RELEASED = Reading(
     (
         ("prob", Probabilities()),
         ("value0", Values(ColumnRef(("x",)))),
-        *marks_of(CONTROLLER_COLUMNS),
+        *controller_readers(),
     ),
     Rule(probabilities=True, complete=("order0",), bounded=("value0",), unless_late=True),
     Ties(("id",)),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from seeds import examples
 from sfumato.operators.arguments import MAX_ABS_VALUE
-from sfumato.tables.reading.ties import numbers_of
+from sfumato.tables.reading.ties import hash_numbers
 
 WORDS = ("a", "A", "", "ü", "u\u0308", "long " * 9, None)
 
@@ -91,7 +91,7 @@ def test_large_whole_numbers_and_decimals_are_told_apart():
 
 def test_numbers_that_stand_for_strings_are_different_and_within_the_bounds_of_values():
     words = pa.array([f"device {i}" for i in range(200_000)] + [None, ""])
-    numbers = numbers_of(words)
+    numbers = hash_numbers(words)
     known = numbers.drop_null().to_numpy()
     assert numbers.null_count == 1
     assert len(np.unique(known)) == len(known)

@@ -305,7 +305,7 @@ def test_forget_after_needs_an_order():
 def test_of_a_long_past_some_rows_are_drawn_whatever_their_order(monkeypatch):
     from sfumato.tables.imputation import repositories
 
-    monkeypatch.setattr(repositories, "MOST_OF_PAST", 60)
+    monkeypatch.setattr(repositories, "MAX_PAST_ROWS", 60)
     random = np.random.default_rng(0)
     past, rows = walk(random, 300), walk(random, 20)
     how = {"attributes": ATTRIBUTES, "order": "at", "key": "device"}

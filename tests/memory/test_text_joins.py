@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 import sfumato as sf
 from seeds import examples
 from sfumato.tables.joins.metric import JoinMetric
-from sfumato.tables.joins.table_similarity_join import FEW_TEXTS, SimilarityJoinTableConfig
+from sfumato.tables.joins.table_similarity_join import (
+    MIN_FORGOTTEN_TEXTS,
+    SimilarityJoinTableConfig,
+)
 from sfumato.tables.operator import ROW, TIE
 from sfumato.windows import JoinWindow
 
@@ -140,7 +143,7 @@ def test_cuts_restarts_and_forgotten_texts_change_no_answer(restart):
     split, most = run(list(range(500, n, 500)))
     assert len(whole) > 1_000
     assert split == whole
-    assert most < FEW_TEXTS + 500
+    assert most < MIN_FORGOTTEN_TEXTS + 500
 
 
 @pytest.mark.parametrize(

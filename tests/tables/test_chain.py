@@ -71,11 +71,11 @@ def test_reasons_are_counted_without_the_numbers_in_them():
 def test_rows_that_are_all_invalid_take_no_part():
     chain = CHAIN.make()
     chain.begin()
-    assert not chain.took
+    assert not chain.has_processed_rows
     riding(chain, rows(np.random.default_rng(3), 5), np.arange(5))
-    assert chain.took
+    assert chain.has_processed_rows
     chain.begin()
-    assert not chain.took
+    assert not chain.has_processed_rows
 
 
 def test_answers_get_the_names_types_and_conditions_under_which_they_are_read():

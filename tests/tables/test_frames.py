@@ -38,7 +38,7 @@ def test_they_know_the_same_columns(frames):
     assert one.attributes == other.attributes == ["x"]
     assert one.uncertain
     assert other.uncertain
-    assert [one.one("key", name) for name in ("T", "WHOLE")] == ["t", "whole"]
+    assert [one.single_column("key", name) for name in ("T", "WHOLE")] == ["t", "whole"]
 
 
 def test_they_tell_kinds_of_values_apart(frames):
@@ -52,10 +52,10 @@ def test_they_tell_kinds_of_values_apart(frames):
 @pytest.mark.parametrize(
     "asked",
     [
-        lambda f: f.one("order", "tt"),
-        lambda f: f.one("order", ["t"]),
-        lambda f: f.one("order", "x"),
-        lambda f: f.resolved("order", ["t", "T"]),
+        lambda f: f.single_column("order", "tt"),
+        lambda f: f.single_column("order", ["t"]),
+        lambda f: f.single_column("order", "x"),
+        lambda f: f.resolve("order", ["t", "T"]),
         lambda f: f.keys("key", 3),
     ],
 )

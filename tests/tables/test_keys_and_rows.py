@@ -120,7 +120,7 @@ def test_a_key_begins_anew_by_its_own_rows_whatever_the_cut_and_codes_come_back(
             index = restored(index, 7.0)
         keys = pa.table({"key0": [key for key, _ in rows[begin:end]]})
         of += index.encode(keys, order[begin:end]).tolist()
-        gone = index.expired().tolist()
+        gone = index.take_expired().tolist()
         assert len(gone) == len(set(gone))
         index.forget(np.array(gone, np.int64))
         for code in gone:
@@ -136,7 +136,7 @@ def test_memory_of_keys_that_come_once_stays_small():
     for batch in range(200):
         names = [f"{batch}-{i}" for i in range(50)]
         index.encode(pa.table({"key0": names}), np.full(50, float(batch)))
-        index.forget(index.expired())
+        index.forget(index.take_expired())
     assert index.size < 800
     assert len(index) < 700
     assert len(index._values) < 3000

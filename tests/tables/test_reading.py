@@ -11,9 +11,13 @@ import pytest
 
 from sfumato.memory.frame import ArrowFrame
 from sfumato.operators.row_hash import add_bytes, new_hashes
-from sfumato.tables.reading.expressions import ColumnRef, doubles, kind_alike, parse_expression
-from sfumato.tables.reading.frame import CONTROLLER_COLUMNS
-from sfumato.tables.reading.results import result_table, without
+from sfumato.tables.reading.expressions import (
+    ColumnRef,
+    evaluate_doubles,
+    parse_expression,
+    spark_kind,
+)
+from sfumato.tables.reading.results import rename_taken, result_table
 from sfumato.tables.reading.rows import (
     Probabilities,
     Reading,
@@ -21,7 +25,7 @@ from sfumato.tables.reading.rows import (
     Samples,
     Ties,
     Values,
-    marks_of,
+    controller_readers,
 )
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles
@@ -240,7 +244,7 @@ KINDS = {"i": "whole", "d": "double", "b": "truth"}
     ],
 )  # fmt: skip
 def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
-    assert kind_alike(parsed(text), lambda name: KINDS.get(name.parts[0], ""), True) == kind
+    assert spark_kind(parsed(text), lambda name: KINDS.get(name.parts[0], ""), True) == kind
 
 
 @pytest.mark.parametrize(
@@ -253,13 +257,13 @@ def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
     ],
 )  # fmt: skip
 def test_expressions_that_spark_may_compute_otherwise(text):
-    assert not kind_alike(parsed(text), lambda name: KINDS.get(name.parts[0], ""), True)
+    assert not spark_kind(parsed(text), lambda name: KINDS.get(name.parts[0], ""), True)
 
 
 @pytest.mark.parametrize("text", ["i + 1", "-i", "d / 2"])
 def test_where_spark_refuses_no_number_that_is_too_large_it_computes_itself(text):
-    assert not kind_alike(parsed(text), lambda name: KINDS.get(name.parts[0], ""), False)
-    assert kind_alike(parsed("d * 2"), lambda name: "double", False) == "double"
+    assert not spark_kind(parsed(text), lambda name: KINDS.get(name.parts[0], ""), False)
+    assert spark_kind(parsed("d * 2"), lambda name: "double", False) == "double"
 
 
 def test_decimals_become_the_nearest_doubles():
@@ -275,7 +279,7 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
     late = pa.array([True, None, True, False, *[False] * 8])
     table = UNCERTAIN.append_column("late", late).append_column("punctuation", pa.nulls(12))
     rule = Rule(probabilities=True, attributes=("x",), complete=("order0",), unless_late=True)
-    samples = (("alternatives", Samples(("x",))), *marks_of(CONTROLLER_COLUMNS))
+    samples = (("alternatives", Samples(("x",))), *controller_readers())
     reading = Reading(("id",), ("at",), ("k",), samples, rule)
     ids = [row["c0"] for row in reading.read(table).rows["row"].to_pylist()]
     assert ids == [1, 2, 3, 10, 11, 12]
@@ -291,7 +295,7 @@ def test_expressions_are_computed_as_spark_does():
     table = {"a": pa.array([7, 8]), "f": pa.array([0.5, 2.0]), "`": pa.array([1, 2])}
 
     def value(text: str) -> list[float]:
-        return doubles(parsed(text), lambda name: table[name.parts[0]], 2).to_pylist()
+        return evaluate_doubles(parsed(text), lambda name: table[name.parts[0]], 2).to_pylist()
 
     assert value("a / 2") == [3.5, 4.0]
     assert value("-(a - 1) * f") == [-3.0, -14.0]
@@ -349,4 +353,4 @@ def test_answers_get_the_names_types_and_metadata_that_users_know():
     }
     assert got.to_pylist()[0]["total"] == [{"prob": 1.0, "total": 2.0}]
     assert result_table([], columns).schema == got.schema
-    assert without(["a", "Held", "held_1"], ["held"]) == ["a", "Held_2", "held_1"]
+    assert rename_taken(["a", "Held", "held_1"], ["held"]) == ["a", "Held_2", "held_1"]

@@ -179,9 +179,7 @@ def samples(
             f"got {len(means)}, {len(sds)} and {len(names)}"
         )
     engine = _engine(mean)
-    if isinstance(n, int):
-        check_alternatives("n", n, engine.max_alternatives())
-    return engine.samples(means, sds, standard_points(n, len(names), distribution), names)
+    return engine.samples(means, sds, _points(engine, n, distribution, len(names)), names)
 
 
 def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str = "value") -> Any:
@@ -383,10 +381,10 @@ def _shaped(call: str, column: Any, n: int, shape: str, attribute: str) -> tuple
     return engine, _points(engine, n, shape)
 
 
-def _points(engine: Any, n: int, distribution: str) -> np.ndarray:
+def _points(engine: Any, n: int, distribution: str, attributes: int = 1) -> np.ndarray:
     if isinstance(n, int):
         check_alternatives("n", n, engine.max_alternatives())
-    return standard_points(n, 1, distribution)
+    return standard_points(n, attributes, distribution)
 
 
 def _is_column(given: Any) -> bool:

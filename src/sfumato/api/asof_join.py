@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public, run
-from sfumato.tables.joins.table_asof_join import LEAST_CANDIDATE, asof_join_job
+from sfumato.tables.joins.table_asof_join import DEFAULT_MIN_PROBABILITY, asof_join_job
 
 
 @public('sf.asof_join(left, right, order="ts", key="sensor")', "left", "right")
@@ -17,7 +17,7 @@ def asof_join(
     order: ColumnName,
     key: ColumnNames | None = None,
     within: str | timedelta | None = None,
-    probability: float = LEAST_CANDIDATE,
+    probability: float = DEFAULT_MIN_PROBABILITY,
     how: str = "left",
     idle_timeout: str | timedelta | None = None,
     forget_after: str | timedelta | None = None,

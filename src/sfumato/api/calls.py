@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
 from sfumato.calls import check_call, has_class_of_spark, is_column_object, is_polars_expression
 from sfumato.memory import frame as memory_frame
-from sfumato.memory.frame import ArrowFrame, like
+from sfumato.memory.frame import ArrowFrame, convert_like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job
@@ -61,7 +61,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
     signature, or an argument that is not a frame, raises TypeError.
     """
 
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature, name = inspect.signature(function), example.partition("(")[0]
         optional = {f for f in frames if signature.parameters[f].default is None}
 
@@ -79,29 +79,29 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
             bound = signature.bind(*args, **kwargs)
             given = bound.arguments
             _check_metrics_name(given.get("name"))
-            there = [f for f in frames if f not in optional or given.get(f) is not None]
+            arguments = [f for f in frames if f not in optional or given.get(f) is not None]
             first = given[frames[0]]
             if isinstance(first, Mapping):  # of several frames
                 first = next(iter(first.values()), None)
             if is_of_spark(first):
                 from sfumato.spark.model.validation import call_with_frames
 
-                return call_with_frames(lambda: call_of_spark(bound, there), given, there)
-            for argument in there[1:]:
+                return call_with_frames(lambda: call_of_spark(bound, arguments), given, arguments)
+            for argument in arguments[1:]:
                 if is_of_spark(given[argument]):
                     raise TypeError(
                         f"`{argument}` must be a pandas, Polars or Arrow table, as `{frames[0]}` "
                         "is; got a Spark DataFrame. Give two frames of the same kind"
                     )
             replace_columns(given, name_in_memory)
-            result: R = like(first, function(*bound.args, **bound.kwargs))
+            result: R = convert_like(first, function(*bound.args, **bound.kwargs))
             return result
 
         checked.frames = frames  # type: ignore[attr-defined]
         PUBLIC[function.__name__] = checked
         return checked
 
-    return decorated
+    return decorate
 
 
 def _check_metrics_name(name: Any) -> None:
@@ -161,9 +161,8 @@ def plain_name(argument: str, column: Any) -> str:
     elif is_polars_expression(column) and column.meta.is_column():
         return str(column.meta.output_name())
     raise TypeError(
-        f"`{argument}` must be a column name (a string); got the expression {column!s:.80}. Add "
-        "it to the frame as a column, for example with with_columns or withColumn, and write its "
-        "name"
+        f"`{argument}` must be a column name (a string); got the expression {column!s:.80}. Add it "
+        "to the frame as a column, for example with with_columns or withColumn, and write its name"
     )
 
 
@@ -193,9 +192,18 @@ def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
     return isinstance(frame, ArrowFrame)
 
 
+def engine_module(frame: Frame, of_memory: str, of_spark: str) -> Any:
+    """Import the module that implements a function for the frame's engine.
+
+    of_memory, of_spark : names of modules in `sfumato.memory` and `sfumato.spark`
+    """
+    name = f"memory.{of_memory}" if in_memory(frame) else f"spark.{of_spark}"
+    return import_module(f"sfumato.{name}")
+
+
 def refuse_shown_early(frame: Frame, function: str) -> None:
     """Raise ValueError if a controller also emits each row on its arrival."""
-    if frame.shown_early is not None:
+    if frame.early_column is not None:
         raise ValueError(
             f"the {frame.noun} has each row twice, once on its arrival: only "
             "sf.window_aggregate(..., early=...) can read the rows of sf.reorder(..., "

@@ -52,7 +52,7 @@ def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False
     ['id', 'celsius']
     """
     spark = df.sparkSession
-    kind = maybe_in_thread(spark, lambda: _parsed(spark, schema))
+    kind = maybe_in_thread(spark, lambda: _parse(spark, schema))
 
     def columns(value: Callable[[StructField], Column]) -> list[Column]:
         cast_ = [(value(of).cast(of.dataType), of) for of in kind.fields]
@@ -66,7 +66,7 @@ def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False
     return cast(DataFrame, DeclaredFrame(frame, empty))
 
 
-def _parsed(spark: Any, schema: Any) -> StructType:
+def _parse(spark: Any, schema: Any) -> StructType:
     if isinstance(schema, str):
         schema = spark.createDataFrame([], schema).schema
     if not isinstance(schema, StructType) or not schema.fields:

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.api.calls import (
     ColumnName,
     ColumnNames,
-    in_memory,
+    engine_module,
     is_of_spark,
     plain_name,
     replace_columns,
@@ -22,15 +22,15 @@ from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
 from sfumato.operators.imputation.stream_discovery import MIN_CHANGES, discover_changes
 from sfumato.tables.imputation.discovery_query import (
-    dependents_left,
-    discovered_of,
+    check_attribute_count,
+    columns_to_search,
+    remaining_dependents,
     require_defaults,
-    require_few,
     warn_of_gaps,
 )
-from sfumato.tables.imputation.repositories import MOST_OF_PAST, changes_of, complete_columns
+from sfumato.tables.imputation.repositories import MAX_PAST_ROWS, changes_of, complete_columns
 from sfumato.tables.imputation.table_earlier_values import require_ages
-from sfumato.tables.reading.frame import names
+from sfumato.tables.reading.frame import column_names
 from sfumato.tables.reading.types import floats_of
 
 
@@ -126,13 +126,13 @@ def discover_dependencies(
         replace_columns(given, plain_name)
     repository, attributes, dependents, order, key = given.values()
     frame = repository_frame(repository)
-    dependents = names("dependents", dependents) or None
+    dependents = column_names("dependents", dependents) or None
     if order is not None:
-        order = frame.one("order", order)
+        order = frame.single_column("order", order)
         unused = {"within": within, "confidence": confidence, "epsilons": epsilons}
         require_defaults(unused | {"least_donors": least_donors, "scaling": scaling})
-        asked = discovered_of(frame, attributes, max_rows, [*names("key", key), order])
-        require_few(asked)
+        asked = columns_to_search(frame, attributes, max_rows, [*column_names("key", key), order])
+        check_attribute_count(asked)
         require_ages(frame, order)
         imputation = Imputation(repository, None, asked, key=key, order=order)
         past = imputation.rows_of(frame)
@@ -145,17 +145,13 @@ def discover_dependencies(
             dependents=dependents,
             max_determinants=max_determinants,
             sample=sample,
-            max_rows=min(max_rows, MOST_OF_PAST),
+            max_rows=min(max_rows, MAX_PAST_ROWS),
             seed=seed,
         )
     if key is not None:
         raise ValueError(f"`key` needs `order`; got key={key!r} alone. Give both")
-    asked = discovered_of(frame, attributes, max_rows)
-    engine: Any
-    if in_memory(frame):
-        from sfumato.memory import repository as engine
-    else:
-        from sfumato.spark.model import repository as engine
+    asked = columns_to_search(frame, attributes, max_rows)
+    engine = engine_module(frame, "repository", "model.repository")
     found = engine.complete_rows(frame, asked, max_rows, seed)
     if found is None:
         return []
@@ -164,7 +160,7 @@ def discover_dependencies(
     return discover(
         complete_columns(rows, wanted),
         names=wanted,
-        dependents=dependents_left(dependents, asked, wanted),
+        dependents=remaining_dependents(dependents, asked, wanted),
         within=within,
         confidence=confidence,
         epsilons=epsilons,

@@ -163,7 +163,7 @@ class Imputation(ImputationArguments):
             require_same_kinds(frame, past, self.settings.names)
             return
         asked = [self.order]
-        names = frame.resolved("order", asked)[0], past.resolved("repository", asked)[0]
+        names = frame.resolve("order", asked)[0], past.resolve("repository", asked)[0]
         if (frame.kind(names[0]) in NUMBER_KINDS) != (past.kind(names[1]) in NUMBER_KINDS):
             raise TypeError(
                 "`order` must have the same unit in the frame and in the repository, because ages "
@@ -180,7 +180,7 @@ class Imputation(ImputationArguments):
             frame.require_numbers("repository", names)
         require_keys(frame, "repository", key)
         if self.order is not None:
-            key = (*key, *frame.resolved("repository", self.order))
+            key = (*key, *frame.resolve("repository", self.order))
         if isinstance(frame, ArrowFrame):
             return rows_of(frame, names, key)
         from sfumato.spark.model.repository import arrow_of

@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import (
+    ColumnName,
+    ColumnNames,
+    engine_module,
+    frame_of,
+    in_memory,
+    public,
+    run,
+)
 from sfumato.api.imputation import Imputation
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.tables.imputation.imputation_arguments import LEAST_ROWS
+from sfumato.tables.imputation.imputation_arguments import DEFAULT_LEAST_ROWS
 from sfumato.tables.imputation.table_stream_imputation import stream_imputation_job
 
 
@@ -31,7 +39,7 @@ def impute(
     method: str = "calibrated",
     least_donors: int | None = None,
     key: ColumnNames | None = None,
-    least_rows: int = LEAST_ROWS,
+    least_rows: int = DEFAULT_LEAST_ROWS,
     order: ColumnName | None = None,
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
@@ -108,7 +116,7 @@ def impute_frame(
 ) -> Any:
     """Run `impute` with its arguments given as one `Imputation`."""
     frame = frame_of(df)
-    imputation = imputation.bounded(frame.max_alternatives)
+    imputation = imputation.with_bound(frame.max_alternatives)
     imputation.check(frame)
     imputation.check_kinds(frame)
     if imputation.order is not None:
@@ -116,12 +124,6 @@ def impute_frame(
         return run(stream_imputation_job(frame, settings, imputers, forget_after, name))
     if forget_after is not None:
         raise ValueError(f"`forget_after` needs `order`; got {forget_after!r}. Give both")
-    engine: Any
-    if in_memory(frame):
-        from sfumato.memory import rows as engine
-
-        return engine.imputed(frame, imputation.settings, imputation.imputer, name)
-    from sfumato.spark import rows as engine
-
-    prepared = imputation.prepare(df.sparkSession)
-    return engine.imputed(frame, imputation.settings, prepared, name)
+    imputer = imputation.imputer if in_memory(frame) else imputation.prepare(df.sparkSession)
+    engine = engine_module(frame, "rows", "rows")
+    return engine.impute(frame, imputation.settings, imputer, name)

@@ -8,13 +8,13 @@ from typing import Any
 from sfumato.api.calls import (
     ColumnName,
     ColumnNames,
+    engine_module,
     frame_of,
-    in_memory,
     public,
     refuse_shown_early,
     run,
 )
-from sfumato.tables.disorder.reorder_job import reorder_job, require_marked
+from sfumato.tables.disorder.reorder_job import reorder_job, require_late_flags
 
 
 @public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
@@ -148,13 +148,7 @@ def split_late(df: Any) -> tuple[Any, Any]:
     (3, 1)
     """
     frame = frame_of(df)
-    require_marked(frame)
+    require_late_flags(frame)
     refuse_shown_early(frame, "split_late")
-    if in_memory(frame):
-        from sfumato.memory.rows import split
-
-        return split(frame, "late")
-    from sfumato.spark.rows import split_by
-
-    on_time, late = split_by(df, "late")
+    on_time, late = engine_module(frame, "rows", "rows").split_by(frame, "late")
     return on_time, late

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
 from sfumato.tables.reading.frame import Frame
 
 REVISION_COLUMNS = ("window", "final", "revision")
@@ -62,13 +62,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
             "call sf.ops.newest_revisions for each micro-batch, in foreachBatch"
         )
     by = [*_keys(frame, key), "window"]
-    if in_memory(frame):
-        from sfumato.memory.rows import newest
-
-        return newest(frame, by)
-    from sfumato.spark.revisions import newest_rows
-
-    return newest_rows(df, by)
+    return engine_module(frame, "rows", "revisions").newest_rows(frame, by)
 
 
 def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[[Any, int], None]:
@@ -132,4 +126,4 @@ def _keys(frame: Frame, key: ColumnNames | None) -> list[str]:
             "column `revision` of `df` must have whole numbers, as in early answers; it is "
             f"{frame.type_name('revision')}: keep the column that sf.window_aggregate returns"
         )
-    return frame.resolved("key", key)
+    return frame.resolve("key", key)

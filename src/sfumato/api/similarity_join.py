@@ -17,7 +17,7 @@ from sfumato.tables.joins.similarity_query import (
     STREAMS,
     JoinQuery,
     JoinSide,
-    check_alike,
+    check_same_columns,
     check_streams,
     neighbours_outputs,
     tasks_of,
@@ -127,9 +127,8 @@ def similarity_join(
     config = query.config(sides, idle_timeout)
     aligned = config.aligned is not None
     given = [_input(side, aligned or side.marks_late) for side in sides]
-    idle = None if config.idle_timeout is None else 1000 * config.idle_timeout
-    job = Job("similarity_join", "join", name, given, config, query.outputs(sides), idle)
-    return run(job)
+    outputs, idle = query.outputs(sides), config.idle_timeout_us
+    return run(Job("similarity_join", "join", name, given, config, outputs, idle))
 
 
 @public(
@@ -201,8 +200,8 @@ def self_join(
     frame = frame_of(df)
     query = JoinQuery(*asked, forget_after, _tasks(frame, tasks))
     sides = query.sides(frame)
-    config = query.config_alone(sides[0])
-    given = [Input(sides[0].frame, sides[0].reading(config.marks_late))]
+    config = query.config_self_join(sides[0])
+    given = [_input(sides[0], config.marks_late)]
     return run(Job("self_join", "self_join", name, given, config, query.outputs(sides)))
 
 
@@ -326,7 +325,7 @@ def neighbours(
     right.aggregated = aggregated
     of_two = query.config_other_neighbours(sides, idle_timeout, **asked)
     given = [_input(side, of_two.aligned is not None or side.marks_late) for side in sides]
-    idle = None if of_two.idle_timeout is None else 1000 * of_two.idle_timeout
+    idle = of_two.idle_timeout_us
     return run(Job("neighbours", "neighbours", name, given, of_two, outputs, idle))
 
 
@@ -379,7 +378,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     """
     check_streams(streams, "frame")
     frames = {stream: frame_of(given, stream) for stream, given in streams.items()}
-    check_alike(frames)
+    check_same_columns(frames)
     if options.get("impute") is not None:
         options["impute"] = Imputation.of(options["impute"])  # read once for all pairs
     parts = []

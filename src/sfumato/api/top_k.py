@@ -107,9 +107,8 @@ def top_k(
     ranking = RankingQuery.from_arguments(frame_of(df), queries, by, ascending, window, columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
     config = ranking.config(ranked_by, plan, forget_after, rescale, processing_time)
-    idle = config.window.idle_timeout_us if isinstance(config.window, Range) else None
-    given = [window_input(ranking)]
-    answers = run(Job("top_k", "top_k", name, given, config, ranking.answers(), idle_timeout=idle))
+    given, idle = [window_input(ranking)], ranking.idle_timeout_us
+    answers = run(Job("top_k", "top_k", name, given, config, ranking.answers(), idle))
     if in_memory(ranking.frame):
         return answers
     from sfumato.spark.runtime.run import count_answers

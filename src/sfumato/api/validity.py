@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public
+from sfumato.api.calls import ColumnName, ColumnNames, engine_module, frame_of, public
 
 
 @public("sf.split_invalid(df)", "df")
@@ -77,12 +77,7 @@ def split_invalid(
         )
     frame = frame_of(df)
     frame.require_free(["reason"])
-    engine: Any
-    if in_memory(frame):
-        from sfumato.memory import rows as engine
-    else:
-        from sfumato.spark import rows as engine
-    found: tuple[Any, Any] = engine.split_rows(
+    found: tuple[Any, Any] = engine_module(frame, "rows", "rows").split_rows(
         frame, attributes, key, order, metric, within, exclusive, strict
     )
     return found

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
 from sfumato.limits import LARGEST_BOUND
 from sfumato.operators.arguments import flag, share, whole
-from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 
 
@@ -64,13 +63,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
         kind = type(condition).__name__
         raise TypeError(f"`condition` must be a string, like 'celsius > 30'; got {kind}")
     frame = frame_of(df)
-    if in_memory(frame):
-        from sfumato.memory.rows import filtered
-
-        return filtered(frame, condition, name)
-    from sfumato.spark.rows import where as of_spark
-
-    return of_spark(df, condition, name)
+    return engine_module(frame, "rows", "rows").where(frame, condition, name)
 
 
 @public("sf.prune(df, min_prob=0.01, top=5)", "df")
@@ -131,7 +124,8 @@ def prune(
         )
     _ = frame.attributes  # raises for another type
     frame.require_free([PRUNED])
-    return _engine(frame).pruned(frame, least, most, flag("normalize", normalize))
+    engine = engine_module(frame, "alternatives", "runtime.prune")
+    return engine.prune(frame, least, most, flag("normalize", normalize))
 
 
 @public('sf.fuse(df, ["front", "back"])', "df")
@@ -185,18 +179,8 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     Row(x=[1.0], round(conflict, 2)=0.46)
     """
     frame = frame_of(df)
-    columns = frame.resolved("measurements", measurements)
+    columns = frame.resolve("measurements", measurements)
     if not columns:
         raise ValueError("`measurements` must name at least one column of alternatives; got none")
     frame.require_free([*({ALTERNATIVES} - set(columns)), CONFLICT])
-    return _engine(frame).fused(frame, columns)
-
-
-def _engine(frame: Frame) -> Any:
-    if in_memory(frame):
-        from sfumato.memory import alternatives as of_table
-
-        return of_table
-    from sfumato.spark.runtime import prune as of_spark
-
-    return of_spark
+    return engine_module(frame, "alternatives", "runtime.prune").fuse(frame, columns)

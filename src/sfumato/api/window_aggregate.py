@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.limits import why_not_placed
-from sfumato.tables.reading.frame import names
+from sfumato.tables.reading.extents import extents_per_row
+from sfumato.tables.reading.frame import column_names
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
 from sfumato.tables.windows.window_query import DEFAULT_LEVEL as DEFAULT_LEVEL
 from sfumato.tables.windows.window_query import EARLY_COLUMNS as EARLY_COLUMNS
-from sfumato.tables.windows.window_query import TIMED, WindowQuery, extents_per_row
+from sfumato.tables.windows.window_query import TIME_WINDOWS, WindowQuery
 from sfumato.tables.windows.window_query import parse_aggregates as parse_aggregates
 from sfumato.windows import Delta, Range, Rows, Session, window_of
 
@@ -115,7 +116,7 @@ def window_aggregate(
     distributions |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
     distributions |= {"unique": unique, "version": version, "shared": shared}
     distributions |= {"forget_after": forget_after, "name": name}
-    return aggregated(df, aggregates, window, order, key, existence, distribution, **distributions)
+    return aggregate(df, aggregates, window, order, key, existence, distribution, **distributions)
 
 
 @public("sf.split_missed(means)", "df")
@@ -170,7 +171,7 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     return results, df.where("missed IS NOT NULL").select("missed.*")
 
 
-def aggregated(
+def aggregate(
     df: Any,
     aggregates: Mapping[str, str],
     window: Rows | Range | Session | Delta,
@@ -195,10 +196,10 @@ def aggregated(
     structs : see `WindowQuery`    distributions : the other arguments of `WindowQuery.settings`
     """
     frame, window, placed = frame_of(df), window_of(window), None
-    orders = names("order", order)
+    orders = column_names("order", order)
     meant = orders[0] if len(orders) == 1 else orders
     own = frame
-    if isinstance(window, TIMED) and frame.is_uncertain_time(meant):
+    if isinstance(window, TIME_WINDOWS) and frame.is_uncertain_time(meant):
         if isinstance(window, Session):
             raise ValueError(
                 f"`order` must be a certain event time for sf.Session; `{meant}` is an attribute "
@@ -222,7 +223,7 @@ def aggregated(
             [window_input(query, with_rows, placed)],
             settings,
             query.outputs(settings),
-            idle_timeout=query.window.idle_timeout_us if isinstance(query.window, TIMED) else None,
+            idle_timeout=query.idle_timeout_us,
             order=None if missed or early is not None else () if query.timed else query.orders,
         )
     )

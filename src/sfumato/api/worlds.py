@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
-from sfumato.tables.reading.frame import Frame
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.reading.worlds import Draw, Merge
@@ -68,7 +67,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     """
     frame = frame_of(df)
     draw = Draw.of(frame, n, source, id)
-    return _engine(frame).drawn(frame, draw, name)
+    return engine_module(frame, "rows", "worlds").draw_worlds(frame, draw, name)
 
 
 @public('sf.merge_worlds(answers, key=["window"], columns=["n"])', "df")
@@ -130,7 +129,8 @@ def merge_worlds(
     [(3, 0.96, 0.16), (4, 0.04, 0.16)]
     """
     frame = frame_of(df)
-    return _engine(frame).merged(frame, Merge.of(frame, key, columns, n))
+    merge = Merge.of(frame, key, columns, n)
+    return engine_module(frame, "rows", "worlds").merge_worlds(frame, merge)
 
 
 @public("sf.assume_independent(pairs)", "df")
@@ -170,21 +170,11 @@ def assume_independent(df: Any) -> Any:
     """
     frame = frame_of(df)
     columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
-    if not columns and (frame.shared() or frame.has_gaps):
-        columns = [ALTERNATIVES]  # pairs are recognised by the column names
+    if not columns and frame.describe_shared():  # recognised by the column names
+        columns = [ALTERNATIVES]
     if not columns:
         raise ValueError(
             "assume_independent is needed only for rows that may share tuples, such as the pairs "
             f"of a join, and no column of the {frame.noun} is marked so: leave the call out"
         )
-    return _engine(frame).assumed_independent(frame, columns)
-
-
-def _engine(frame: Frame) -> Any:
-    if in_memory(frame):
-        from sfumato.memory import rows as of_tables
-
-        return of_tables
-    from sfumato.spark import worlds as of_spark
-
-    return of_spark
+    return engine_module(frame, "rows", "worlds").assume_independent(frame, columns)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from sfumato.api.window_aggregate import (
     DEFAULT_LEVEL,
     EARLY_COLUMNS,
-    aggregated,
+    aggregate,
     parse_aggregates,
     quantile_name,
 )
@@ -406,7 +406,7 @@ class Aggregation(WindowedBlock):
         def build() -> DataFrame:
             asked = {name: text for text, name in self.names.items()}
             most = None if self.certain else self.most
-            answers: DataFrame = aggregated(
+            answers: DataFrame = aggregate(
                 source.frame.df, asked, window, source.order, self.grouped, None, most, **how
             )
             return answers

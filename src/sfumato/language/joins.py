@@ -314,7 +314,7 @@ def _kept_sides(left: Relation, text: str) -> str:
 def _has_extents(block: Block, relation: Relation) -> bool:
     if relation.bracket is None:
         frame, _ = block.frame(relation, needed=False)
-        return frame is not None and SparkFrame(frame.df).is_extents
+        return frame is not None and SparkFrame(frame.df).has_extents
     given = bracket_of(relation, block.text)
     return given is not None and given.kind == "time" and given.get("RANGE") is not None
 

@@ -129,10 +129,10 @@ def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
     """Describe the existence of rows. given : the column named by EXISTENCE"""
     column = match_name("existence", frame.df.columns) if given is None else given
     known = SparkFrame(frame.df)
-    drawn = known.drawn()
+    drawn = known.describe_worlds()
     if drawn is not None:
         return drawn
-    said = known.independence(column)
+    said = known.describe_independence(column)
     shared = "" if said is None else f"; {said}"
     if frame.attributes:
         return f"the sum of the probabilities of a row{shared}"

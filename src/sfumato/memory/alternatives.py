@@ -43,7 +43,7 @@ def alternatives(
     wanted = wanted_values(field, several, points)
     given = lists_of("values", values, wanted)
     if field is not None:
-        return _as_they_are(given, field, None if attributes is None else named, normalize)
+        return _from_structs(given, field, None if attributes is None else named, normalize)
     weights = lists_of("prob", prob, WANTED_PROB)
     if len(given) != len(weights):
         raise ValueError(
@@ -53,12 +53,12 @@ def alternatives(
     missing = given.is_null().to_numpy(False) | weights.is_null().to_numpy(False)
     sizes = np.maximum(lengths_of(given), lengths_of(weights))
     sizes[missing] = 0
-    elements = _padded(given, sizes)
+    elements = _pad_lists(given, sizes)
     if not _fits(elements.type, several, points):
         raise TypeError(f"{wanted}; got {given.type}")
     if pa.types.is_nested(weights.type.value_type):
         raise TypeError(f"{WANTED_PROB}; got {weights.type}")
-    columns = {"prob": as_doubles(_padded(weights, sizes), "`prob`")}
+    columns = {"prob": as_doubles(_pad_lists(weights, sizes), "`prob`")}
     for i, name in enumerate(named):
         part = elements
         if points:
@@ -76,7 +76,7 @@ def _fits(kind: pa.DataType, several: Sequence[str] | None, points: bool) -> boo
     return not pa.types.is_nested(kind) if several is None else pa.types.is_struct(kind)
 
 
-def _as_they_are(
+def _from_structs(
     given: pa.Array, field: str, wanted: Sequence[str] | None, normalize: bool
 ) -> pa.Array:
     """Return alternatives from structs with the probability `field` and the attributes `wanted`."""
@@ -116,7 +116,7 @@ def _summing_to_one(
     row = np.repeat(np.arange(len(sizes)), sizes)[some]
     sizes = np.bincount(row, minlength=len(sizes)).astype(np.int64)
     weights, known = weights[some], known[some]
-    total, lost = folded(sizes, weights)
+    total, lost = compensated_sums(sizes, weights)
     total = total + lost  # NaN if some are unknown, which disables scaling
     if normalize:
         wrong = np.bincount(row[~(weights > 0.0)], minlength=len(sizes)) > 0
@@ -188,7 +188,7 @@ def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
     return pc.add(start, end), pc.subtract(end, start)
 
 
-def pruned(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.Table:
+def prune(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.Table:
     """Implement `prune` for a table."""
     tuples = Tuples(frame.table)
     prob, owner, exists = _doubles(tuples, "prob"), tuples.owner, existence_of(tuples)
@@ -199,10 +199,10 @@ def pruned(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.
     kept = ((rank < top) & ((prob >= min_prob) | (rank == 0))) | missing[owner]
     rows = len(exists)
     lengths = np.bincount(owner, kept, rows).astype(np.int64)
-    lost = np.add(*folded(tuples.lengths - lengths, prob[~kept]))
+    lost = np.add(*compensated_sums(tuples.lengths - lengths, prob[~kept]))
     flat = tuples.flat.filter(pa.array(kept))
     if normalize:
-        held = np.add(*folded(lengths, prob[kept]))
+        held = np.add(*compensated_sums(lengths, prob[kept]))
         with np.errstate(invalid="ignore", divide="ignore"):
             by = np.where(missing, 1.0, exists / held)[owner[kept]]
         fields = fields_of(flat)
@@ -212,10 +212,10 @@ def pruned(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.
         flat = pa.StructArray.from_arrays([*fields.values()], [*fields], mask=nulls)
     nulls = tuples.column.is_null().to_numpy(False)
     lost_column = pa.array(lost, pa.float64(), mask=missing)
-    return _with_both(frame, _as_lists(flat, lengths, nulls), PRUNED, lost_column)
+    return _with_alternatives(frame, _as_lists(flat, lengths, nulls), PRUNED, lost_column)
 
 
-def _with_both(frame: ArrowFrame, made: pa.Array, name: str, added: pa.Array) -> pa.Table:
+def _with_alternatives(frame: ArrowFrame, made: pa.Array, name: str, added: pa.Array) -> pa.Table:
     table = frame.table
     if frame.uncertain:
         place = frame.columns.index(ALTERNATIVES)
@@ -236,7 +236,7 @@ def _fields(kind: pa.DataType) -> dict[str, str] | None:
     return {field.name: str(field.type) for field in element}
 
 
-def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
+def fuse(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
     """Implement `fuse` for a table."""
     names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
     columns = [Tuples(pa.table({ALTERNATIVES: frame.table.column(name)})) for name in measurements]
@@ -259,7 +259,7 @@ def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
     source = np.repeat(np.arange(len(columns)), [len(tuples.owner) for tuples in columns])
     prob = np.concatenate([_doubles(tuples, "prob") for tuples in columns])
     values = {
-        name: as_array(pa.chunked_array([_zeros_alike(tuples.fields[name]) for tuples in columns]))
+        name: as_array(pa.chunked_array([_plus_zero(tuples.fields[name]) for tuples in columns]))
         for name in names
     }
     value = owner
@@ -284,14 +284,14 @@ def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
     flat = pa.StructArray.from_arrays(parts, ["prob", *names])
     unknown = wrong | ~known.any(axis=0)
     conflict = pa.array(np.maximum(1.0 - total, 0.0), pa.float64(), mask=unknown)
-    return _with_both(frame, _as_lists(flat, lengths, lengths == 0), CONFLICT, conflict)
+    return _with_alternatives(frame, _as_lists(flat, lengths, lengths == 0), CONFLICT, conflict)
 
 
-def _zeros_alike(values: pa.Array) -> pa.Array:
+def _plus_zero(values: pa.Array) -> pa.Array:
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
-def _padded(lists: pa.Array, sizes: np.ndarray) -> pa.Array:
+def _pad_lists(lists: pa.Array, sizes: np.ndarray) -> pa.Array:
     """Return the elements of lists, padded with NULLs to the given sizes."""
     offsets = offsets_of(lengths_of(lists))
     row = np.repeat(np.arange(len(sizes)), sizes)
@@ -374,7 +374,8 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
 def existence_of(tuples: Tuples) -> np.ndarray:
     """Return the existence of each tuple; NaN if its probabilities are invalid."""
     prob = _doubles(tuples, "prob")
-    total, lost = folded(tuples.lengths, np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan))
+    terms = np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan)
+    total, lost = compensated_sums(tuples.lengths, terms)
     total, terms = total + lost, tuples.lengths
     total[total > 1.0 + SUM_TOLERANCE] = np.nan
     certain = (total > 1.0) | ((terms > 1) & (total >= 1.0 - terms * 2.0**-52))
@@ -464,7 +465,7 @@ def field_of(elements: pa.Array, name: str) -> pa.Array:
     return fields[of]
 
 
-def folded(lengths: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def compensated_sums(lengths: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's sum of terms, added in order, and its rounding error (Neumaier 1974)."""
     total, lost = np.zeros(len(lengths)), np.zeros(len(lengths))
     starts = offsets_of(lengths)[:-1]

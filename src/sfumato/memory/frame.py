@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import sys
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,21 +20,21 @@ import pyarrow.compute as pc
 from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
-from sfumato.tables.reading.extents import spread_over_extents, tumbling
+from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
-from sfumato.tables.reading.results import relabelled
+from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
 from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
-from sfumato.tables.reading.user_warnings import calls_from_user
+from sfumato.tables.reading.user_warnings import warn_user
 from sfumato.windows import Range
 
 ATTRS = "sfumato"  # key of the result's Arrow schema (in base64) in the attrs of a pandas frame
-_OF_POLARS: dict[int, pa.Schema] = {}  # by the id of a Polars frame that this package returned
+_SCHEMAS_OF_POLARS: dict[int, pa.Schema] = {}  # by the id of a frame that this package returned
 
 
-def like(given: Any, found: Any) -> Any:
+def convert_like(given: Any, found: Any) -> Any:
     """Convert an Arrow table, or a tuple of tables, to the library of the table `given`."""
     back = as_pandas if is_pandas(given) else as_polars if is_polars(given) else None
     if back is None:
@@ -69,15 +68,15 @@ def as_pandas(table: pa.Table) -> Any:
 
 def as_polars(table: pa.Table) -> Any:
     frame = sys.modules["polars"].from_arrow(table)
-    _OF_POLARS[id(frame)] = table.schema
-    weakref.finalize(frame, _OF_POLARS.pop, id(frame), None)
+    _SCHEMAS_OF_POLARS[id(frame)] = table.schema
+    weakref.finalize(frame, _SCHEMAS_OF_POLARS.pop, id(frame), None)
     return frame
 
 
 def metadata_of(given: Any) -> pa.Schema | None:
     """Return the Arrow schema of the result from which a frame was converted, or None."""
     if is_polars(given):
-        return _OF_POLARS.get(id(given))
+        return _SCHEMAS_OF_POLARS.get(id(given))
     text = given.attrs.get(ATTRS)
     return None if text is None else pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
 
@@ -98,28 +97,28 @@ def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields, earlier.metadata))
 
 
-CALENDAR = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
+PLAUSIBLE_SECONDS = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
 PANDAS = b"pandas"  # metadata of a schema: its pandas form
 
 
 class ArrowFrame(Frame):
     """A table with the types that Spark would have, and unique names.
 
-    forgotten : the library of the frame, if it dropped the metadata; otherwise ""
+    dropped_by : the library of the frame, if it dropped the metadata; otherwise ""
     """
 
     noun, filtered = "table", "a filter on it"
     ungroupable = "rows cannot be grouped by column {}: convert it to text or to a struct"
     of_text = ": convert text with pandas.to_datetime"
 
-    def __init__(self, table: pa.Table, forgotten: str = "") -> None:
+    def __init__(self, table: pa.Table, dropped_by: str = "") -> None:
         self.table = table
-        self.forgotten = forgotten
+        self.dropped_by = dropped_by
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
 
     @property
-    def described(self) -> str:
+    def schema_text(self) -> str:
         return ", ".join(f"{field.name}: {field.type}" for field in self.schema)
 
     @property
@@ -163,31 +162,29 @@ class ArrowFrame(Frame):
     def is_hashable(self, name: str) -> bool:
         return is_hashable(self.type(name))
 
-    def look_at_time(self, argument: str, name: str) -> None:
+    def warn_of_time_unit(self, argument: str, name: str) -> None:
         if self.kind(name) != "whole":
             return
         seen = pc.min_max(self.table.column(name)).as_py()
         for unit, per_second in (("seconds", 1), ("milliseconds", 1_000)):
-            first, last = (time * per_second for time in CALENDAR)
+            first, last = (time * per_second for time in PLAUSIBLE_SECONDS)
             if seen["min"] is not None and first <= seen["min"] <= seen["max"] < last:
                 factor = 1_000_000 // per_second
-                warnings.warn(
+                warn_user(
                     f"column `{name}`, given as `{argument}`, is read as microseconds since 1970, "
                     f"but its values look like {unit} between 2000 and 2100: multiply them by "
                     f"{factor:,}, or convert the column to timestamps",
-                    UserWarning,
-                    stacklevel=calls_from_user() + 1,
                 )
 
     def require_late(self) -> None:
         """Raise ValueError even for a controller's flags if a library has dropped the metadata."""
         super().require_late()
-        if self.forgotten and self.has_punctuations and self.ordered_by_keys("punctuation") is None:
+        if self.dropped_by and self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
                 "the rows have the columns `late` and `punctuation` of reorder, but not the "
-                f"metadata that describes them: {self.forgotten} dropped the metadata. Pass the "
-                "result of reorder unchanged (sf.where keeps the metadata), use an Arrow table, "
-                "or drop both columns"
+                f"metadata that describes them: {self.dropped_by} dropped the metadata. "
+                "Pass the result of reorder unchanged (sf.where keeps the metadata), use an Arrow "
+                "table, or drop both columns"
             )
 
     @property
@@ -207,7 +204,8 @@ class ArrowFrame(Frame):
         place = self.columns.index(ALTERNATIVES)
         rows = self.table.take(pa.array(row))
         rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
-        return ArrowFrame(rows.append_column(at, last), self.forgotten), at, tumbling(window)
+        frame = ArrowFrame(rows.append_column(at, last), self.dropped_by)
+        return frame, at, one_copy_window(window)
 
     def with_true_extents(self, answers: pa.Table, window: Range) -> pa.Table:
         place = answers.column_names.index("window")
@@ -224,7 +222,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
 
     Raises TypeError for other types, and ValueError for duplicate column names.
     """
-    table, forgotten = _as_table(given, argument)
+    table, dropped_by = _as_table(given, argument)
     _check_names(table.column_names, argument)
     fields = [_field(field, _spark_type(field)) for field in table.schema]
     metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
@@ -232,7 +230,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
         column if column.type == field.type else _cast(column, field.type, field.name)
         for column, field in zip(table.columns, fields, strict=True)
     ]
-    return ArrowFrame(pa.table(columns, schema=pa.schema(fields, metadata or None)), forgotten)
+    return ArrowFrame(pa.table(columns, schema=pa.schema(fields, metadata or None)), dropped_by)
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
@@ -278,7 +276,7 @@ def _spark_type(field: pa.Field) -> pa.DataType:
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
     try:
-        return pa.chunked_array([relabelled(as_array(column), kind)])
+        return pa.chunked_array([cast_renamed(as_array(column), kind)])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise TypeError(
             f"column `{name}` is {column.type}, which cannot be converted to {kind}: {error}"
@@ -298,7 +296,7 @@ class ArrowExpressions(Expressions):
     numeric = (*Expressions.numeric, "timestamp_ntz")
 
     def check(self, argument: str, expression: str) -> None:
-        self._parsed(argument, expression)
+        self._parse(argument, expression)
 
     def type(self, expression: str) -> pa.DataType:
         values = self._values(expression, self.frame.table.slice(0, 0))
@@ -317,12 +315,12 @@ class ArrowExpressions(Expressions):
     ) -> Computation:
         return Computation(
             [
-                Values(self._parsed(arguments.get(of), of), of in exact, of in hashed)
+                Values(self._parse(arguments.get(of), of), of in exact, of in hashed)
                 for of in expressions
             ]
         )
 
-    def _parsed(self, argument: str | None, text: str) -> Expression:
+    def _parse(self, argument: str | None, text: str) -> Expression:
         """Parse an expression. argument : its name in errors; None for a plain name"""
         if argument is None or text in (*self.frame.attributes, *self.frame.columns):
             return ColumnRef((text,))  # without loading the parser
@@ -331,6 +329,6 @@ class ArrowExpressions(Expressions):
     def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
         """Return the values of an expression; None if they cannot be computed."""
         try:
-            return Tuples(rows).values_of_any_type(self._parsed("", expression))
+            return Tuples(rows).evaluate(self._parse("", expression))
         except (TypeError, ValueError):
             return None

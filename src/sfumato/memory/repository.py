@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars
-from sfumato.tables.imputation.discovery_query import AttributeRanges, warn_of_gaps, with_values
+from sfumato.tables.imputation.discovery_query import AttributeRanges, valued_columns, warn_of_gaps
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles, floats_of
 
@@ -35,14 +35,14 @@ def read_parquet(path: str | Path) -> ArrowFrame:
 
 def rows_of(frame: ArrowFrame, wanted: Sequence[str], key: Sequence[str]) -> pa.Table:
     """Return a repository's columns, renamed: `wanted` as doubles or strings, and `key`."""
-    columns = frame.resolved("repository", list(wanted))
+    columns = frame.resolve("repository", list(wanted))
     found = [
         frame.table.column(of)
         if frame.kind(of) == "text"
         else as_doubles(frame.table.column(of), f"repository: `{of}`")
         for of in columns
     ]
-    found += [frame.table.column(of) for of in frame.resolved("repository", list(key))]
+    found += [frame.table.column(of) for of in frame.resolve("repository", list(key))]
     return pa.table(found, names=[*wanted, *key])
 
 
@@ -54,11 +54,11 @@ def complete_rows(
     The extents, (minimum, length), are over all complete rows. Return None if there are fewer than
     two rows or columns.
     """
-    columns = dict(zip(asked, frame.resolved("attributes", asked), strict=True))
+    columns = dict(zip(asked, frame.resolve("attributes", asked), strict=True))
     numbers = {name: as_doubles(frame.table.column(of), f"`{of}`") for name, of in columns.items()}
     finite = {name: np.isfinite(floats_of(column)) for name, column in numbers.items()}
     known = {name: int(np.count_nonzero(each)) for name, each in finite.items()}
-    wanted = with_values(asked, known)
+    wanted = valued_columns(asked, known)
     whole = np.ones(frame.table.num_rows, np.bool_)
     for name in wanted:
         whole &= finite[name]
@@ -70,10 +70,10 @@ def complete_rows(
     for name in wanted:
         values = floats_of(rows.column(name).combine_chunks())
         extents[name] = float(values.min()), float(values.max() - values.min()) or 1.0
-    return _few(rows, max_rows, seed), extents
+    return _sample_rows(rows, max_rows, seed), extents
 
 
-def _few(rows: pa.Table, most: int, seed: int) -> pa.Table:
+def _sample_rows(rows: pa.Table, most: int, seed: int) -> pa.Table:
     """Return the `most` rows with the smallest hashes, or all rows if there are fewer."""
     if rows.num_rows <= most:
         return rows

@@ -10,34 +10,34 @@ import pyarrow.compute as pc
 
 from sfumato.memory.alternatives import existence_of
 from sfumato.memory.frame import ArrowFrame
-from sfumato.memory.run import table_of, warn_of_invalid, with_record
+from sfumato.memory.run import count_invalid, table_of, warn_of_invalid, with_record
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
 from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
 from sfumato.tables.joins.metric import bounds_of
-from sfumato.tables.keys import grouped_rows, positive_zeros
+from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.expressions import (
     ColumnRef,
+    evaluate_condition,
     field_at,
     find_name,
     names_in,
     parse_expression,
-    truths,
 )
 from sfumato.tables.reading.frame import FILTERED, Names
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
 from sfumato.tables.reading.validity import (
-    add_of_rules,
-    checked_attributes,
-    no_radius,
+    add_rule_reasons,
+    check_attributes,
+    has_invalid_radius,
+    invalid_radius_reason,
     require_order,
-    why_emptied,
     why_invalid,
-    without_radius,
+    why_invalid_after_filter,
 )
 from sfumato.tables.reading.worlds import Draw, Merge
 
@@ -53,41 +53,41 @@ def split_rows(
     strict: bool,
 ) -> tuple[pa.Table, pa.Table]:
     """Implement `split_invalid` for a table. Raises ValueError for an invalid row if `strict`."""
-    wanted, table = checked_attributes(frame, attributes), frame.table
+    wanted, table = check_attributes(frame, attributes), frame.table
     reasons = why_invalid(table, wanted, bounds=bounds_of(metric, wanted))
-    named = {"key": frame.resolved("key", key), "order": frame.resolved("order", order)}
+    named = {"key": frame.resolve("key", key), "order": frame.resolve("order", order)}
     for argument, columns in named.items():
         for name in columns:
             missing = as_array(table.column(name)).is_null().to_numpy(zero_copy_only=False)
             reasons.add(missing, f"{argument} is NULL")
     if within is not None:
         frame.require_numbers("within", [within])
-        radius = frame.one("within", within)
-        reasons.add(without_radius(table, radius), no_radius(radius))
+        radius = frame.single_column("within", within)
+        reasons.add(has_invalid_radius(table, radius), invalid_radius_reason(radius))
     if exclusive is not None:
         require_order(order)
-        rule = [frame.one("exclusive", exclusive), *named["key"]]
+        rule = [frame.single_column("exclusive", exclusive), *named["key"]]
         cells = zip(*(table.column(name).to_pylist() for name in rule), strict=True)
         rules = [None if of[0] is None else of for of in cells]
         numbered = table.append_column("", pa.array(np.arange(table.num_rows)))  # a stable sort
         by = [(name, "ascending") for name in [*named["order"], ""]]
         places = pc.sort_indices(numbered, sort_keys=by).to_numpy()
-        add_of_rules(reasons, _existences(Tuples(table)), rules, places)
+        add_rule_reasons(reasons, _existences(Tuples(table)), rules, places)
     invalid = table.append_column("reason", reasons.column()).filter(pa.array(reasons.invalid))
     if strict and invalid.num_rows:
         raise ValueError(f"invalid row: {invalid['reason'][0].as_py()}")
     return table.filter(pa.array(~reasons.invalid)) if invalid.num_rows else table, invalid
 
 
-def split(frame: ArrowFrame, mark: str) -> tuple[pa.Table, pa.Table]:
+def split_by(frame: ArrowFrame, mark: str) -> tuple[pa.Table, pa.Table]:
     """Return the rows where a boolean column is not true, and the rows where it is true."""
     marked = pc.fill_null(frame.table.column(mark), False)
     return frame.table.filter(pc.invert(marked)), frame.table.filter(marked)
 
 
-def newest(frame: ArrowFrame, by: Sequence[str]) -> pa.Table:
+def newest_rows(frame: ArrowFrame, by: Sequence[str]) -> pa.Table:
     """Implement `newest_revisions` for a table; `by` are the key and the window."""
-    codes, _ = grouped_rows(positive_zeros(frame.table.select(by).flatten()))
+    codes, _ = group_rows(normalize_zeros(frame.table.select(by).flatten()))
     revision = as_numbers(frame.table.column("revision"))
     order = np.lexsort((revision, codes))
     differs, newer = np.diff(codes[order]) > 0, np.diff(revision[order]) > 0
@@ -104,27 +104,26 @@ def _existences(tuples: Tuples) -> np.ndarray:
     return floats_of(tuples.prob(given).flatten())
 
 
-def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
+def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     """Implement `where` for a table."""
     asked = parse_expression("condition", condition)
     tuples = Tuples(frame.table)
-    if not tuples.mentioned(asked):
+    if not tuples.has_attribute(asked):
 
         def cells(name: ColumnRef) -> pa.Array:
-            column = frame.one("condition", name.parts[0])
+            column = frame.single_column("condition", name.parts[0])
             return field_at(as_array(frame.table.column(column)), name, 1)
 
-        return frame.table.filter(truths(asked, cells, frame.table.num_rows))
-    holds = truths(asked, tuples.cells, len(tuples.owner))
+        return frame.table.filter(evaluate_condition(asked, cells, frame.table.num_rows))
+    holds = evaluate_condition(asked, tuples.cells, len(tuples.owner))
     kept = pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
     lengths = np.bincount(tuples.owner, kept, frame.table.num_rows).astype(np.int64)
     meant = (find_name(one.parts[0], tuples.attributes) for one in names_in(asked))
     attributes = list(dict.fromkeys(one for one in meant if one is not None))
-    reasons = why_emptied(frame.table, attributes, lengths > 0)
+    reasons = why_invalid_after_filter(frame.table, attributes, lengths > 0)
     lengths[reasons.invalid] = 0
     kept &= (lengths > 0)[tuples.owner]
-    counted = reasons.counts()
-    warn_of_invalid("where", frame.table.num_rows, counted)
+    counts = count_invalid("where", frame.table.num_rows, reasons.counts())
     offsets = pa.array(offsets_of(lengths), pa.int32())
     place = frame.columns.index(ALTERNATIVES)
     field = frame.schema.field(place).with_metadata(
@@ -132,29 +131,25 @@ def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     )
     flat = tuples.flat.filter(pa.array(kept))
     left = pa.ListArray.from_arrays(offsets, flat, type=field.type)
-    counts = {"rows": frame.table.num_rows, "invalid": sum(counted.values()), "reasons": counted}
     result = frame.table.set_column(place, field, left).filter(pa.array(lengths > 0))
     return with_record(result, [frame.table], "where", name, {"_input": counts})
 
 
-def drawn(frame: ArrowFrame, draw: Draw, name: str | None) -> pa.Table:
+def draw_worlds(frame: ArrowFrame, draw: Draw, name: str | None) -> pa.Table:
     """Implement `draw_worlds` for a table."""
     reasons = draw.why_invalid(frame.table)
-    left_out = reasons.invalid
-    counted = reasons.counts()
-    warn_of_invalid("draw_worlds", frame.table.num_rows, counted)
-    parts = [*draw.parts(frame.table.filter(pa.array(~left_out)))]
+    counts = count_invalid("draw_worlds", frame.table.num_rows, reasons.counts())
+    parts = [*draw.parts(frame.table.filter(pa.array(~reasons.invalid)))]
     result = table_of(parts, draw.outputs(frame))
-    counts = {"rows": frame.table.num_rows, "invalid": sum(counted.values()), "reasons": counted}
     return with_record(result, [frame.table], "draw_worlds", name, {"_input": counts})
 
 
-def merged(frame: ArrowFrame, merge: Merge) -> pa.Table:
+def merge_worlds(frame: ArrowFrame, merge: Merge) -> pa.Table:
     """Implement `merge_worlds` for a table."""
-    return table_of([merge.merged(frame.table)], merge.outputs(frame))
+    return table_of([merge.merge(frame.table)], merge.outputs(frame))
 
 
-def assumed_independent(frame: ArrowFrame, columns: Sequence[str]) -> pa.Table:
+def assume_independent(frame: ArrowFrame, columns: Sequence[str]) -> pa.Table:
     """Implement `assume_independent` for a table: mark the columns."""
     table = frame.table
     for name in columns:
@@ -164,15 +159,15 @@ def assumed_independent(frame: ArrowFrame, columns: Sequence[str]) -> pa.Table:
     return table
 
 
-def imputed(
+def impute(
     frame: ArrowFrame, settings: ImputationSettings, imputer: RepositoryImputer, name: str | None
 ) -> pa.Table:
     """Implement `impute` for a table."""
-    wanted = frame.resolved("attributes", list(settings.names))
+    wanted = frame.resolve("attributes", list(settings.names))
     values, texts = imputer.values_of([_cells(frame, column) for column in wanted])
     existence = keys = None
     if settings.key:
-        keys = frame.table.select(frame.resolved("key", list(settings.key)))
+        keys = frame.table.select(frame.resolve("key", list(settings.key)))
     if "existence" in frame.columns:
         existence = np.minimum(_numbers(frame, "existence"), 1.0)
     kinds = {name: pa.string() for name in imputer.categories}
@@ -190,7 +185,7 @@ def imputed(
     result = frame.table
     for column in (ALTERNATIVES, IMPUTED_BY):
         result = result.append_column(column, added_columns.column(column).combine_chunks())
-    counts, reasons = _counted(added_columns)
+    counts, reasons = _count_imputed(added_columns)
     warn_of_invalid("impute", frame.table.num_rows, reasons)
     return with_record(result, [frame.table], "impute", name, {"": counts})
 
@@ -204,7 +199,7 @@ def _numbers(frame: ArrowFrame, name: str) -> np.ndarray:
     return floats_of(as_doubles(frame.table.column(name), f"`{name}`"))
 
 
-def _counted(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
+def _count_imputed(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
     """Return the counters, and the number of rows that could not be imputed by reason."""
     by = added.column(IMPUTED_BY)
     unimputable = pc.fill_null(pc.starts_with(by, UNIMPUTABLE), False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from sfumato.tables.reading.results import (
     Struct,
     result_table,
 )
-from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, calls_from_user
+from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, warn_user
 
 ARROW_TYPES = {
     DOUBLE_TYPE: pa.float64(),
@@ -37,7 +36,7 @@ ARROW_TYPES = {
 
 def run_in_memory(job: Job) -> pa.Table:
     """Run a job's operator on whole tables; return its answers, with its counters as metadata."""
-    operator = job.config.typed(lambda: _answers_of(job.outputs)).make()
+    operator = job.config.typed(lambda: _answers_schema(job.outputs)).make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
     batch, given, answers = [], [], list[pa.Table]()
@@ -45,15 +44,14 @@ def run_in_memory(job: Job) -> pa.Table:
         assert isinstance(one.frame, ArrowFrame)
         given.append(one.frame.table)
         read = one.reading.read(one.frame.table, whole=len(job.inputs) == 1)
-        if one.reading.rule.checks:
-            invalid = sum(read.invalid.values())
-            counts[side] = {"rows": read.given, "invalid": invalid, "reasons": {**read.invalid}}
         of = "" if side == "_input" else f" of the {side[1:]} table"
-        warn_of_invalid(job.function + of, read.given, read.invalid)
+        counted = count_invalid(job.function + of, read.given, read.invalid)
+        if one.reading.rule.checks:
+            counts[side] = counted
         if read.rows.num_rows:
             batch.append((number, read.rows))
         if read.dropped is not None:
-            answers += operator.dropped(read.dropped)
+            answers += operator.process_dropped(read.dropped)
     answers += [*operator.process(batch, 0), *operator.flush()] if batch else []
     counts[""] = operator.counters()
     _warn_of_counted(job, counts[""])
@@ -66,7 +64,7 @@ def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table
     return result_table(answers, [_result_column(output) for output in outputs])
 
 
-def _answers_of(outputs: Sequence[Output]) -> pa.Schema:
+def _answers_schema(outputs: Sequence[Output]) -> pa.Schema:
     whole = [output for output in outputs if len(output.source) == 1]
     return pa.schema([_field(of.source[0], of.kind, None, fixed=True) for of in whole])
 
@@ -91,26 +89,25 @@ def _field(
 
 def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     """Warn about what only the operator can count: rows out of range, drift, skipped extents."""
-    out_of_range = {"order or time is missing or out of range": counts.get("invalid", 0)}
-    warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n})
-    above = {"the probabilities of its rule sum to more than 1": counts.get("rejected", 0)}
-    warn_of_invalid(job.function, counts["rows"], {k: n for k, n in above.items() if n})
+    for counter, reason in (
+        ("invalid", "order or time is missing or out of range"),
+        ("rejected", "the probabilities of its rule sum to more than 1"),
+    ):
+        if counts.get(counter):
+            warn_of_invalid(job.function, counts["rows"], {reason: counts[counter]})
     drifted = drift(counts)
     if drifted is not None:
-        warnings.warn(f"{job.function}: {drifted}", DriftWarning, stacklevel=calls_from_user() + 1)
+        warn_user(f"{job.function}: {drifted}", DriftWarning)
     bounded = not isinstance(getattr(getattr(job.config, "window", None), "empty", True), bool)
     if counts.get("skipped") and not bounded:
-        warnings.warn(
+        warn_user(
             f"{job.function}: {counts['skipped']} extents without rows are not in the answers, "
             f"because a gap has more than {MOST_EMPTY:,} of them; look for a row with a wrong time",
-            UserWarning,
-            stacklevel=calls_from_user() + 1,
         )
 
 
-COUNTERS_METADATA = (
-    b"sfumato.counters"  # key in a schema's metadata: JSON list of counters, one per operator
-)
+# Key in a schema's metadata: JSON list of counters, one per operator
+COUNTERS_METADATA = b"sfumato.counters"
 
 
 def counters(table: Any) -> dict[str, dict[str, Any]]:
@@ -143,7 +140,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     numbers: dict[str, int] = {}
-    for record in recorded(table):
+    for record in records_of(table):
         kind, name = record["operator"], record["name"]
         if name is None:
             name = numbers[kind] = numbers.get(kind, 0) + 1
@@ -152,7 +149,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def recorded(table: Any) -> list[dict[str, Any]]:
+def records_of(table: Any) -> list[dict[str, Any]]:
     """Return the records (`operator`, `name`, `counts`) in a table's metadata, oldest first."""
     schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
     schema_metadata = None if schema is None else (schema.metadata or {}).get(COUNTERS_METADATA)
@@ -170,7 +167,7 @@ def with_record(
 
     counts : counters of the operator ("") and of its inputs ("_input", or "_left" and "_right")
     """
-    records = [*_of_all(inputs), {"operator": operator, "name": name, "counts": counts}]
+    records = [*_merge_records(inputs), {"operator": operator, "name": name, "counts": counts}]
     return result.replace_schema_metadata({COUNTERS_METADATA: json.dumps(records)})
 
 
@@ -185,15 +182,21 @@ def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
             table = table.add_column(0, name, cells)
         tables.append(table.replace_schema_metadata(None))
     return pa.concat_tables(tables).replace_schema_metadata(
-        {COUNTERS_METADATA: json.dumps(_of_all(given))}
+        {COUNTERS_METADATA: json.dumps(_merge_records(given))}
     )
 
 
-def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
+def _merge_records(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     for table in tables:
-        records += [record for record in recorded(table) if record not in records]
+        records += [record for record in records_of(table) if record not in records]
     return records
+
+
+def count_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> dict[str, Any]:
+    """Warn about skipped invalid rows; return the counters of the input."""
+    warn_of_invalid(function, rows, reasons)
+    return {"rows": rows, "invalid": sum(reasons.values()), "reasons": {**reasons}}
 
 
 def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> None:
@@ -204,9 +207,8 @@ def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> Non
     commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:3]
     several = len(reasons) > 1
     why = ", ".join(f"{r} ({reasons[r]} of them)" if several else r for r in commonest)
-    warnings.warn(
+    warn_user(
         f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) were skipped as invalid: "
         f"{why}",
         InvalidRowsWarning,
-        stacklevel=calls_from_user() + 1,
     )

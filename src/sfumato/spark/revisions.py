@@ -8,13 +8,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.spark.model.columns import column, quoted
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.tables.reading.user_warnings import SAME_REVISION
 
 NEWER = "__newer"  # the rows to be merged
 
 
-def newest_rows(df: DataFrame, by: Sequence[str]) -> DataFrame:
+def newest_rows(frame: SparkFrame, by: Sequence[str]) -> DataFrame:
     """Implement `newest_revisions` for a Spark frame. by : key columns and the window"""
+    df = frame.df
     rows, revision = F.struct(*map(column, df.columns)), column("revision")
     twice = F.count_distinct(revision) < F.count(revision)
     newest = F.when(twice, F.raise_error(F.lit(SAME_REVISION))).otherwise(F.max_by(rows, revision))

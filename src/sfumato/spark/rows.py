@@ -36,21 +36,20 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
     Field,
-    ListOf,
     Output,
-    Struct,
-    passed,
+    alternatives_type,
+    passthrough_outputs,
 )
 from sfumato.tables.reading.user_warnings import warn_of_skipped
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
     Bounds,
-    checked_attributes,
-    kind_of,
-    no_radius,
+    check_attributes,
+    generalize_reason,
+    invalid_radius_reason,
     require_order,
-    why_emptied,
     why_invalid,
+    why_invalid_after_filter,
 )
 
 LEFT = "__left"  # the alternatives that satisfy the condition
@@ -61,7 +60,7 @@ def invalid_reason(
     frame: SparkFrame, attributes: str | Sequence[str] | None = None, bounds: Bounds = ()
 ) -> Column:
     """Return the reason why a row's alternatives (or existence and values) are invalid, or NULL."""
-    wanted, most = checked_attributes(frame, attributes), frame.max_alternatives
+    wanted, most = check_attributes(frame, attributes), frame.max_alternatives
 
     def reasons(rows: pa.Array) -> pa.Array:
         return why_invalid(table_of(rows), wanted, bounds=bounds, max_alternatives=most).column()
@@ -81,10 +80,10 @@ def clipped(existence: Column) -> Column:
     return F.when(given > 1.0, 1.0).otherwise(given)
 
 
-def split_by(df: DataFrame, mark: str) -> tuple[DataFrame, DataFrame]:
+def split_by(frame: SparkFrame, mark: str) -> tuple[DataFrame, DataFrame]:
     """Return the rows where a boolean column is not true, and the rows where it is true."""
     marked = F.coalesce(F.col(mark), F.lit(False))
-    return df.where(~marked), df.where(marked)
+    return frame.df.where(~marked), frame.df.where(marked)
 
 
 def split_rows(
@@ -98,16 +97,16 @@ def split_rows(
     strict: bool,
 ) -> tuple[DataFrame, DataFrame]:
     df, reasons = frame.df, [invalid_reason(frame, attributes, bounds_of(metric, attributes))]
-    columns = {"key": frame.resolved("key", key), "order": frame.resolved("order", order)}
+    columns = {"key": frame.resolve("key", key), "order": frame.resolve("order", order)}
     for argument, names_ in columns.items():
         text = F.lit(f"{argument} is NULL")
         reasons += [F.when(column(name).isNull(), text) for name in names_]
     if within is not None:
         frame.require_numbers("within", [within])
-        name = frame.one("within", within)
+        name = frame.single_column("within", within)
         radius = column(name).cast("double")
         valid = F.coalesce((radius >= 0.0) & (radius < math.inf), F.lit(False))  # false for NaN
-        reasons.append(F.when(~valid, F.lit(no_radius(name))))
+        reasons.append(F.when(~valid, F.lit(invalid_radius_reason(name))))
     if exclusive is not None:
         if df.isStreaming:
             raise ValueError(
@@ -115,7 +114,7 @@ def split_rows(
                 "stream, the metric sfumato_top_k_N counts the rows that are left out (`rejected`)"
             )
         require_order(order)
-        rule = frame.one("exclusive", exclusive)
+        rule = frame.single_column("exclusive", exclusive)
         members = Window.partitionBy(*map(column, [rule, *columns["key"]]))
         earlier = members.orderBy(*map(column, columns["order"]))
         earlier = earlier.rowsBetween(Window.unboundedPreceding, -1)
@@ -150,10 +149,10 @@ def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column
     return F.when(total > 1.0 + SUM_TOLERANCE, text)
 
 
-def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
+def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFrame:
+    df = frame.df
     check_expression("condition", condition, df.sparkSession)
     condition = for_spark(condition, df.sparkSession)
-    frame = SparkFrame(df)
     attributes = frame.mentioned(condition)
     if not attributes:
         return df.where(condition)
@@ -163,9 +162,11 @@ def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
     def reasons(rows: pa.Array) -> pa.Array:
         table = table_of(rows)
         kept = table.column("kept").to_numpy()
-        found = why_emptied(table, attributes, kept, most).column()
+        found = why_invalid_after_filter(table, attributes, kept, most).column()
         if not streams:  # the driver warns for streams
-            warn_of_skipped({kind_of(each) for each in found.unique().to_pylist() if each})
+            warn_of_skipped(
+                {generalize_reason(each) for each in found.unique().to_pylist() if each}
+            )
         return found
 
     reason = computed(reasons, StringType(), F.col(ALTERNATIVES), left.alias("kept"))
@@ -206,21 +207,21 @@ def counted_invalid(reason: Column) -> list[Column]:
     ]
 
 
-def imputed(
+def impute(
     frame: SparkFrame, settings: ImputationSettings, prepared: PreparedRepository, name: str | None
 ) -> DataFrame:
     df = frame.df
-    named = frame.resolved("attributes", settings.names)
+    named = frame.resolve("attributes", settings.names)
     wanted = [column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in named]
-    wanted += [column(n) for n in frame.resolved("key", settings.key)]
+    wanted += [column(n) for n in frame.resolve("key", settings.key)]
     if "existence" in df.columns:
         wanted.append(clipped(column("existence")))
     categories = prepared.imputer().categories
     attributes = [
         Field(of, STRING_TYPE if of in categories else DOUBLE_TYPE) for of in settings.attributes
     ]
-    kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
-    outputs = [*passed(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
+    kind = alternatives_type(attributes)
+    outputs = [*passthrough_outputs(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     answers = answers_of(outputs)
     for flag in FLAGS:

@@ -19,7 +19,7 @@ from sfumato.tables.reading.user_warnings import ASSUMED_KEY
 from sfumato.tables.reading.worlds import Draw, Merge
 
 
-def drawn(frame: SparkFrame, draw: Draw, name: str | None) -> DataFrame:
+def draw_worlds(frame: SparkFrame, draw: Draw, name: str | None) -> DataFrame:
     df = frame.df
     read = [name for name in (ALTERNATIVES, EXISTENCE, *draw.ids) if name in frame.columns]
     if df.isStreaming:
@@ -47,7 +47,7 @@ def drawn(frame: SparkFrame, draw: Draw, name: str | None) -> DataFrame:
     return valid.mapInArrow(rows, answers_of(outputs)).select(*map(result_of, outputs))
 
 
-def merged(frame: SparkFrame, merge: Merge) -> DataFrame:
+def merge_worlds(frame: SparkFrame, merge: Merge) -> DataFrame:
     """Implement `merge_worlds` for a Spark frame: count per answer and value, then per answer."""
     keys = [f"k{i}" for i in range(len(merge.key))]
     values = [column(name).alias(f"v{i}") for i, name in enumerate(merge.columns)]
@@ -76,8 +76,11 @@ def merged(frame: SparkFrame, merge: Merge) -> DataFrame:
         )
     known = (F.array_min("w") >= 0) & (F.array_max("w") < merge.worlds)
     checked = (
-        F.when(~known, F.raise_error(F.lit(merge.beyond)))
-        .when(F.size("w") != F.size(F.array_distinct("w")), F.raise_error(F.lit(merge.several)))
+        F.when(~known, F.raise_error(F.lit(merge.unknown_world_error)))
+        .when(
+            F.size("w") != F.size(F.array_distinct("w")),
+            F.raise_error(F.lit(merge.duplicate_answer_error)),
+        )
         .otherwise(answer)
     )
     outputs = merge.outputs(frame)
@@ -87,7 +90,7 @@ def merged(frame: SparkFrame, merge: Merge) -> DataFrame:
     )
 
 
-def assumed_independent(frame: SparkFrame, columns: Sequence[str]) -> DataFrame:
+def assume_independent(frame: SparkFrame, columns: Sequence[str]) -> DataFrame:
     """Implement `assume_independent` for a Spark frame: mark the columns."""
     marked = {
         name: named(column(name), name, {**frame.metadata(name), ASSUMED_KEY: "true"})

@@ -18,6 +18,7 @@ from sfumato.operators.state.declared import Array, Saved, Size, Sizes, check_si
 from sfumato.operators.state.snapshot import SnapshotError
 
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation is known yet
+SECOND_US = 1e6  # microseconds per second
 CHECKSUM = struct.Struct("<I")
 
 
@@ -54,7 +55,7 @@ def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+def has_all_values(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
     """Return bool[n]: whether rows have neither NULL nor NaN in any of `columns`."""
     whole = np.ones(table.num_rows, bool)
     for name in columns:
@@ -66,7 +67,15 @@ def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
     return whole
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
+def has_no_null(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    """Return bool[n]: whether rows have values, NaN included, in all of `columns`."""
+    known = np.ones(table.num_rows, bool)
+    for name in columns:
+        known &= table.column(name).is_valid().to_numpy()
+    return known
+
+
+def concat_tables(tables: Sequence[pa.Table]) -> pa.Table:
     """Concatenate tables with the same schema."""
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 

@@ -48,7 +48,7 @@ class KeyIndex(Stateful):
         self.seen: Floats = np.empty(0)  # newest order of all rows when that row arrived
         self.free: Ints = np.empty(0, np.int64)  # codes to reuse, the next one last
         self.latest = NO_ORDER  # newest order of all rows
-        self._over: list[int] = []  # codes of keys that have a new code
+        self._replaced_codes: list[int] = []  # codes of keys that have a new code
         self._due = NO_ORDER  # no key expires before `latest` reaches this
 
     def __len__(self) -> int:
@@ -72,16 +72,16 @@ class KeyIndex(Stateful):
             return np.empty(0, np.int64)
         if not keys.num_columns:
             return np.zeros(keys.num_rows, np.int64)
-        local, first = grouped_rows(keys)
+        local, first = group_rows(keys)
         distinct = keys.take(pa.array(first))
-        codes = self._known(distinct)[local]
+        codes = self._look_up(distinct)[local]
         if self.forget_after is None:
             return codes
         assert order is not None, "keys that start again are found by the order of the rows"
-        return self._renewed(codes, order.astype(np.float64), keys)
+        return self._with_expired(codes, order.astype(np.float64), keys)
 
-    def _known(self, distinct: pa.Table) -> Ints:
-        rows = _rows(distinct)
+    def _look_up(self, distinct: pa.Table) -> Ints:
+        rows = _hashable_rows(distinct)
         known = np.array([self._codes.get(row, -1) for row in rows], np.int64)
         new = np.flatnonzero(known < 0)
         if len(new):
@@ -101,34 +101,34 @@ class KeyIndex(Stateful):
         codes = np.concatenate([self.free[split:][::-1], np.arange(self.size, size)])
         self.free = self.free[:split]
         if size > len(self._number):
-            self._room(2 * size)
+            self._resize(2 * size)
         self.size = size
-        self._number[codes] = self._values.append(positive_zeros(values))
+        self._number[codes] = self._values.append(normalize_zeros(values))
         if len(self._values) > 2 * len(self._codes) + 1024:
             self._values.keep(self._number[self._number >= 0])
         return codes
 
-    def _room(self, size: int) -> None:
+    def _resize(self, size: int) -> None:
         """Resize the arrays to exactly this number of codes."""
         self._number = pad(self._number[:size], size, -1)
         if self.forget_after is not None:
             self.newest = pad(self.newest[:size], size, NO_ORDER)
             self.seen = pad(self.seen[:size], size, NO_ORDER)
 
-    def _renewed(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
+    def _with_expired(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
         """Return the codes, with new codes starting at rows where keys have expired."""
         assert self.forget_after is not None
         last = self.newest[codes]
         late = order > last + self.forget_after  # keys may expire at these rows or later
-        if late[last != NO_ORDER].any() or _steps(codes, order, self.forget_after):
+        if late[last != NO_ORDER].any() or _may_expire(codes, order, self.forget_after):
             codes = codes.copy()
-            self._begin_again(codes, order, keys)
+            self._renew_expired(codes, order, keys)
         np.maximum.at(self.newest, codes, order)
         self.latest = max(self.latest, float(order.max()))
         self.seen[codes] = self.latest
         return codes
 
-    def _begin_again(self, codes: Ints, order: Floats, keys: pa.Table) -> None:
+    def _renew_expired(self, codes: Ints, order: Floats, keys: pa.Table) -> None:
         assert self.forget_after is not None
         for code in np.unique(codes).tolist():
             places = np.flatnonzero(codes == code)
@@ -138,17 +138,17 @@ class KeyIndex(Stateful):
             )
             for begin in breaks.tolist():
                 values = keys.slice(int(places[begin]), 1)
-                rows = _rows(values)
-                self._over.append(int(codes[places[begin]]))
+                rows = _hashable_rows(values)
+                self._replaced_codes.append(int(codes[places[begin]]))
                 self._codes[rows[0]] = int(self._store(values, rows)[0])
                 codes[places[begin:]] = self._codes[rows[0]]
 
-    def expired(self) -> Ints:
+    def take_expired(self) -> Ints:
         """Return the distinct codes, int64[], that no later row has; call `forget` with them."""
         if self.forget_after is None:
             return np.empty(0, np.int64)
-        over = np.array(self._over, np.int64)
-        self._over = []
+        over = np.array(self._replaced_codes, np.int64)
+        self._replaced_codes = []
         if self.latest <= self._due:
             return over
         silent = (self._number >= 0) & (self.seen < self.latest - self.forget_after)
@@ -164,7 +164,7 @@ class KeyIndex(Stateful):
         """Make these codes available to other keys."""
         if not len(codes):
             return
-        rows = _rows(self._values.take(self._number[codes]))
+        rows = _hashable_rows(self._values.take(self._number[codes]))
         for row, code in zip(rows, codes.tolist(), strict=True):
             if self._codes.get(row) == code:  # otherwise the key has a new code
                 del self._codes[row]
@@ -178,12 +178,12 @@ class KeyIndex(Stateful):
         self.forget(np.setdiff1d(np.flatnonzero(self._number >= 0), codes))
 
     def before_saving(self) -> None:
-        self._room(self.size)
+        self._resize(self.size)
         self.code = np.flatnonzero(self._number >= 0)
         self.known = self._values.take(self._number[self.code]) if len(self.code) else None
 
     def after_loading(self) -> None:
-        rows = [] if self.known is None else _rows(self.known)
+        rows = [] if self.known is None else _hashable_rows(self.known)
         given = np.sort(np.concatenate([self.code, self.free]))
         if not np.array_equal(given, np.arange(len(given))):
             raise ValueError("the codes of keys must be 0, 1, 2, ..., each exactly once")
@@ -199,7 +199,7 @@ class KeyIndex(Stateful):
         self.known, self.code = None, np.empty(0, np.int64)
 
 
-def grouped_rows(keys: pa.Table) -> tuple[Ints, Ints]:
+def group_rows(keys: pa.Table) -> tuple[Ints, Ints]:
     """Return (each row's group, each group's first row); groups are numbered by first row."""
     local, first = np.zeros(keys.num_rows, np.int64), np.zeros(1, np.int64)
     for column in keys.columns:
@@ -210,7 +210,7 @@ def grouped_rows(keys: pa.Table) -> tuple[Ints, Ints]:
     return local, first
 
 
-def _steps(codes: Ints, order: Floats, most: float) -> bool:
+def _may_expire(codes: Ints, order: Floats, most: float) -> bool:
     """Return whether a row may be more than `most` after all earlier rows with its code."""
     if float(order.max()) - float(order.min()) <= most:
         return False
@@ -230,7 +230,7 @@ def _local_codes(column: pa.ChunkedArray) -> Ints:
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _rows(table: pa.Table) -> list[Hashable]:
+def _hashable_rows(table: pa.Table) -> list[Hashable]:
     """Return rows as hashable values that are equal for equal keys."""
     columns = []
     for column in table.columns:
@@ -250,7 +250,7 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def positive_zeros(table: pa.Table) -> pa.Table:
+def normalize_zeros(table: pa.Table) -> pa.Table:
     for i, column in enumerate(table.columns):
         if pa.types.is_floating(column.type):
             zero = pa.scalar(0.0, column.type)

@@ -14,12 +14,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.operators.state.config import CHANGEABLE, fingerprint
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Stateful, load_bytes, saved_bytes, snapshot_errors
 from sfumato.tables.arrival_order import Arrival, arrival_order, count_out_of_order
-from sfumato.tables.arrow import as_numbers, complete, joined, take_rows
+from sfumato.tables.arrow import as_numbers, concat_tables, has_all_values, take_rows
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
@@ -74,6 +75,14 @@ class TableConfig(ABC):
     }
 
     @property
+    def key_columns(self) -> list[str]:
+        return [f"key{i}" for i in range(self.keys)]
+
+    @property
+    def order_columns(self) -> list[str]:
+        return [f"order{i}" for i in range(self.orders)]
+
+    @property
     def tasks(self) -> int:
         """Return the number of operators that share a bucket; each gets all of its rows."""
         return 1
@@ -90,7 +99,7 @@ class TableConfig(ABC):
 
     def arrival(self, side: int = 0) -> Arrival:
         """Return the order of a side's rows, used by `TableOperator.arrange`."""
-        return Arrival(tuple(f"order{i}" for i in range(self.orders)))
+        return Arrival(tuple(self.order_columns))
 
     @abstractmethod
     def make(self) -> TableOperator:
@@ -114,12 +123,13 @@ class TableOperator(Stateful):
     """An operator with an order, for the keys of one bucket; processing times are in ms.
 
     A subclass implements `answers` and declares its own attributes in `state`, which defines
-    snapshot and restore. `process` calls `usable`, `invalid`, `settled`, `arrange` and `answers`.
-    took : whether rows of the micro-batch were processed
+    snapshot and restore. `process` calls `is_usable`, `process_invalid`, `take_ordered`, `arrange`
+    and `answers`.
+    has_processed_rows : whether rows of the micro-batch were processed
     """
 
     config: TableConfig
-    took = True
+    has_processed_rows = True
     state = {"index": Part(), "latest": Value(tuple, none=True), "counts": Value(dict)}
 
     def __init__(self, config: Any) -> None:
@@ -139,16 +149,27 @@ class TableOperator(Stateful):
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         """Return the answers to a micro-batch, given as (side, rows) pairs."""
         self.set_clock(now)
-        rows = joined([table for _, table in batch]).combine_chunks()
+        rows = concat_tables([table for _, table in batch]).combine_chunks()
         self.counts["rows"] += rows.num_rows
         outputs = []
-        valid = self.usable(rows)
+        valid = self.is_usable(rows)
         if not valid.all():
-            outputs = self.invalid(rows.filter(pa.array(~valid)))
+            outputs = self.process_invalid(rows.filter(pa.array(~valid)))
             rows = rows.filter(pa.array(valid))
-        return outputs + self.arranged(self.settled(rows) if rows.num_rows else rows, now)
+        ordered = self.take_ordered(rows) if rows.num_rows else rows
+        return outputs + self.process_usable(ordered, now)
 
-    def arranged(self, rows: pa.Table, now: int) -> list[pa.Table]:
+    def drop_late(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
+        """Count and drop the rows of a micro-batch that a controller flagged as late."""
+        on_time = []
+        for side, table in batch:
+            rows = table.filter(pc.invert(table.column("late")))
+            for name in ("rows", "late"):
+                self.counts[name] += table.num_rows - rows.num_rows
+            on_time.append((side, rows))
+        return on_time
+
+    def process_usable(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """Return the answers to usable rows in any order."""
         if not rows.num_rows:
             return []
@@ -156,7 +177,7 @@ class TableOperator(Stateful):
         self.forget_expired()
         return outputs
 
-    def settled(self, rows: pa.Table) -> pa.Table:
+    def take_ordered(self, rows: pa.Table) -> pa.Table:
         """Return the rows whose position in the order is now known, including earlier rows."""
         return rows
 
@@ -166,16 +187,16 @@ class TableOperator(Stateful):
             f"{type(self).__name__} has no `answers`, because it overrides `process`"
         )
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether rows can be processed; other rows are passed to `invalid`."""
-        return complete(rows, [f"order{i}" for i in range(self.config.orders)])
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
+        """Return bool[n]: whether rows can be processed; `process_invalid` gets the others."""
+        return has_all_values(rows, self.config.order_columns)
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
-        """Count rows that are not `usable`; return the output for them."""
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
+        """Count rows that are not `is_usable`; return the output for them."""
         self.counts["invalid"] += rows.num_rows
         return []
 
-    def dropped(self, rows: pa.Table) -> list[pa.Table]:
+    def process_dropped(self, rows: pa.Table) -> list[pa.Table]:
         """Return the output for rows dropped on reading: tables of `row`, keys and `reason`."""
         raise NotImplementedError(f"{type(self).__name__} does not emit dropped rows")
 
@@ -204,11 +225,11 @@ class TableOperator(Stateful):
         """Return int64[n]: the key codes of rows in arrival order."""
         forgets = self.config.forget_after is not None
         order = as_numbers(rows.column("order0")) if forgets else None
-        return self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]), order)
+        return self.index.encode(rows.select(self.config.key_columns), order)
 
     def forget_expired(self) -> None:
         """Forget expired keys; call it after processing the rows that made them expire."""
-        codes = self.index.expired()
+        codes = self.index.take_expired()
         if len(codes):
             self.forget(codes)
             self.index.forget(codes)

@@ -11,8 +11,8 @@ from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import SavedTable, take_rows
 
-# Only dense, large chunks have a look-up table: numbers span at most SPARSE times the rows.
-SPARSE, SMALL_STORE = 4, 1024
+# Only dense, large chunks have a look-up table: numbers span at most MAX_SPARSITY times the rows.
+MAX_SPARSITY, SMALL_STORE = 4, 1024
 
 
 class _StoredRows(NamedTuple):
@@ -29,7 +29,7 @@ class _StoredRows(NamedTuple):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def at(self, wanted: Ints) -> Ints:
+    def positions(self, wanted: Ints) -> Ints:
         """Return int64[n]: positions of these numbers, correct only for stored numbers."""
         if self.place is None:
             found = np.searchsorted(self.numbers, wanted)
@@ -41,7 +41,7 @@ class _StoredRows(NamedTuple):
 def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
     """Build a chunk. Dense numbers get a look-up table, ten times faster than a search."""
     span = int(numbers[-1] - numbers[0]) + 1
-    if span > SPARSE * len(numbers) or len(numbers) < SMALL_STORE:
+    if span > MAX_SPARSITY * len(numbers) or len(numbers) < SMALL_STORE:
         return _StoredRows(numbers, rows, None)
     stored = np.zeros(span + 1, np.int64)
     stored[numbers - numbers[0] + 1] = 1
@@ -99,7 +99,7 @@ class RowStore(Stateful):
             chunks.append(_StoredRows(given, fresh, np.arange(len(given))))
         index, parts, base = np.full(len(numbers), -1), [], 0
         for chunk in chunks:
-            at = chunk.at(numbers)
+            at = chunk.positions(numbers)
             found = np.flatnonzero(chunk.numbers[at] == numbers)
             if not len(found):
                 continue
@@ -118,10 +118,10 @@ class RowStore(Stateful):
 
     def forget(self, live: Ints) -> None:
         """Declare that only the rows with the numbers `live`, in any order, are still needed."""
-        if self.crowded(len(live)):
+        if self.is_mostly_unneeded(len(live)):
             self.keep(live)
 
-    def crowded(self, live: int) -> bool:
+    def is_mostly_unneeded(self, live: int) -> bool:
         """Return whether most of the stored rows are unneeded. live : number of needed rows"""
         return len(self) > 2 * live + 64
 
@@ -178,11 +178,11 @@ class BufferedRows:
     def _arrays(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)[1:]]
 
-    def where(self, wanted: Bools) -> Self:
+    def filter(self, wanted: Bools) -> Self:
         arrays = (array[..., wanted] for array in self._arrays())
         return type(self)(self.rows.filter(pa.array(wanted)), *arrays)
 
-    def then(self, later: Self) -> Self:
+    def concat(self, later: Self) -> Self:
         """Return these rows followed by later rows."""
         pairs = zip(self._arrays(), later._arrays(), strict=True)
         rows = pa.concat_tables([self.rows, later.rows]).combine_chunks()

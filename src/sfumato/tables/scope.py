@@ -46,7 +46,7 @@ def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
         )
 
 
-def joined_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str]) -> tuple[int, ...]:
+def join_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str]) -> tuple[int, ...]:
     """Return the positions in `keys` of the keys within which both sides' extents are ordered.
 
     keys : keys of the join    left, right : keys within which each side is ordered
@@ -96,12 +96,12 @@ class Scopes(Stateful):
         self.since = pad(self.since, int(codes.max(initial=-1)) + 1, BEGINNING)
         return codes
 
-    def note(self, side: int, codes: Ints, reached: int) -> None:
+    def record(self, side: int, codes: Ints, reached: int) -> None:
         """Record that a side has rows (at least one) in these scopes and has reached a time."""
         self.newest[side] = max(self.newest[side], reached)
         self.since[codes] = self.newest.max()
 
-    def take_over(self, waiting: Iterable[Ints] = ()) -> Ints:
+    def take_expired(self, waiting: Iterable[Ints] = ()) -> Ints:
         """Forget and return expired scopes, int64[], except `waiting`; codes may be reused.
 
         Cost: O(scopes), each time both sides have advanced by `forget_after` / 16.

@@ -32,8 +32,8 @@ from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arrays import offsets_of
 from sfumato.spark.model.columns import computed, named, quoted, table_of, unquoted
 from sfumato.spark.model.outside_text import check_expression, for_spark
-from sfumato.tables.reading.expressions import ColumnRef, Expression, kind_alike, parse_expression
-from sfumato.tables.reading.extents import spread_over_extents, tumbling
+from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
+from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
 from sfumato.tables.reading.rows import ColumnReader, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -74,7 +74,7 @@ class SparkFrame(Frame):
         return self.df.isStreaming
 
     @property
-    def described(self) -> str:
+    def schema_text(self) -> str:
         return self.schema.simpleString()
 
     @property
@@ -132,7 +132,7 @@ class SparkFrame(Frame):
         found = re.search(r"\bcollate (\w+)", self.type_name(name))
         return None if found is None or found[1] == "UTF8_BINARY" else found[1]
 
-    def tells_case_apart(self) -> bool:
+    def is_case_sensitive(self) -> bool:
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
     def values_of(self, attribute: str) -> Column:
@@ -180,7 +180,7 @@ class SparkFrame(Frame):
         placed = F.explode(computed(extents, ArrayType(fields), F.col(ALTERNATIVES)))
         rows = self.df.withColumn(each, placed)
         added = {name: F.col(each)[name] for name in fields.names}
-        return SparkFrame(rows.withColumns(added).drop(each)), at, tumbling(window)
+        return SparkFrame(rows.withColumns(added).drop(each)), at, one_copy_window(window)
 
     def with_true_extents(self, answers: DataFrame, window: Range) -> DataFrame:
         field: Any = answers.schema["window"]
@@ -278,7 +278,7 @@ class SparkExpressions(Expressions):
             known = isinstance(self._type(expression), NumericType | BooleanType | TimestampType)
             return expression if known else None
         overflow = self.frame.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
-        return expression if kind_alike(expression, self._kind, overflow) else None
+        return expression if spark_kind(expression, self._kind, overflow) else None
 
     def _kind(self, name: ColumnRef) -> str:
         kind = self._type(name)
@@ -300,7 +300,7 @@ class SparkExpressions(Expressions):
 
     def _meant(self, name: str, known: Sequence[str]) -> str | None:
         alike = [of for of in known if of.lower() == name.lower()]
-        sure = alike == [name] or (len(alike) == 1 and not self.frame.tells_case_apart())
+        sure = alike == [name] or (len(alike) == 1 and not self.frame.is_case_sensitive())
         return alike[0] if sure else None
 
 

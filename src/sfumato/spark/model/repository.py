@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.model.columns import column
 from sfumato.spark.model.declared_frame import maybe_in_thread
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.tables.imputation.discovery_query import AttributeRanges, warn_of_gaps, with_values
+from sfumato.tables.imputation.discovery_query import AttributeRanges, valued_columns, warn_of_gaps
 from sfumato.tables.imputation.repositories import (
     ImputationSettings,
     RepositoryImputer,
@@ -48,7 +48,7 @@ def prepared(
 ) -> PreparedRepository:
     if _WITHOUT_DATA.get():
         past = frame()
-        named = zip(settings.names, past.resolved("repository", list(settings.names)), strict=True)
+        named = zip(settings.names, past.resolve("repository", list(settings.names)), strict=True)
         texts = {name for name, of in named if past.kind(of) == "text"}
         two_rows = pa.table(
             {name: ["", ""] if name in texts else [0.0, 1.0] for name in settings.names}
@@ -135,7 +135,7 @@ def arrow_of(df: DataFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> p
     frame = SparkFrame(df)
     cells = [
         column(name) if frame.kind(name) == "text" else column(name).cast("double")
-        for name in frame.resolved("repository", list(wanted))
+        for name in frame.resolve("repository", list(wanted))
     ]
     named = [cell.alias(name) for cell, name in zip(cells, wanted, strict=True)]
     return df.select(*named, *(column(name).alias(name) for name in key)).toArrow()
@@ -154,7 +154,7 @@ def complete_rows(
     counted = rows.agg(F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())).first()
     assert counted is not None
     total, known = counted[0], dict(zip(asked, counted[1:], strict=True))
-    wanted = with_values(asked, known)
+    wanted = valued_columns(asked, known)
     rows = rows.select(*map(column, wanted))
     for name in wanted:
         rows = rows.where(finite[name])

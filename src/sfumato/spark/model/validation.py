@@ -180,7 +180,7 @@ class ColumnObjects:
                 )
         if text.endswith((f" AS {names[0]}", f" AS {quoted(names[0])}")):
             name = names[0]
-            same = next(filter(None, (frame.same_as(name) for frame in frames)), None)
+            same = next(filter(None, (frame.find_column(name) for frame in frames)), None)
             if same is not None:
                 raise ValueError(
                     f"`{argument}` has the alias `{same}`, but the frame already has a column "

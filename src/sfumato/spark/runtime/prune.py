@@ -15,7 +15,7 @@ from sfumato.tables.reading.frame import FILTERED
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common_attributes
 
 
-def pruned(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> DataFrame:
+def prune(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> DataFrame:
     column = F.col(ALTERNATIVES)
 
     def prob(a: Column) -> Column:
@@ -78,7 +78,7 @@ def _fields(kind: Any) -> dict[str, str] | None:
     return {field.name: field.dataType.simpleString() for field in element}
 
 
-def fused(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
+def fuse(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
     names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
     columns = [column(name) for name in measurements]
 

@@ -87,7 +87,9 @@ def run_operator(job: Job) -> DataFrame:
     config = job.config.typed(lambda: arrow_schema(answers, spark))
     outputs = job.outputs if order is not None else []
     places = {of.name: _place(of, answers, spark) for of in outputs}
-    how = FrameLineage(job.inputs, config, metrics, job.idle_timeout, places, order, job.late)
+    how = FrameLineage(
+        job.inputs, config, metrics, job.idle_timeout, places, order, job.has_late_rows
+    )
     plan = ChainPlan(how)
     buckets = bucket_count(spark)
     sides = raw_rows(plan.selections(), buckets)

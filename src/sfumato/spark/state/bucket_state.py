@@ -259,7 +259,7 @@ class BucketProcessor:
         """Return a logged chunk in the current layout."""
         if side < 0:
             return chunk
-        rows = self.blueprint.converted(chunks.from_bytes(chunk), side, change)
+        rows = self.blueprint.convert_rows(chunks.from_bytes(chunk), side, change)
         return chunks.to_bytes(rows)
 
     def _store(self, header: Header, snapshot: bytes) -> bytes:

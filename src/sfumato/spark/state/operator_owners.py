@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import OperatorFigures, after_batch, difference
-from sfumato.tables.arrow import joined
+from sfumato.tables.arrow import concat_tables
 
 if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
     from sfumato.tables.reading.chain import Chain
@@ -74,7 +74,7 @@ def process_batch(operator: Chain, batch: Entries, now: int, snapshot: bool) -> 
     changes = difference(before, operator.counters())
     held = {name: n for name, n in before.items() if n and name.rpartition("_")[2] == HELD_GAUGE}
     saved = operator.snapshot() if snapshot else None
-    took = operator.took and any(side >= 0 for side, _ in batch)
+    took = operator.has_processed_rows and any(side >= 0 for side, _ in batch)
     encoded = [part for table in tables if table.num_rows for part in chunks.parts(table)]
     return BucketResult(encoded, changes, operator.gauges(), saved, held, took, operator.wakes())
 
@@ -92,7 +92,7 @@ def tables_of(batch: Entries) -> Iterator[tuple[int, pa.Table]]:
     """Yield (side, rows) of the chunks; consecutive chunks of one side are merged."""
     of_rows = [(side, chunks.from_bytes(chunk)) for side, chunk in batch if side >= 0]
     for side, found in groupby(of_rows, lambda of: of[0]):
-        yield side, joined([table for _, table in found])
+        yield side, concat_tables([table for _, table in found])
 
 
 def pack_entries(facts: Any, batch: Entries) -> bytes:

@@ -80,7 +80,7 @@ class LateRowBuffer(Stateful):
         self.reached = np.empty(0, np.int64)  # greatest punctuation per scope
         self.waiting: pa.Table | None = None
 
-    def settled(self, rows: pa.Table) -> pa.Table:
+    def take_ordered(self, rows: pa.Table) -> pa.Table:
         """Add rows; return, in any order, the rows whose position is now known."""
         if self.waiting is not None:
             rows = pa.concat_tables([self.waiting, rows]).combine_chunks()
@@ -92,7 +92,7 @@ class LateRowBuffer(Stateful):
         self.waiting = rows.filter(pa.array(waits)) if waits.any() else None
         return rows.filter(pa.array(~waits)) if waits.any() else rows
 
-    def rest(self) -> pa.Table | None:
+    def take_waiting(self) -> pa.Table | None:
         """Return the waiting rows (or None) at the end of the stream."""
         rows, self.waiting = self.waiting, None
         return rows
@@ -138,12 +138,12 @@ class ReleasedOperator(TableOperator):
     def _new_buffer(self) -> LateRowBuffer:
         return LateRowBuffer(self.config.scope or ())
 
-    def settled(self, rows: pa.Table) -> pa.Table:
-        return rows if self.late_rows is None else self.late_rows.settled(rows)
+    def take_ordered(self, rows: pa.Table) -> pa.Table:
+        return rows if self.late_rows is None else self.late_rows.take_ordered(rows)
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         return super().arrange(rows) if self.config.scope is None else release_order(rows)
 
     def flush(self) -> list[pa.Table]:
-        rest = None if self.late_rows is None else self.late_rows.rest()
-        return [] if rest is None else self.arranged(rest, 0)
+        rest = None if self.late_rows is None else self.late_rows.take_waiting()
+        return [] if rest is None else self.process_usable(rest, 0)

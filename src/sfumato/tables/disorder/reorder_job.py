@@ -20,13 +20,13 @@ from sfumato.tables.reading.frame import (
     ORDERED,
     REMEMBERED,
     Frame,
-    controlled_by,
     forget_after_of,
     milliseconds_of,
+    order_metadata,
     with_roles,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passed
+from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passthrough_outputs
 from sfumato.tables.reading.rows import Column, ColumnReader, Reading, Ties
 
 
@@ -49,20 +49,21 @@ def reorder_job(
 
     waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind are still durations
     """
-    keys, sources = frame.keys("key", key), frame.groupable("source", source)
+    keys, sources = frame.keys("key", key), frame.group_columns("source", source)
     for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
         raise TypeError(
             f"`source` names column `{name}`, but rows cannot be sorted by "
-            f"{frame.type_name(name)}: "
-            "convert the column to text"
+            f"{frame.type_name(name)}: convert the column to text"
         )
-    ids = frame.groupable("unique", unique)
-    event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
-    again = frame.ordered_by_keys("punctuation") is not None
-    if frame.duplicates is not None:
+    ids = frame.group_columns("unique", unique)
+    event = frame.single_column("event_time", event_time)
+    arrived = frame.single_column("arrival", arrival)
+    is_reordered = frame.ordered_by_keys("punctuation") is not None
+    if frame.duplicate_column is not None:
         raise ValueError(
-            f"the {frame.noun} has a column `{frame.duplicates}` from an earlier reorder with "
-            f"`unique`: filter out the duplicates and drop the column before {frame.prefix}reorder"
+            f"the {frame.noun} has a column `{frame.duplicate_column}` from an earlier reorder "
+            "with `unique`: filter out the duplicates and drop the column before "
+            f"{frame.prefix}reorder"
         )
     if not isinstance(early, bool):
         raise TypeError(f"`early` must be True or False; got {early!r}")
@@ -73,8 +74,8 @@ def reorder_job(
         *([DUPLICATE] if ids else []),
         *([EARLY_COLUMN] if early else []),
     ):
-        found = frame.same_as(added)
-        if found is not None and not (again and found == added):
+        found = frame.find_column(added)
+        if found is not None and not (is_reordered and found == added):
             as_added = "" if found == added else f", which has the same name as `{added}`"
             raise ValueError(
                 f"the {frame.noun} already has a column `{found}`{as_added}: rename it before "
@@ -82,11 +83,11 @@ def reorder_job(
             )
     frame.require_time("event_time", event)
     frame.require_time("arrival", arrived)
-    promised = None
+    sent_punctuation = None
     if punctuation is not None:
-        promised = frame.one("punctuation", punctuation)
-        frame.require_time("punctuation", promised)
-        waits = _sent(waits)
+        sent_punctuation = frame.single_column("punctuation", punctuation)
+        frame.require_time("punctuation", sent_punctuation)
+        waits = _sent_punctuation_options(waits)
     elif waits["estimator"] == SENT:
         raise ValueError(
             "estimator='sent' needs `punctuation`: name the column of the sent punctuations"
@@ -106,19 +107,17 @@ def reorder_job(
         keys=len(keys),
         forget_after=forget_after_of(frame, arrived, keys, forget_after),
     )
-    kept = tuple(
-        column for column in frame.columns if column not in CONTROLLER_COLUMNS
-    )  # without the columns of earlier reorders
+    kept = tuple(name for name in frame.columns if name not in CONTROLLER_COLUMNS)
     values: list[tuple[str, ColumnReader]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
-    values += [(PROMISED, Column(promised))] if promised is not None else []
-    reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tied))
+    values += [(PROMISED, Column(sent_punctuation))] if sent_punctuation is not None else []
+    reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tie_columns))
     outputs = []
-    for column in passed(frame, kept, ROW):
+    for column in passthrough_outputs(frame, kept, ROW):
         roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
         outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
-    order = controlled_by(keys, event, config.forget_after is not None, bool(sources))
+    order = order_metadata(keys, event, config.forget_after is not None, bool(sources))
     outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
     if ids:
@@ -128,24 +127,22 @@ def reorder_job(
     if early:
         about = with_roles({ADDED_COLUMN: "true"}, [EARLY_COLUMN])
         outputs.append(Output(EARLY_COLUMN, (EARLY_COLUMN,), BOOLEAN_TYPE, about, default=False))
-    bucket: tuple[int, ...] | None = (
-        None if waits["max_buffer_total"] is None else ()
-    )  # all keys share the buffer
+    shares_buffer = waits["max_buffer_total"] is not None
     described = {"event_time": event, "source": sources, "unique": ids}
     return Job(
         "reorder",
         "reorder",
         name,
-        [Input(frame, reading, described, bucket=bucket)],
+        [Input(frame, reading, described, bucket=() if shares_buffer else None)],
         config,
         outputs,
         idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
         order=[event],
-        late=True,
+        has_late_rows=True,
     )
 
 
-def _sent(waits: Mapping[str, Any]) -> dict[str, Any]:
+def _sent_punctuation_options(waits: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `DisorderControl` for rows that carry their punctuations."""
     for name in (*WAIT_OPTIONS, "estimator"):
         if waits[name] is not None:
@@ -156,7 +153,7 @@ def _sent(waits: Mapping[str, Any]) -> dict[str, Any]:
     return {**waits, "estimator": SENT}
 
 
-def require_marked(frame: Frame) -> None:
+def require_late_flags(frame: Frame) -> None:
     """Raise ValueError if late rows of a frame are not flagged."""
     if "late" not in frame.columns or frame.kind("late") != "truth":
         raise ValueError(

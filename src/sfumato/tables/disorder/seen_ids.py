@@ -12,8 +12,8 @@ from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.rows import EARLIER_CALL, UNSEEN, KeyedRecords, KeyedRuns, RowIds
 from sfumato.operators.state.declared import Array, Part, Record
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import as_numbers, complete, take_rows
-from sfumato.tables.keys import grouped_rows, positive_zeros
+from sfumato.tables.arrow import as_numbers, has_all_values, take_rows
+from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.row_store import RowStore
 
@@ -56,17 +56,17 @@ class SeenIds(Stateful):
 
     def read(self, rows: pa.Table, source: Ints) -> tuple[pa.Table, RowIds]:
         """Return the ids of rows as a table, for `add`, and as codes, for the operator."""
-        fresh = positive_zeros(rows.select(self.names)).append_column(SOURCE, pa.array(source))
+        fresh = normalize_zeros(rows.select(self.names)).append_column(SOURCE, pa.array(source))
         earlier, _ = self._seen.rows_of(np.unique(as_numbers(ties_of(fresh))))
         earlier = earlier.take(np.argsort(earlier.number))
         old = len(earlier.number)
         every = pa.concat_tables([self.values.take(earlier.number), fresh]) if old else fresh
-        slot, first = grouped_rows(every)
+        slot, first = group_rows(every)
         kept = np.full((3, len(first)), UNSEEN)
         for values, of in zip(kept, (EARLIER_CALL, earlier.time, earlier.until), strict=True):
             values[slot[:old]] = of
         return fresh, RowIds(
-            np.where(complete(fresh, self.names), slot[old:], -1), kept, self.remember
+            np.where(has_all_values(fresh, self.names), slot[old:], -1), kept, self.remember
         )
 
     def add(self, fresh: pa.Table, ids: RowIds, first: int, controllers: Controllers) -> None:

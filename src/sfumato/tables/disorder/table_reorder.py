@@ -29,8 +29,8 @@ EVENT = "event"
 PROMISED = "promised"
 # Sums per bin. They are one string because some Spark clients do not accept a list as a metric, and
 # one aggregate because Spark plans every aggregate again for each micro-batch.
-ADD = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
-WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD})"
+ADD_LISTS_SQL = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
+WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD_LISTS_SQL})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ class TableReorder(TableOperator):
         super().begin()
         self.waits[:] = 0
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether event time and arrival are present and within range."""
         usable = np.ones(rows.num_rows, bool)
         for name in (EVENT, "order0"):
@@ -139,11 +139,11 @@ class TableReorder(TableOperator):
             usable &= (times > -MAX_TIME_US) & (times < MAX_TIME_US)
         return usable
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
         unknown = np.full(rows.num_rows, NO_PUNCTUATION)
         late = np.ones(rows.num_rows, bool)
-        return [_marked(rows, late, unknown, ~late)]
+        return [_flag_rows(rows, late, unknown, ~late)]
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         """Do nothing: the controllers measure the disorder."""
@@ -153,8 +153,8 @@ class TableReorder(TableOperator):
         self._present, self._forgotten = np.unique(keys), NO_CODES
         self.since = pad(self.since, self.index.size or 1, now)
         if self.config.sources:
-            names = [f"key{i}" for i in range(self.config.keys)]
-            names += [f"source{i}" for i in range(self.config.sources)]
+            sent_by = [f"source{i}" for i in range(self.config.sources)]
+            names = [*self.config.key_columns, *sent_by]
             sources = self.source_index.encode(rows.select(names))
         known = len(self.source_index if self.config.sources else self.since)
         self.seen = pad(self.seen, known, now)
@@ -163,11 +163,12 @@ class TableReorder(TableOperator):
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
         by_source = sources if self.config.sources else None
         first = self.operator.arrived
-        out = self.operator.process(keys, event, arrival, by_source, ids, self._sent(rows))
+        sent = self._sent_punctuations(rows)
+        out = self.operator.process(keys, event, arrival, by_source, ids, sent)
         if fresh is not None:
             self.ids.add(fresh, ids, first, self.operator.controllers)
         staying, duplicates = self.operator.newly_held, self.operator.duplicates
-        self._forgotten = over = self.index.expired()
+        self._forgotten = over = self.index.take_expired()
         if len(over):  # rows of an expired code precede rows of the same key's new code
             out = Released.concat([out, self.operator.forget(over)])
             turn = np.full(self.index.size, len(over))
@@ -179,7 +180,7 @@ class TableReorder(TableOperator):
         shown = self._early_rows(fresh_rows, first, duplicates) if self.config.early else []
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
 
-    def _sent(self, rows: pa.Table) -> Ints:
+    def _sent_punctuations(self, rows: pa.Table) -> Ints:
         """Return the sent punctuations (NO_PUNCTUATION if missing); empty if they are estimated."""
         if self.config.control.estimator != SENT:
             return NO_CODES
@@ -194,7 +195,7 @@ class TableReorder(TableOperator):
             fresh[duplicates - first] = False
             rows, before = rows.filter(pa.array(fresh)), before[fresh]
         late = np.ones(rows.num_rows, bool)
-        return [_marked(rows, late, before, ~late, early=True)]
+        return [_flag_rows(rows, late, before, ~late, early=True)]
 
     def _emit(
         self,
@@ -210,11 +211,11 @@ class TableReorder(TableOperator):
             first = self.rows.next
             self.rows.append(take_rows(fresh, staying - first), staying)
             self.rows.next = first + fresh.num_rows
-        if self.rows.crowded(self.operator.held_count):
+        if self.rows.is_mostly_unneeded(self.operator.held_count):
             self.rows.keep(self.operator.waiting.number)
         if rows is None:
             return []
-        return [_marked(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
+        return [_flag_rows(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
 
     def _ranks(self, sources: np.ndarray) -> np.ndarray:
         """Return int64[n]: the rank of each source by its values."""
@@ -280,7 +281,7 @@ class TableReorder(TableOperator):
             raise ValueError("its rows must be the buffered rows")
 
 
-def _marked(
+def _flag_rows(
     rows: pa.Table,
     late: np.ndarray,
     punctuation: np.ndarray,

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sfumato.operators.imputation.discovery import MAX_MISSES, NothingDiscovered, Search
 from sfumato.operators.imputation.stream_imputer import MAX_CHOSEN
-from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
-from sfumato.tables.reading.user_warnings import calls_from_user
+from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, column_names
+from sfumato.tables.reading.user_warnings import warn_user
 
 AttributeRanges = dict[str, tuple[float, float]]  # (minimum, maximum - minimum) by attribute
 
 
-def discovered_of(
+def columns_to_search(
     frame: Frame,
     attributes: str | Sequence[str] | None,
     max_rows: int,
-    besides: Sequence[str] = (),
+    excluded: Sequence[str] = (),
 ) -> list[str]:
-    """Return the columns to search for dependencies, by default all numeric ones except `besides`.
+    """Return the columns to search for dependencies, by default all numeric ones except `excluded`.
 
     Raises ValueError or TypeError for fewer than two columns, and for columns that are not numeric.
     """
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
         raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
-    wanted = names("attributes", attributes)
+    wanted = column_names("attributes", attributes)
     if not wanted:
         wanted = [name for name in frame.columns if frame.kind(name) in NUMBER_KINDS]
-        wanted = [name for name in wanted if name not in besides]
+        wanted = [name for name in wanted if name not in excluded]
     if len(wanted) < 2:
         raise ValueError(f"`attributes` must be at least two numeric columns; got {wanted}")
     frame.require_numbers("attributes", wanted)
@@ -46,7 +45,7 @@ def require_defaults(given: Mapping[str, Any]) -> None:
             )
 
 
-def require_few(attributes: Sequence[str]) -> None:
+def check_attribute_count(attributes: Sequence[str]) -> None:
     if len(attributes) > MAX_CHOSEN:
         raise ValueError(
             f"`attributes` must be at most {MAX_CHOSEN} with `order`; got {len(attributes)}. "
@@ -54,7 +53,7 @@ def require_few(attributes: Sequence[str]) -> None:
         )
 
 
-def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
+def valued_columns(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
     """Return the columns with at least one finite number; warn about the others.
 
     known : number of rows with a finite number, per column
@@ -71,7 +70,7 @@ def warn_of_gaps(
 ) -> None:
     """Warn if `complete`, the number of rows with all columns, is below `rows` / 2 or `fewest`.
 
-    known : as for `with_values`
+    known : as for `valued_columns`
     """
     if len(wanted) < 2:
         _warn("no dependency found, because fewer than two columns have values")
@@ -89,7 +88,7 @@ def warn_of_gaps(
     _warn(f"no dependency found: {have}" if complete < fewest else f"only {have}")
 
 
-def dependents_left(
+def remaining_dependents(
     dependents: Iterable[str] | None, wanted: Sequence[str], left: Sequence[str]
 ) -> list[str] | None:
     """Return the dependents, except columns of `wanted` that are not in `left`."""
@@ -100,6 +99,4 @@ def dependents_left(
 
 
 def _warn(text: str) -> None:
-    warnings.warn(
-        f"discover_dependencies: {text}", NothingDiscovered, stacklevel=calls_from_user() + 1
-    )
+    warn_user(f"discover_dependencies: {text}", NothingDiscovered)

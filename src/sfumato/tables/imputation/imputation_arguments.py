@@ -12,13 +12,13 @@ from sfumato.operators.imputation.imputer import FALLBACKS, IMPUTATION_METHODS
 from sfumato.operators.imputation.stream_imputer import MAX_CHANGING, MAX_CHOSEN, change_names
 from sfumato.tables.imputation.repositories import ImputationSettings
 from sfumato.tables.imputation.table_earlier_values import require_ages
-from sfumato.tables.reading.frame import Frame, names
+from sfumato.tables.reading.frame import Frame, column_names
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
 IMPUTED_BY = "imputed_by"
 KEY_KINDS = ("text", "whole", "date", "truth")
-UNTYPED = ("null", "void")  # types of columns without any values
-LEAST_ROWS = 200  # 199 rows support a 99% probability range
+UNTYPED_KINDS = ("null", "void")  # types of columns without any values
+DEFAULT_LEAST_ROWS = 200  # 199 rows support a 99% probability range
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +38,11 @@ class ImputationArguments(ABC):
     method: str = "calibrated"
     least_donors: int | None = None
     key: str | Sequence[str] | None = None
-    least_rows: int = LEAST_ROWS
+    least_rows: int = DEFAULT_LEAST_ROWS
     order: str | None = None
 
     def __post_init__(self) -> None:
-        attributes = tuple(names("attributes", self.attributes))
+        attributes = tuple(column_names("attributes", self.attributes))
         if not attributes:
             raise ValueError("`attributes` must name at least one attribute; got none")
         if "prob" in attributes:
@@ -56,7 +56,7 @@ class ImputationArguments(ABC):
             whole("least_donors", self.least_donors)
         whole("least_rows", self.least_rows)
         scaling_pairs(self.scaling)
-        object.__setattr__(self, "key", tuple(names("key", self.key)))
+        object.__setattr__(self, "key", tuple(column_names("key", self.key)))
         dependencies = tuple(as_dependencies(self.dependencies or ()))
         if not dependencies and self.order is None:
             raise ValueError(
@@ -90,9 +90,8 @@ class ImputationArguments(ABC):
         given = {"scaling": bool(self.scaling), "method": self.method != "calibrated"}
         for name in (name for name, is_given in given.items() if is_given):
             raise ValueError(
-                f"`{name}` and `order` exclude each other, because with `order` the changes of "
-                f"the past determine the values; got {getattr(self, name)!r}. Leave out one of "
-                "the two"
+                f"`{name}` and `order` exclude each other, because with `order` the changes of the "
+                f"past determine the values; got {getattr(self, name)!r}. Leave out one of the two"
             )
         most = MAX_CHOSEN if dependencies else MAX_CHANGING
         if len(self.attributes) > most:
@@ -131,7 +130,7 @@ class ImputationArguments(ABC):
     def prepared(self, frame: Frame) -> bytes:
         """Read the repository; return its serialised imputers for the rows of a frame."""
 
-    def bounded(self, bound: int) -> Self:
+    def with_bound(self, bound: int) -> Self:
         """Return these arguments for rows with at most `bound` alternatives.
 
         Raises ValueError if `max_alternatives` exceeds the bound.
@@ -150,7 +149,7 @@ class ImputationArguments(ABC):
             require_numbers_or_texts(frame, "dependencies", names[len(wanted) :])
         else:
             frame.require_numbers("attributes", wanted)
-            require_ages(frame, frame.one("order", self.order))
+            require_ages(frame, frame.single_column("order", self.order))
         require_keys(frame, "key", self.settings.key)
 
     @property
@@ -167,16 +166,16 @@ class ImputationArguments(ABC):
 
 def require_numbers_or_texts(frame: Frame, argument: str, columns: Sequence[str]) -> None:
     """Raise ValueError for missing columns, TypeError for columns that are not numeric or text."""
-    texts = [name for name in frame.resolved(argument, list(columns)) if frame.kind(name) == "text"]
-    frame.groupable(argument, texts)  # raises for columns with a collation
+    texts = [name for name in frame.resolve(argument, list(columns)) if frame.kind(name) == "text"]
+    frame.group_columns(argument, texts)  # raises for columns with a collation
     frame.require_numbers(argument, [name for name in columns if name not in texts])
 
 
 def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> None:
     """Raise TypeError for columns that are text in only one of two frames, unless untyped."""
     for name in columns:
-        given, known = (of.resolved("repository", name)[0] for of in (frame, past))
-        if frame.type_name(given) not in UNTYPED and (frame.kind(given) == "text") != (
+        given, known = (of.resolve("repository", name)[0] for of in (frame, past))
+        if frame.type_name(given) not in UNTYPED_KINDS and (frame.kind(given) == "text") != (
             past.kind(known) == "text"
         ):
             raise TypeError(
@@ -188,11 +187,10 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
 
 def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
     """Raise TypeError or ValueError for columns that cannot be the key of a repository."""
-    for name in frame.groupable(argument, key):
-        if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED:
+    for name in frame.group_columns(argument, key):
+        if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED_KINDS:
             raise TypeError(
                 f"`{argument}` must name columns of text, whole numbers, dates or booleans, "
                 f"because it is the key of a repository; `{name}` is {frame.type_name(name)}: "
-                "cast it "
-                "first"
+                "cast it first"
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -26,27 +25,25 @@ from sfumato.operators.imputation.stream_imputer import (
     past_changes,
 )
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
-from sfumato.tables.arrow import as_array, as_numbers, complete, numbers_of
-from sfumato.tables.keys import grouped_rows
-from sfumato.tables.reading.types import floats_of, is_text
-from sfumato.tables.reading.user_warnings import calls_from_user
-
-OF_REPOSITORY, OF_STREAM, REPOSITORIES_VERSION = (
-    "imputers of a repository",
-    "imputers of a stream",
-    1,
+from sfumato.tables.arrow import (
+    SECOND_US,
+    as_array,
+    as_numbers,
+    has_all_values,
+    has_no_null,
+    numbers_of,
 )
+from sfumato.tables.keys import group_rows
+from sfumato.tables.reading.types import floats_of, is_text
+from sfumato.tables.reading.user_warnings import warn_user
+
+REPOSITORY_KIND, STREAM_KIND = "imputers of a repository", "imputers of a stream"
+REPOSITORIES_VERSION = 1
 MAX_CACHED = 4  # prepared repositories cached per process
-FEWEST_ROWS = 19  # with fewer rows, a new value lies outside their range with probability > 10%
-SECOND_US = 1e6
-MOST_OF_PAST = 10_000  # rows of a stream's past per imputer, sampled if there are more
-OF_TABLES = (
-    "names",
-    "key",
-    "least_rows",
-    "order",
-    "most_rows",
-)  # settings that are not arguments of `Imputer`
+MIN_ROWS_FOR_90 = 19  # with fewer rows, a new value lies outside their range with probability > 10%
+MAX_PAST_ROWS = 10_000  # rows of a stream's past per imputer, sampled if there are more
+# Settings that are not arguments of `Imputer`
+TABLE_ONLY_SETTINGS = ("names", "key", "least_rows", "order", "most_rows")
 Owners = Ints  # numbers of keys with a separate imputer, -1 for other keys
 
 
@@ -105,7 +102,7 @@ class ImputationSettings:
             return RepositoryImputer(shared, {}, categories)
         rows = numbers_of(repository, self.names)
         complete = repository.filter(pa.array(np.isfinite(rows).all(axis=1)))
-        code, first = grouped_rows(complete.select(self.key))
+        code, first = group_rows(complete.select(self.key))
         known = key_texts(complete.select(self.key).take(pa.array(first)))
         counts = np.bincount(code, minlength=len(known))
         own = {}
@@ -129,7 +126,7 @@ class ImputationSettings:
             # The columns are sorted, so the sample does not depend on the row order.
             drawn = np.random.default_rng(0).choice(known, self.most_rows, replace=False)
             columns = {name: column[np.sort(drawn)] for name, column in columns.items()}
-        given = {name: value for name, value in vars(self).items() if name not in OF_TABLES}
+        given = {name: of for name, of in vars(self).items() if name not in TABLE_ONLY_SETTINGS}
         pairs = {name: (shift, span) for name, (shift, span) in scaling.items()}
         return Imputer(columns, **given | {"scaling": pairs, "categories": categories})
 
@@ -170,7 +167,7 @@ class RepositoryImputer:
         """Return int64[n]: the number of each row's own imputer, or -1 for the shared one."""
         if not self.own or not keys.num_rows:
             return np.full(keys.num_rows, -1)
-        code, first = grouped_rows(keys)
+        code, first = group_rows(keys)
         texts = key_texts(keys.take(pa.array(first)))
         return np.array([self._numbers.get(text, -1) for text in texts], np.int64)[code]
 
@@ -199,7 +196,7 @@ class RepositoryImputer:
                 found.append(np.where(enough[place], codes, np.nan))
         return np.ascontiguousarray(np.stack(found, axis=1)), texts
 
-    def of(self, owner: int) -> Imputer:
+    def imputer_of(self, owner: int) -> Imputer:
         """Return the imputer with a number from `owners`."""
         return self._imputers[owner]
 
@@ -207,12 +204,12 @@ class RepositoryImputer:
         parts = [np.frombuffer(imputer.to_bytes(), np.uint8) for imputer in self._imputers]
         arrays = {str(i): part for i, part in enumerate(parts)}
         values = {"keys": [*self.own], "categories": self.categories}
-        return pack(OF_REPOSITORY, REPOSITORIES_VERSION, Snapshot(values, arrays))
+        return pack(REPOSITORY_KIND, REPOSITORIES_VERSION, Snapshot(values, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
-        saved = unpack(data, OF_REPOSITORY, REPOSITORIES_VERSION)
+        saved = unpack(data, REPOSITORY_KIND, REPOSITORIES_VERSION)
         imputers = []
         for part in saved.arrays.values():
             imputers.append(Imputer.from_bytes(part.tobytes()))
@@ -253,8 +250,8 @@ class StreamRepository:
         Raises ValueError if no row has all attributes and earlier values of all of them.
         """
         names, key = settings.attributes, settings.key
-        past, rows, whole = changes_of(settings, past)
-        settings = replace(settings, order="", most_rows=MOST_OF_PAST)
+        past, rows, is_complete = changes_of(settings, past)
+        settings = replace(settings, order="", most_rows=MAX_PAST_ROWS)
         if not len(rows):
             raise ValueError(
                 f"`repository` must have a row with finite numbers in all of {', '.join(names)} "
@@ -269,7 +266,7 @@ class StreamRepository:
         found = pa.table({name: column for name, column in pairs if name in used})
         columns = tuple(found.column_names)
         for name in key:
-            found = found.append_column(name, past.column(name).filter(pa.array(whole)))
+            found = found.append_column(name, past.column(name).filter(pa.array(is_complete)))
         changes = replace(
             settings,
             names=columns,
@@ -282,11 +279,11 @@ class StreamRepository:
     def to_bytes(self) -> bytes:
         parts = {"changes": self.changes.to_bytes(), "levels": self.levels.to_bytes()}
         arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
-        return pack(OF_STREAM, REPOSITORIES_VERSION, Snapshot({}, arrays))
+        return pack(STREAM_KIND, REPOSITORIES_VERSION, Snapshot({}, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamRepository:
-        saved = unpack(data, OF_STREAM, REPOSITORIES_VERSION).arrays
+        saved = unpack(data, STREAM_KIND, REPOSITORIES_VERSION).arrays
         parts = (saved[name].tobytes() for name in ("changes", "levels"))
         return cls(*map(RepositoryImputer.from_bytes, parts))
 
@@ -294,11 +291,11 @@ class StreamRepository:
 def changes_of(settings: ImputationSettings, past: pa.Table) -> tuple[pa.Table, Floats, Bools]:
     """Return a past's rows with order and key, sorted by order, and their `past_changes`."""
     key, order = settings.key, settings.order
-    past = past.filter(pa.array(complete(past, [order]) & known_keys(past, key)))
+    past = past.filter(pa.array(has_all_values(past, [order]) & has_no_null(past, key)))
     values, time = numbers_of(past, settings.attributes), seconds_of(past.column(order))
     by = np.lexsort((*values.T[::-1], time))
     past, values, time = past.take(pa.array(by)), values[by], time[by]
-    code = grouped_rows(past.select(key))[0] if key else np.zeros(len(time), np.int64)
+    code = group_rows(past.select(key))[0] if key else np.zeros(len(time), np.int64)
     return past, *past_changes(code, time, values)
 
 
@@ -309,17 +306,9 @@ def seconds_of(order: pa.ChunkedArray) -> Floats:
     return numbers / SECOND_US if timed else numbers.astype(np.float64)
 
 
-def known_keys(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """Return bool[n]: whether rows have values in all these columns."""
-    known = np.ones(rows.num_rows, np.bool_)
-    for name in names:
-        known &= rows.column(name).is_valid().to_numpy()
-    return known
-
-
 def has_few_rows(imputer: Imputer) -> bool:
     """Return whether calibrated 90% ranges must be extrapolated, because there are too few rows."""
-    return imputer.method == "calibrated" and imputer.rows < FEWEST_ROWS
+    return imputer.method == "calibrated" and imputer.rows < MIN_ROWS_FOR_90
 
 
 def warn_of_few_rows(imputer: Imputer) -> None:
@@ -332,11 +321,10 @@ def warn_of_few_rows(imputer: Imputer) -> None:
         meaning = (
             f"these rows support ranges of at most {shown:.0%}, and wider ranges are extrapolated"
         )
-    warnings.warn(
+    warn_user(
         f"`repository` has {imputer.rows} complete row{'s' * (imputer.rows > 1)}, but a "
-        f"calibrated 90% range needs at least {FEWEST_ROWS}: {meaning}",
+        f"calibrated 90% range needs at least {MIN_ROWS_FOR_90}: {meaning}",
         FewRowsWarning,
-        stacklevel=calls_from_user() + 1,
     )
 
 

@@ -14,7 +14,7 @@ from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import as_numbers, numbers_of
+from sfumato.tables.arrow import SECOND_US, as_numbers, has_no_null, numbers_of
 from sfumato.tables.disorder.released import (
     ARRIVAL,
     RELEASED,
@@ -25,18 +25,22 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
-    CONTROLLER_COLUMNS,
     EXISTENCE,
     NUMBER_KINDS,
     Frame,
     forget_after_of,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
-from sfumato.tables.reading.rows import Column, ColumnReader, Doubles, Reading, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.rows import (
+    Column,
+    ColumnReader,
+    Doubles,
+    Reading,
+    Ties,
+    controller_readers,
+)
 from sfumato.tables.scope import scope_of
-
-SECOND_US = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +56,12 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
 
     kind, version = "earlier values", 3
 
+    @property
+    def value_columns(self) -> list[str]:
+        return [f"value{i}" for i in range(self.attributes)]
+
     def arrival(self, side: int = 0) -> Arrival:
-        needed = ("order0", *(f"key{i}" for i in range(self.keys)))
+        needed = ("order0", *self.key_columns)
         if self.scope is None:
             return Arrival(("order0",), needed=needed)
         *first, order = RELEASED
@@ -80,28 +88,25 @@ class TableEarlierValues(ReleasedOperator):
         self.operator = EarlierValues(config.attributes)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        values = numbers_of(rows, [f"value{i}" for i in range(self.config.attributes)])
+        values = numbers_of(rows, self.config.value_columns)
         order = as_numbers(rows.column("order0"))
         earlier, age = self.operator.process(self.codes(rows), order, values)
         timed = pa.types.is_timestamp(rows.schema.field("order0").type)
-        return [_with_columns(rows, earlier, age / SECOND_US if timed else age)]
+        return [_answers_table(rows, earlier, age / SECOND_US if timed else age)]
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
-        known = super().usable(rows)
-        for i in range(self.config.keys):
-            known &= rows.column(f"key{i}").is_valid().to_numpy()
-        return known
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
+        return super().is_usable(rows) & has_no_null(rows, self.config.key_columns)
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
         nothing = np.full((rows.num_rows, self.config.attributes), np.nan)
-        return [_with_columns(rows, nothing, nothing)]
+        return [_answers_table(rows, nothing, nothing)]
 
     def forget(self, codes: np.ndarray) -> None:
         self.operator.forget(codes)
 
 
-def _with_columns(rows: pa.Table, earlier: Floats, age: Floats) -> pa.Table:
+def _answers_table(rows: pa.Table, earlier: Floats, age: Floats) -> pa.Table:
     columns = {ROW: rows.column(ROW)}
     for name, numbers in (("earlier", earlier), ("age", age)):
         for i, column in enumerate(numbers.T):
@@ -118,7 +123,7 @@ def earlier_values_job(
     name: str | None,
 ) -> Job:
     """Return the job of `earlier_values`. Raises ValueError or TypeError for invalid arguments."""
-    wanted = frame.resolved("attributes", attributes)
+    wanted = frame.resolve("attributes", attributes)
     if not wanted:
         raise ValueError("`attributes` must name at least one numeric column; got none")
     frame.require_numbers("attributes", wanted)
@@ -135,7 +140,7 @@ def earlier_values_job(
     frame.require_free([*added.values()])
     reading, settings = released_values(frame, wanted, order, key, forget_after)
     config = EarlierValuesTableConfig(**settings)
-    outputs = passed(frame, frame.columns, ROW)
+    outputs = passthrough_outputs(frame, frame.columns, ROW)
     outputs += [
         Output(title, (fixed,), DOUBLE_TYPE, {ADDED_COLUMN: "true"})
         for fixed, title in added.items()
@@ -153,17 +158,17 @@ def released_values(
     forget_after: str | timedelta | float | None,
 ) -> tuple[Reading, dict[str, Any]]:
     """Return the reading of attributes and the settings. Raises ValueError or TypeError."""
-    order, keys = frame.one("order", order), frame.keys("key", key)
+    order, keys = frame.single_column("order", order), frame.keys("key", key)
     require_ages(frame, order)
     frame.require_late()
-    frame.require_described()
+    frame.require_controller_metadata()
     frame.require_event_time("order", [order])
     values: list[tuple[str, ColumnReader]] = []
     values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]
     scope = None
     if frame.marks_late([order]):
         scope = scope_of(keys, frame.ordered_by_keys("punctuation") or [], "values cannot be known")
-        values += [*marks_of(CONTROLLER_COLUMNS), (ARRIVAL, Column(_arrival(frame)))]
+        values += [*controller_readers(), (ARRIVAL, Column(_arrival_column(frame)))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),
@@ -171,7 +176,7 @@ def released_values(
         "by_source": scope is not None and frame.by_source,
         "forget_after": forget_after_of(frame, order, keys, forget_after),
     }
-    columns, tie = tuple(frame.columns), Ties(frame.tied)
+    columns, tie = tuple(frame.columns), Ties(frame.tie_columns)
     return Reading(columns, (order,), tuple(keys), tuple(values), tie=tie), settings
 
 
@@ -183,9 +188,9 @@ def require_ages(frame: Frame, order: str) -> None:
         )
 
 
-def _arrival(frame: Frame) -> str:
+def _arrival_column(frame: Frame) -> str:
     """Return the controller's arrival column. Raises ValueError if there is none."""
-    found = frame.with_role(ARRIVED)
+    found = frame.columns_with_role(ARRIVED)
     if found:
         return found[0]
     raise ValueError(

@@ -10,7 +10,7 @@ from sfumato.operators.imputation.imputer import IMPUTED, Imputed, Imputer
 from sfumato.tables.imputation.repositories import RepositoryImputer, has_few_rows
 
 UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` for a row without alternatives
-SLICE = 256  # rows imputed at once; a row may have one alternative per repository row
+SLICE_ROWS = 256  # rows imputed at once; a row may have one alternative per repository row
 FLAGS = ("far_donors", "few_rows", "shared")  # columns of `impute_table`, each with a counter
 
 
@@ -21,7 +21,7 @@ def impute_table(
     keys: pa.Table | None = None,
     texts: Mapping[str, list[str]] | None = None,
 ) -> Iterator[tuple[slice, pa.Table]]:
-    """Yield (slice of the objects, their new columns), for `SLICE` objects at a time.
+    """Yield (slice of the objects, their new columns), for `SLICE_ROWS` objects at a time.
 
     values : float64[n, D], NaN is missing    keys : the objects' keys, if the repository has a key
     existence : float64[n], factors of each object's probabilities, or None
@@ -32,8 +32,8 @@ def impute_table(
     (whether it was imputed and its imputer `has_few_rows`) and shared (whether it was imputed
     although its key has too few rows for a separate imputer).
     """
-    for begin in range(0, len(values), SLICE):
-        part = slice(begin, min(begin + SLICE, len(values)))
+    for begin in range(0, len(values), SLICE_ROWS):
+        part = slice(begin, min(begin + SLICE_ROWS, len(values)))
         own = values[part]
         if keys is None:
             owners = np.full(len(own), -1)
@@ -45,8 +45,9 @@ def impute_table(
             of = np.flatnonzero(owners == owner)
             weight = None if weights is None else weights[of]
             shared = keys is not None and owner < 0
-            imputed = imputer.of(owner).impute(own[of])
-            groups.append(imputed_columns(imputer.of(owner), imputed, weight, shared, texts or {}))
+            of_owner = imputer.imputer_of(owner)
+            imputed = of_owner.impute(own[of])
+            groups.append(imputed_columns(of_owner, imputed, weight, shared, texts or {}))
             places.append(of)
         order = pa.array(np.argsort(np.concatenate(places)))
         yield part, groups[0] if len(groups) == 1 else pa.concat_tables(groups).take(order)

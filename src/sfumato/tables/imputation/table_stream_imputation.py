@@ -27,7 +27,7 @@ from sfumato.tables.imputation.table_earlier_values import (
 )
 from sfumato.tables.imputation.table_imputation import (
     FLAGS,
-    SLICE,
+    SLICE_ROWS,
     alternatives_of,
     imputed_columns,
 )
@@ -38,10 +38,9 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
     Field,
-    ListOf,
     Output,
-    Struct,
-    passed,
+    alternatives_type,
+    passthrough_outputs,
 )
 from sfumato.tables.reading.rows import Doubles
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -86,31 +85,29 @@ class TableStreamImputation(TableEarlierValues):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         codes, time = self.codes(rows), seconds_of(rows.column("order0"))
-        return [
-            self._imputed(rows.slice(i, SLICE), codes[i : i + SLICE], time[i : i + SLICE])
-            for i in range(0, rows.num_rows, SLICE)
-        ]
+        slices = (slice(i, i + SLICE_ROWS) for i in range(0, rows.num_rows, SLICE_ROWS))
+        return [self._impute(rows[of], codes[of], time[of]) for of in slices]
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
         imputer, parts = self.repository.levels.shared, []
-        for i in range(0, rows.num_rows, SLICE):
-            part = rows.slice(i, SLICE)
+        for i in range(0, rows.num_rows, SLICE_ROWS):
+            part = rows.slice(i, SLICE_ROWS)
             done = imputer.impute(self._values(part))
             found = imputed_columns(imputer, done, self._existence(part), False, {})
             parts.append(self._answer(part, found))
         return parts
 
-    def _imputed(self, rows: pa.Table, codes: np.ndarray, time: Floats) -> pa.Table:
-        """Return the answers to at most `SLICE` rows, each imputed by the imputers of its key."""
-        keys = rows.select([f"key{i}" for i in range(self.config.keys)])
+    def _impute(self, rows: pa.Table, codes: np.ndarray, time: Floats) -> pa.Table:
+        """Return the answers to at most `SLICE_ROWS` rows, each by the imputers of its key."""
+        keys = rows.select(self.config.key_columns)
         changes, levels = self.repository.changes, self.repository.levels
         owners = np.column_stack([changes.owners(keys), levels.owners(keys)])
         values, existence = self._values(rows), self._existence(rows)
         parts, places = [], []
         for pair in np.unique(owners, axis=0).tolist():
             of = np.flatnonzero((owners == pair).all(axis=1))
-            imputers = changes.of(pair[0]), levels.of(pair[1])
+            imputers = changes.imputer_of(pair[0]), levels.imputer_of(pair[1])
             found, counts = self.operator.process(imputers, codes[of], time[of], values[of])
             for name, count in zip(("tested", "covered", "widened"), counts, strict=True):
                 self.counts[name] += count
@@ -135,7 +132,7 @@ class TableStreamImputation(TableEarlierValues):
         return pa.table({ROW: rows.column(ROW), **columns})
 
     def _values(self, rows: pa.Table) -> Floats:
-        return numbers_of(rows, [f"value{i}" for i in range(self.config.attributes)])
+        return numbers_of(rows, self.config.value_columns)
 
     def _existence(self, rows: pa.Table) -> Floats | None:
         if not self.config.weighted:
@@ -167,15 +164,14 @@ def stream_imputation_job(
     name: str | None,
 ) -> Job:
     """Return the job of `impute` with an order. Raises ValueError or TypeError if it is invalid."""
-    wanted = frame.resolved("attributes", list(settings.attributes))
+    wanted = frame.resolve("attributes", list(settings.attributes))
     reading, known = released_values(frame, wanted, settings.order, settings.key, forget_after)
     weighted = EXISTENCE in frame.columns
     if weighted:
         reading = replace(reading, values=(*reading.values, (EXISTENCE, Doubles(EXISTENCE))))
     config = StreamImputationTableConfig(imputers=imputers, weighted=weighted, **known)
-    attributes = [Field(of, DOUBLE_TYPE) for of in settings.attributes]
-    kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
-    outputs = [*passed(frame, frame.columns, ROW)]
+    kind = alternatives_type(Field(of, DOUBLE_TYPE) for of in settings.attributes)
+    outputs = passthrough_outputs(frame, frame.columns, ROW)
     outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, {GAPS_KEY: "true"}))
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     given = [Input(frame, reading, {"attributes": wanted})]

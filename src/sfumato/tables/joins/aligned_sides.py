@@ -66,7 +66,7 @@ class AlignedSide(Stateful):
     def buffer(self, piece: TimedRows) -> None:
         self.pieces += [piece] if piece.time.size else []
         while len(self.pieces) > 1 and self.pieces[-2].time.size < 2 * self.pieces[-1].time.size:
-            self.pieces[-2:] = [self.pieces[-2].then(self.pieces[-1])]
+            self.pieces[-2:] = [self.pieces[-2].concat(self.pieces[-1])]
 
     @property
     def rows(self) -> pa.Table | None:
@@ -128,9 +128,9 @@ class AlignedSides(Stateful):
             np.maximum.at(mine.passed, scope, reached)
             newest = max(int(reached.max()), newest)
         for of, codes in zip(self.sides, piece.scope, strict=True):
-            of.scopes.note(side, codes, newest)
-        gone = piece.time < self._gone_for(piece)
-        mine.buffer(piece.where(~gone) if gone.any() else piece)
+            of.scopes.record(side, codes, newest)
+        gone = piece.time < self._released_until(piece)
+        mine.buffer(piece.filter(~gone) if gone.any() else piece)
         return skipped + int(gone.sum()), behind
 
     def set_clock(self, now: int) -> None:
@@ -139,37 +139,37 @@ class AlignedSides(Stateful):
             for side in self.sides:
                 side.seen = None if side.seen is None else min(side.seen, now)
 
-    def ready(self, now: int) -> list[tuple[int, pa.Table]]:
+    def take_ready(self, now: int) -> list[tuple[int, pa.Table]]:
         """Return the complete rows as (side, rows) pairs."""
         if self.idle_timeout is not None:
-            self._pass_idle(now, self.idle_timeout)
+            self._release_idle(now, self.idle_timeout)
         out = self._release()
         for number, side in enumerate(self.sides):
-            over = side.scopes.take_over(p.scope[number] for of in self.sides for p in of.pieces)
+            over = side.scopes.take_expired(p.scope[number] for of in self.sides for p in of.pieces)
             side.passed[over] = side.gone[over] = BEGINNING
         return out
 
-    def rest(self) -> list[tuple[int, pa.Table]]:
+    def take_waiting(self) -> list[tuple[int, pa.Table]]:
         """Return all waiting rows as (side, rows) pairs at the end of the streams."""
-        self._pass_all()
+        self._release_all()
         return self._release()
 
     @property
     def waiting(self) -> int:
         return sum(piece.time.size for side in self.sides for piece in side.pieces)
 
-    def reached(self) -> int | None:
+    def emitted_until(self) -> int | None:
         """Return a time below which no more rows are emitted, or None if it is unknown."""
         if self.left.scopes.keys or self.right.scopes.keys or not self.left.passed.size:
             return None
         passed = min(self.left.passed[0], self.right.passed[0])
         return int(max(passed, self.left.gone[0], self.right.gone[0]))
 
-    def _gone_for(self, piece: TimedRows) -> Ints:
+    def _released_until(self, piece: TimedRows) -> Ints:
         gone: Ints = np.maximum(self.left.gone[piece.scope[0]], self.right.gone[piece.scope[1]])
         return gone
 
-    def _pass_idle(self, now: int, timeout: int) -> None:
+    def _release_idle(self, now: int, timeout: int) -> None:
         """Mark the rows that only silent sides delay as ready."""
         self.set_clock(now)
         first = min((side.seen for side in self.sides if side.seen is not None), default=now)
@@ -178,9 +178,9 @@ class AlignedSides(Stateful):
             if other:
                 np.maximum(side.gone, side.passed, out=side.gone)
         if all(idle):
-            self._pass_all()
+            self._release_all()
 
-    def _pass_all(self) -> None:
+    def _release_all(self) -> None:
         for piece in [*self.left.pieces, *self.right.pieces]:
             np.maximum.at(self.left.gone, piece.scope[0], piece.time)
 
@@ -194,11 +194,11 @@ class AlignedSides(Stateful):
                 )
                 # Rows at the time of a punctuation may still arrive, with a higher punctuation.
                 go: Bools = piece.time < passed
-                go |= piece.time <= self._gone_for(piece)
+                go |= piece.time <= self._released_until(piece)
                 if go.any():
-                    out.append((number, piece.rows if go.all() else piece.where(go).rows))
+                    out.append((number, piece.rows if go.all() else piece.filter(go).rows))
                 if not go.all():
-                    side.pieces.append(piece.where(~go) if go.any() else piece)
+                    side.pieces.append(piece.filter(~go) if go.any() else piece)
         return out
 
     def _piece(self, rows: pa.Table) -> TimedRows:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.operators.arguments import distance, one_of
 from sfumato.operators.arrays import Floats
-from sfumato.tables.reading.frame import names
+from sfumato.tables.reading.frame import column_names
 
 JOIN_METRICS = ("euclidean", "haversine")
 COORDINATE_BOUNDS = (("longitude", 180.0), ("latitude", 90.0))  # of "haversine"
@@ -79,7 +79,7 @@ EUCLIDEAN = JoinMetric()
 def bounds_of(metric: str, attributes: str | Sequence[str] | None) -> list[tuple[str, float, str]]:
     """Return `JoinMetric.bounds` of the argument `attributes`. Raises ValueError or TypeError."""
     named = JoinMetric(metric)
-    return [] if named == EUCLIDEAN else named.bounds(names("attributes", attributes))
+    return [] if named == EUCLIDEAN else named.bounds(column_names("attributes", attributes))
 
 
 def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float | None, JoinMetric]:
@@ -87,7 +87,7 @@ def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float 
     if isinstance(within, str):
         return None, JoinMetric(metric)
     if not isinstance(within, Mapping):
-        return finite("within", within), JoinMetric(metric)
+        return finite_number("within", within), JoinMetric(metric)
     one_of("metric", metric, JOIN_METRICS)
     if metric != "euclidean":
         raise ValueError(
@@ -95,7 +95,7 @@ def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float 
         )
     if not within or not set(within) <= set(attributes):
         raise_unscaled(within, attributes)
-    scales = tuple(finite("within", within.get(name, 1.0)) for name in attributes)
+    scales = tuple(finite_number("within", within.get(name, 1.0)) for name in attributes)
     return 1.0, JoinMetric(scales=scales)
 
 
@@ -106,7 +106,7 @@ def raise_unscaled(within: Mapping[str, float], attributes: list[str]) -> NoRetu
     )
 
 
-def finite(argument: str, given: Any) -> float:
+def finite_number(argument: str, given: Any) -> float:
     """Return `given` as a float. Raises TypeError unless it is a finite number."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise TypeError(f"`{argument}` must be a finite number; got {given!r}")

@@ -13,14 +13,11 @@ from sfumato.operators.distributions.aggregate import OVER_TIME
 from sfumato.operators.joins.arrivals import StreamWindow, window_pair
 from sfumato.operators.joins.outer_join import HOWS, INNER
 from sfumato.tables.imputation.imputation_arguments import ImputationArguments
-from sfumato.tables.joins.metric import distance_of, finite, raise_unscaled
+from sfumato.tables.joins.metric import distance_of, finite_number, raise_unscaled
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, JoinTableConfig
 from sfumato.tables.joins.table_lockstep_join import LockstepJoinTableConfig
-from sfumato.tables.joins.table_neighbours import (
-    NeighboursTableConfig,
-    OtherNeighboursTableConfig,
-)
+from sfumato.tables.joins.table_neighbours import NeighboursTableConfig, OtherNeighboursTableConfig
 from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
@@ -28,12 +25,11 @@ from sfumato.tables.joins.table_similarity_join import (
 )
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
-    CONTROLLER_COLUMNS,
     NUMBER_KINDS,
     Frame,
+    column_names,
     forget_after_of,
     milliseconds_of,
-    names,
     require_same_keys,
     require_same_worlds,
 )
@@ -41,14 +37,13 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
     Field,
-    ListOf,
     Output,
     Struct,
-    marked,
-    pairs_of,
-    passed,
+    alternatives_type,
+    mark_shared,
+    passthrough_outputs,
     row_of,
-    world_of,
+    world_outputs,
 )
 from sfumato.tables.reading.rows import (
     ColumnReader,
@@ -57,7 +52,7 @@ from sfumato.tables.reading.rows import (
     Rule,
     Samples,
     Ties,
-    marks_of,
+    controller_readers,
 )
 from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
 from sfumato.tables.reading.validity import RADIUS
@@ -73,25 +68,25 @@ COST_PER_OPPOSITE = 0.002
 TASKS_TO_CHOOSE = (8, 4, 2)
 MAX_TASKS = 1024
 NEGLIGIBLE_MEMBER = 1e-9  # probability of being in the count window that neighbours may ignore
-LEAST_USE = 0.7  # minimum ratio of a single task's work to the total work of several tasks
+MIN_EFFICIENCY = 0.7  # minimum ratio of a single task's work to the total work of several tasks
 
 
 class JoinSide:
     """A frame of a join, whose rows are uncertain tuples or certain rows of plain columns.
 
-    alone : whether the frame is joined with itself; errors then do not mention left and right
+    is_self_join : whether the frame is joined with itself, so that errors do not mention sides
     """
 
-    def __init__(self, query: JoinQuery, frame: Frame, name: str, alone: bool) -> None:
+    def __init__(self, query: JoinQuery, frame: Frame, name: str, is_self_join: bool) -> None:
         self.frame, self.name, self.on, self.timed = frame, name, query.attributes, query.timed
         called = f"the {name} {frame.noun}"
-        of = "" if alone else f" of {called}"
+        of = "" if is_self_join else f" of {called}"
         if query.imputed is not None:
             self._require_plain(called)
         frame.require_late()
         frame.require_tuples()
-        frame.require_described()
-        self.orders = frame.resolved(f"order{of}", query.order)
+        frame.require_controller_metadata()
+        self.orders = frame.resolve(f"order{of}", query.order)
         self.keys = frame.keys(f"key{of}", query.key)
         frame.require_orders(f"order{of}", self.orders)
         frame.require_event_time(f"order{of}", self.orders)
@@ -102,7 +97,7 @@ class JoinSide:
                 f"`on` names {missing}, which are not in the alternatives{of}; the alternatives "
                 f"have {self.attributes}"
             )
-        self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
+        self.points = self.on if frame.uncertain else frame.resolve(f"on{of}", self.on)
         self.texts = self._texts(query, of)
         self._check_points(f"on{of}")
         self.bounds = query.distance.bounds(self.points)
@@ -110,15 +105,16 @@ class JoinSide:
         if self.timed:
             if not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
                 kinds = ", ".join(map(frame.type_name, self.orders))
+                has = "got" if is_self_join else f"{called} has"
                 raise TypeError(
                     "`order` must be one column with a timestamp or whole microseconds, because "
-                    f"`window` is a time window; {'got' if alone else f'{called} has'} {kinds}"
+                    f"`window` is a time window; {has} {kinds}"
                 )
-            frame.look_at_time("order", self.orders[0])
+            frame.warn_of_time_unit("order", self.orders[0])
         self.imputed = None
         if query.imputed is not None:
             frame.require_numbers(f"impute of {called}", query.imputed)
-            self.imputed = frame.resolved(f"impute of {called}", list(query.imputed))
+            self.imputed = frame.resolve(f"impute of {called}", list(query.imputed))
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
         self.marks_late = frame.marks_late(self.orders)
         self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
@@ -128,10 +124,10 @@ class JoinSide:
         frame = self.frame
         if not isinstance(within, str):
             return None
-        if frame.same_as(within) is None and within not in frame.attributes:
+        if frame.find_column(within) is None and within not in frame.attributes:
             return None
         frame.require_numbers(argument, [within])
-        return frame.resolved(argument, within)[0]
+        return frame.resolve(argument, within)[0]
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
         """Return the positions of text in `on`. Raises an error if text is not allowed there."""
@@ -150,7 +146,8 @@ class JoinSide:
 
     def _check_points(self, argument: str) -> None:
         if not self.frame.uncertain:
-            self.frame.groupable(argument, [self.points[i] for i in self.texts])  # no collation
+            texts = [self.points[i] for i in self.texts]
+            self.frame.group_columns(argument, texts)  # raises for columns with a collation
             numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
             for name in numbers:
                 if self.frame.kind(name) not in NUMBER_KINDS:
@@ -205,7 +202,7 @@ class JoinSide:
             values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
         values += [] if self.radius is None else [(RADIUS, Doubles(self.radius))]
         values += [] if self.aggregated is None else self.aggregated.cells
-        values += marks_of(CONTROLLER_COLUMNS) if aligned else []
+        values += controller_readers() if aligned else []
         orders = [f"order{i}" for i in range(len(self.orders))]
         rule = Rule(
             probabilities=certain,
@@ -219,7 +216,7 @@ class JoinSide:
             max_alternatives=self.frame.max_alternatives,
         )
         passed, order, key = map(tuple, (self.passed, self.orders, self.keys))
-        return Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tied))
+        return Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tie_columns))
 
 
 @dataclass(eq=False)
@@ -244,10 +241,10 @@ class JoinQuery:
 
     def __post_init__(self) -> None:
         one_of("how", self.how, (INNER, *HOWS))
-        self.attributes = names("on", self.on)
+        self.attributes = column_names("on", self.on)
         if not self.attributes:
             raise ValueError("`on` must name at least one attribute; got none")
-        if not names("order", self.order):
+        if not column_names("order", self.order):
             raise ValueError(
                 "`order` must name the column(s) that give the order of arrival; got none"
             )
@@ -339,10 +336,10 @@ class JoinQuery:
     def sides(self, *frames: Frame) -> list[JoinSide]:
         """Return both sides of two frames, or of one frame joined with itself."""
         if self.imputation is not None:
-            self.imputation = self.imputation.bounded(frames[0].max_alternatives)
+            self.imputation = self.imputation.with_bound(frames[0].max_alternatives)
         require_same_worlds(frames, self.how)
-        alone = len(frames) == 1
-        called = self.function or ("self_join" if alone else "similarity_join")
+        is_self_join = len(frames) == 1
+        called = self.function or ("self_join" if is_self_join else "similarity_join")
         for frame in frames:
             frame.require_independent(called)
         if self.lockstep and called != "similarity_join":
@@ -351,7 +348,7 @@ class JoinQuery:
                 f"{called}: leave `lockstep` out"
             )
         sides = [
-            JoinSide(self, frame, name, alone)
+            JoinSide(self, frame, name, is_self_join)
             for name, frame in zip(SIDES, (frames[0], frames[-1]), strict=True)
         ]
         left, right = ({self.attributes[i] for i in side.texts} for side in sides)
@@ -368,7 +365,7 @@ class JoinQuery:
             known = [*dict.fromkeys(column for frame in frames for column in frame.columns)]
             raise ValueError(
                 f"`within` names a radius column `{self.within}` that is not in "
-                f"{'the frame' if alone else 'either frame'}; there are "
+                f"{'the frame' if is_self_join else 'either frame'}; there are "
                 f"{', '.join(known)}{did_you_mean(str(self.within), known)}. Write one of these "
                 "columns or a number"
             )
@@ -377,20 +374,20 @@ class JoinQuery:
     def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
         certain = self.imputation is None and all(side.frame.certain for side in sides)
         found = [Output(s.name, (s.name,), row_of(s.frame, s.passed)) for s in sides]
-        found += world_of(sides[0].frame, sides[0].name)
+        found += world_outputs(sides[0].frame, sides[0].name)
         found.append(Output("probability", ("probability",), DOUBLE_TYPE))
         if self.alternatives and sides[0].frame.worlds is None:
-            pairs = pairs_of(*(side.fields for side in sides))
+            pairs = alternatives_type(*(side.fields for side in sides))
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs))
         if self.output == "changes":
             found.append(Output("change", ("change",), STRING_TYPE))
-        return marked(found, "" if certain else PAIRS)
+        return mark_shared(found, "" if certain else PAIRS)
 
     def config(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
     ) -> JoinTableConfig:
         """Return the config for a join of two frames; the repository is read after all checks."""
-        common = self._common(sides[0])
+        common = self._common_settings(sides[0])
         require_same_keys([side.frame for side in sides], [side.keys for side in sides])
         needed = self.how != INNER and f'`how`="{self.how}"'
         needed = needed or (self.lockstep and "`lockstep` of sf.Rows")
@@ -402,7 +399,7 @@ class JoinQuery:
             needed or None,
         )
         if self.imputation is None:
-            common |= self._comparison(sides[0])
+            common |= self._similarity_settings(sides[0])
             if self.how != INNER:
                 return OuterJoinTableConfig(**common, how=self.how)
             if self.lockstep:
@@ -419,16 +416,17 @@ class JoinQuery:
             **common,
         )
 
-    def config_alone(self, side: JoinSide) -> SelfJoinTableConfig:
+    def config_self_join(self, side: JoinSide) -> SelfJoinTableConfig:
         return SelfJoinTableConfig(
-            **self._common(side),
-            **self._comparison(side),
+            **self._common_settings(side),
+            **self._similarity_settings(side),
             marks_late=side.marks_late,
             one_controller=side.frame.is_strictly_ordered(side.orders, []),
         )
 
     def config_neighbours(self, side: JoinSide, **asked: Any) -> NeighboursTableConfig:
-        given = vars(self.config_alone(side)) | {"windows": tuple(map(_complete, self.windows))}
+        windows = tuple(map(_without_evictions, self.windows))
+        given = vars(self.config_self_join(side)) | {"windows": windows}
         return NeighboursTableConfig(**given, **asked)
 
     def config_other_neighbours(
@@ -440,7 +438,7 @@ class JoinQuery:
         """Return the config for neighbours in the right frame."""
         own = JoinWindow(1)  # no neighbours are searched among left tuples
         given = vars(self.config(sides, idle_timeout)) | {
-            "windows": (own, _complete(self.windows[1]))
+            "windows": (own, _without_evictions(self.windows[1]))
         }
         return OtherNeighboursTableConfig(**given, **asked)
 
@@ -466,10 +464,10 @@ class JoinQuery:
             distribution, own=tuple(own.columns), structs=frame.certain and not own.certain,
         )  # fmt: skip
 
-    def _common(self, side: JoinSide) -> dict[str, Any]:
+    def _common_settings(self, side: JoinSide) -> dict[str, Any]:
         return {
             "within": self.limit,
-            "probability": finite("probability", self.probability),
+            "probability": finite_number("probability", self.probability),
             "windows": self.windows,
             "output": self.output,
             # Drawn worlds have one value per row.
@@ -482,7 +480,7 @@ class JoinQuery:
             ),
         }
 
-    def _comparison(self, side: JoinSide) -> dict[str, Any]:
+    def _similarity_settings(self, side: JoinSide) -> dict[str, Any]:
         """Return the additional arguments of joins without `impute`."""
         tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
         return {
@@ -532,7 +530,7 @@ def alignment_of(
     return {"pace_matters": all(frame.streams for frame in frames)}
 
 
-def _complete(window: JoinWindow) -> JoinWindow:
+def _without_evictions(window: JoinWindow) -> JoinWindow:
     """Return the window extended to all tuples that may be among its newest rows."""
     return replace(window, confidence=1.0 - NEGLIGIBLE_MEMBER)
 
@@ -547,11 +545,11 @@ class NeighbourAggregates(WindowQuery):
     called: ClassVar[str] = "neighbours"
     own: tuple[str, ...] = field(kw_only=True)
 
-    def passed(self, with_rows: bool) -> list[str]:
+    def emitted_columns(self, with_rows: bool) -> list[str]:
         return [*self.own]
 
     @property
-    def added(self) -> list[str]:
+    def added_columns(self) -> list[str]:
         return ["neighbours", "probability"]
 
     def _check_over_time(self) -> None:
@@ -569,17 +567,14 @@ def neighbours_outputs(
     """Return the output columns: the first side's columns, the neighbour counts, and results."""
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
-    found = passed(frame, frame.columns, ROW, taken=names)
-    pairs = ListOf(Struct((Field("prob", DOUBLE_TYPE), Field("value", DOUBLE_TYPE))))
-    fields = (
-        Field("mean", DOUBLE_TYPE),
-        Field("stddev", DOUBLE_TYPE),
-        Field("distribution", pairs),
-    )
-    for name, kind in zip(names, (Struct(fields), DOUBLE_TYPE), strict=False):
+    found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
+    pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
+    moments = (Field("mean", DOUBLE_TYPE), Field("stddev", DOUBLE_TYPE))
+    counts = Struct((*moments, Field("distribution", pairs)))
+    for name, kind in zip(names, (counts, DOUBLE_TYPE), strict=False):
         found.append(Output(name, (name,), kind))
     found += results
-    return marked(found, None if all(side.frame.certain for side in sides) else WINDOWS)
+    return mark_shared(found, None if all(side.frame.certain for side in sides) else WINDOWS)
 
 
 def check_streams(streams: object, kind: str) -> None:
@@ -594,14 +589,14 @@ def check_streams(streams: object, kind: str) -> None:
     )
 
 
-def check_alike(streams: Mapping[str, Frame]) -> None:
+def check_same_columns(streams: Mapping[str, Frame]) -> None:
     first, one = next(iter(streams.items()))
     kinds = [(name, one.type(name)) for name in one.columns]
     for stream, other in streams.items():
         if [(name, other.type(name)) for name in other.columns] != kinds:
             raise ValueError(
-                f"`streams` must have the same columns: `{first}` has {one.described}, "
-                f"`{stream}` has {other.described}"
+                f"`streams` must have the same columns: `{first}` has {one.schema_text}, "
+                f"`{stream}` has {other.schema_text}"
             )
 
 
@@ -625,8 +620,8 @@ def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
     held = rows_held(windows)
     if keys or held is None:
         return 1
-    alone = cost(held, 1)
-    return next((n for n in TASKS_TO_CHOOSE if alone >= LEAST_USE * n * cost(held, n)), 1)
+    work = cost(held, 1)
+    return next((n for n in TASKS_TO_CHOOSE if work >= MIN_EFFICIENCY * n * cost(held, n)), 1)
 
 
 def tasks_of(tasks: Any) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
@@ -14,16 +14,14 @@ from sfumato.operators.arguments import one_of, share
 from sfumato.operators.arrays import Floats, offsets_of
 from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existences
 from sfumato.operators.joins.outer_join import INNER
-from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
-from sfumato.tables.joins.metric import finite
+from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.similarity_query import alignment_of
-from sfumato.tables.joins.table_join import AnswerTypes
+from sfumato.tables.joins.table_join import AnswerTypes, TypedAnswersConfig
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
-    CONTROLLER_COLUMNS,
     EXISTENCE,
     Frame,
     forget_after_of,
@@ -31,31 +29,36 @@ from sfumato.tables.reading.frame import (
     require_same_worlds,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, marked, row_of, world_of
-from sfumato.tables.reading.rows import ColumnReader, Probabilities, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, mark_shared, row_of, world_outputs
+from sfumato.tables.reading.rows import (
+    ColumnReader,
+    Probabilities,
+    Reading,
+    Rule,
+    Ties,
+    controller_readers,
+)
 from sfumato.tables.reading.types import lengths_of
 from sfumato.tables.reading.user_warnings import PAIRS
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import span_of
 
 KEEP_LEFT = "left"  # the default of `how`, which keeps rows without a match
-LEAST_CANDIDATE = 1e-9  # default of an answer's minimum probability
+DEFAULT_MIN_PROBABILITY = 1e-9  # default of an answer's minimum probability
 
 
 @dataclass(frozen=True, kw_only=True)
-class AsofTableConfig(TwoSidesConfig):
+class AsofTableConfig(TypedAnswersConfig, TwoSidesConfig):
     """Settings of an as-of join over tables.
 
     within, least : as for `NewestEarlier`    how : "left", or "inner" to drop unmatched left rows
     uncertain : whether right rows have existence probabilities
-    answers : the schema of the answers, see `AnswerTypes`
     """
 
     within: int | None = None
     least: float
     how: str = KEEP_LEFT
     uncertain: bool = False
-    answers: bytes = field(default=b"", metadata=CHANGEABLE)
 
     kind, version = "as-of join table", 1
     first_side: ClassVar[int] = 1
@@ -66,9 +69,6 @@ class AsofTableConfig(TwoSidesConfig):
     def __post_init__(self) -> None:
         one_of("how", self.how, (KEEP_LEFT, INNER))
         share("probability", self.least)
-
-    def typed(self, answers: Callable[[], pa.Schema]) -> AsofTableConfig:
-        return replace(self, answers=answers().serialize().to_pybytes())
 
     def make(self) -> TableAsofJoin:
         return TableAsofJoin(self)
@@ -86,8 +86,8 @@ class TableAsofJoin(TwoSides):
         self.right = RowStore()
         self.types = AnswerTypes.of(config.answers)
 
-    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        rows = self.ordered(batch)
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+        rows = self.order_rows(batch)
         if rows is None:
             return []
         existence, left = np.ones(len(rows.order)), pa.nulls(0)
@@ -103,7 +103,7 @@ class TableAsofJoin(TwoSides):
         found = self.operator.process(rows.side == 0, rows.code, time, existence)
         output = self._table(rows, left, found)
         self.forget_expired()
-        if self.right.crowded(len(self.operator.held.number)):
+        if self.right.is_mostly_unneeded(len(self.operator.held.number)):
             self.before_saving()
         return output
 
@@ -166,8 +166,8 @@ def asof_join_job(
         of = f" of the {side} {frame.noun}"
         frame.require_late()
         frame.require_tuples()
-        frame.require_described()
-        orders.append([frame.one(f"order{of}", order)])
+        frame.require_controller_metadata()
+        orders.append([frame.single_column(f"order{of}", order)])
         keys.append(frame.keys(f"key{of}", key))
         frame.require_time(f"order{of}", orders[-1][0])
         frame.require_event_time(f"order{of}", orders[-1])
@@ -180,7 +180,7 @@ def asof_join_job(
         exists = number == 1 and uncertain
         existence = EXISTENCE if EXISTENCE in frame.columns else None
         values: list[tuple[str, ColumnReader]] = (
-            marks_of(CONTROLLER_COLUMNS) if aligned.get("aligned") else []
+            controller_readers() if aligned.get("aligned") else []
         )
         values += [("prob", Probabilities(existence))] if exists else []
         rule = Rule(
@@ -191,21 +191,20 @@ def asof_join_job(
             max_alternatives=frame.max_alternatives,
         )
         passed, by = tuple(frame.columns), (tuple(orders[number]), tuple(keys[number]))
-        reading = Reading(passed, *by, tuple(values), rule, Ties(frame.tied))
+        reading = Reading(passed, *by, tuple(values), rule, Ties(frame.tie_columns))
         inputs.append(Input(frame, reading))
         outputs.append(Output(SIDES[number], (SIDES[number],), row_of(frame, frame.columns)))
-    outputs += world_of(left, "left")
+    outputs += world_outputs(left, "left")
     if uncertain:
         outputs.append(Output("probability", ("probability",), DOUBLE_TYPE))
-        outputs = marked(outputs, PAIRS)
+        outputs = mark_shared(outputs, PAIRS)
     config = AsofTableConfig(
         keys=len(keys[0]),
         within=None if within is None else span_of("within", within),
-        least=finite("probability", probability),
+        least=finite_number("probability", probability),
         how=how,
         uncertain=uncertain,
         forget_after=forget_after_of(left, orders[0][0], keys[0], forget_after),
         **aligned,
     )
-    idle = None if config.idle_timeout is None else 1000 * config.idle_timeout
-    return Job("asof_join", "asof", name, inputs, config, outputs, idle)
+    return Job("asof_join", "asof", name, inputs, config, outputs, config.idle_timeout_us)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,22 +21,23 @@ from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import SavedTable, as_array, as_numbers, joined
-from sfumato.tables.joins.metric import finite
+from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables
+from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
     AnswerTypes,
+    TypedAnswersConfig,
     answers_table,
     attributes_at,
     samples_of,
 )
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.operator import ROW, SIDES, TableConfig, TableOperator
+from sfumato.tables.operator import ROW, SIDES, TableOperator
 from sfumato.tables.reading.frame import (
     Frame,
     check_keys,
-    controlled_by,
-    names,
+    column_names,
+    order_metadata,
     require_same_keys,
     require_same_worlds,
 )
@@ -45,20 +46,20 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     Field,
     Output,
-    marked,
-    pairs_of,
+    alternatives_type,
+    mark_shared,
     row_of,
-    world_of,
+    world_outputs,
 )
 from sfumato.tables.reading.rows import Alternatives, Column, ColumnReader, Reading
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.user_warnings import AVERAGES, PAIRS, UNCERTAIN_TIMES, WINDOWS
 from sfumato.tables.row_store import BufferedRows
-from sfumato.tables.scope import BEGINNING, Scopes, joined_scope
+from sfumato.tables.scope import BEGINNING, Scopes, join_scope
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtentJoinTableConfig(TableConfig):
+class ExtentJoinTableConfig(TypedAnswersConfig):
     """Settings of an extent join over tables.
 
     scope : numbers of the keys within which extents are in order
@@ -68,7 +69,6 @@ class ExtentJoinTableConfig(TableConfig):
     max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
     how : "inner", or "left", "right" or "full" to also emit unmatched rows
     one_to_one : whether a row is in at most one pair, see `greedy_pairs`
-    answers : the schema of the answers, see `AnswerTypes`
     """
 
     scope: tuple[int, ...] = ()
@@ -78,15 +78,12 @@ class ExtentJoinTableConfig(TableConfig):
     max_alternatives: int = field(default=MAX_ALTERNATIVES, metadata=CHANGEABLE)
     how: str = INNER
     one_to_one: bool = False
-    answers: bytes = field(default=b"", metadata=CHANGEABLE)
 
     kind, version = "extent join table", 3
     counters = ("rows", "pairs", "unmatched")
 
-    def typed(self, answers: Callable[[], pa.Schema]) -> ExtentJoinTableConfig:
-        if self.how == INNER:
-            return self
-        return replace(self, answers=answers().serialize().to_pybytes())
+    def typed(self, answers: Callable[[], pa.Schema]) -> Self:
+        return self if self.how == INNER else super().typed(answers)
 
     def __post_init__(self) -> None:
         one_of("how", self.how, (INNER, *HOWS))
@@ -108,7 +105,7 @@ class ExtentJoinTableConfig(TableConfig):
 
 
 # Results of `Frame.shared` for rows that may share tuples across extents, but not within one.
-WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
+INDEPENDENT_WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
 
 
 def require_together(*given: object) -> None:
@@ -148,14 +145,14 @@ class ExtentSide(Stateful):
         self.waiting: ExtentRows | None = None
 
     def add(self, fresh: ExtentRows) -> None:
-        self.waiting = fresh if self.waiting is None else self.waiting.then(fresh)
+        self.waiting = fresh if self.waiting is None else self.waiting.concat(fresh)
 
     def drop(self, unwanted: Bools) -> ExtentRows | None:
         """Drop rows and return them, or None if there are none."""
         if self.waiting is None or not unwanted.any():
             return None
-        dropped = self.waiting.where(unwanted)
-        self.waiting = self.waiting.where(~unwanted)
+        dropped = self.waiting.filter(unwanted)
+        self.waiting = self.waiting.filter(~unwanted)
         return dropped
 
     def before_saving(self) -> None:
@@ -188,7 +185,7 @@ class TableExtentJoin(TableOperator):
         for side in (0, 1):
             tables = [table for of, table in batch if of == side]
             if tables:
-                fresh = self._read(joined(tables), side)
+                fresh = self._read(concat_tables(tables), side)
                 outputs += [] if self.config.one_to_one else self._pairs(fresh, side)
                 self.sides[side].add(fresh)
         return outputs + self._drop_passed()
@@ -196,7 +193,7 @@ class TableExtentJoin(TableOperator):
     def _read(self, rows: pa.Table, side: int) -> ExtentRows:
         end = as_numbers(as_array(rows.column("window")).field("end"))
         scope = self.scopes.encode(rows)
-        code = self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]))
+        code = self.index.encode(rows.select(self.config.key_columns))
         if self.config.on:  # NULL alternatives match nothing
             place = rows.column_names.index(ALTERNATIVES)
             given = rows.column(place)
@@ -206,13 +203,13 @@ class TableExtentJoin(TableOperator):
             of.newest = pad(of.newest, len(self.scopes), BEGINNING)
         if len(end):
             np.maximum.at(self.sides[side].newest, scope, end)
-            self.scopes.note(side, scope, int(end.max()))
+            self.scopes.record(side, scope, int(end.max()))
         self.counts["rows"] += len(end)
         return ExtentRows(rows.select(self.columns), end, code, scope, np.zeros(len(end), bool))
 
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
         other = self.sides[1 - side].waiting
-        mine_at, theirs_at = self._met(fresh, other)
+        mine_at, theirs_at = self._matching_positions(fresh, other)
         if other is None or not len(mine_at):
             return []
         other.matched[theirs_at] = True
@@ -220,23 +217,22 @@ class TableExtentJoin(TableOperator):
         sides, at = [other.rows, fresh.rows], [theirs_at, mine_at]
         if side == 0:
             sides, at = sides[::-1], at[::-1]
-        return self._tables(sides, at)
+        return self._pair_tables(sides, at)
 
-    def _met(self, mine: ExtentRows, others: ExtentRows | None) -> tuple[Ints, Ints]:
+    def _matching_positions(self, mine: ExtentRows, others: ExtentRows | None) -> tuple[Ints, Ints]:
         """Return the positions of both rows of each pair with equal keys and extent ends."""
         if others is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         ends = np.unique(np.concatenate([others.end, mine.end]))
         keys = max(self.index.size, 1)  # without key columns, no codes are stored and all are 0
-        theirs, own = (
-            np.searchsorted(ends, rows.end) * keys + rows.code for rows in (others, mine)
-        )
+        theirs = np.searchsorted(ends, others.end) * keys + others.code
+        own = np.searchsorted(ends, mine.end) * keys + mine.code
         order = np.argsort(theirs, kind="stable")
         first, last = (np.searchsorted(theirs[order], own, side) for side in ("left", "right"))
         offsets, places = ranges_of(first, last - first)
         return np.repeat(np.arange(len(own)), np.diff(offsets)), order[places]
 
-    def _tables(
+    def _pair_tables(
         self, sides: list[pa.Table], at: list[Ints], chosen: Sequence[ExtentRows] = ()
     ) -> list[pa.Table]:
         """Return pairs of rows; with `on`, only pairs that match with at least `probability`.
@@ -282,7 +278,7 @@ class TableExtentJoin(TableOperator):
         newest = self.left.newest, self.right.newest
         whole = bool(self.kept) or self.config.one_to_one
         passed = [np.minimum(*newest)] * 2 if whole else [newest[1], newest[0]]
-        over, unwanted = self.scopes.take_over(), []
+        over, unwanted = self.scopes.take_expired(), []
         for side, until in zip(self.sides, passed, strict=True):
             held = side.waiting
             none = np.empty(0, np.bool_)
@@ -302,17 +298,17 @@ class TableExtentJoin(TableOperator):
         outputs = []
         left, right = dropped
         if self.config.one_to_one and left is not None and right is not None:
-            at = self._met(left, right)
-            outputs += self._tables([left.rows, right.rows], list(at), (left, right))
+            at = self._matching_positions(left, right)
+            outputs += self._pair_tables([left.rows, right.rows], list(at), (left, right))
         self.counts["unmatched"] += sum(
             int((~of.matched).sum()) for of in dropped if of is not None
         )
         for side in self.kept:
             if (mine := dropped[side]) is not None:
-                outputs += self._lone(side, mine, dropped[1 - side])
+                outputs += self._unmatched(side, mine, dropped[1 - side])
         return outputs
 
-    def _lone(self, side: int, mine: ExtentRows, others: ExtentRows | None) -> list[pa.Table]:
+    def _unmatched(self, side: int, mine: ExtentRows, others: ExtentRows | None) -> list[pa.Table]:
         """Return the rows that have no partner in their extents with at least `probability`."""
         config: ExtentJoinTableConfig = self.config
         found: Unmatched | None = None
@@ -320,9 +316,8 @@ class TableExtentJoin(TableOperator):
         if config.within is not None and config.probability is not None:
             samples = samples_of(mine.rows, config.on)
             theirs = samples.part(0, 0) if others is None else samples_of(others.rows, config.on)
-            found = unmatched_tuples(
-                samples, theirs, self._met(mine, others), config.within, config.probability
-            )
+            at, limits = self._matching_positions(mine, others), (config.within, config.probability)
+            found = unmatched_tuples(samples, theirs, at, *limits)
             places = found.number
         if not len(places):
             return []
@@ -386,13 +381,13 @@ def extent_join_job(
     one_to_one: bool = False,
 ) -> Job:
     """Return the job of `extent_join`. Raises ValueError or TypeError for invalid arguments."""
-    attributes, frames = names("on", on), {"left": left, "right": right}
+    attributes, frames = column_names("on", on), {"left": left, "right": right}
     require_same_worlds([left, right], how)
     require_together(on, within, probability)
-    within = None if within is None else finite("within", within)
+    within = None if within is None else finite_number("within", within)
     for side, frame in frames.items():
         called = f"the {side} {frame.noun}"
-        if not frame.is_extents:
+        if not frame.has_extents:
             raise ValueError(
                 f"{called} must have a column `window` of extents: create it with "
                 f"{frame.prefix}window_aggregate(..., window=sf.Range(...))"
@@ -402,7 +397,8 @@ def extent_join_job(
                 f"{called} has early answers: keep the final ones, "
                 '.where("final").drop("final", "revision")'
             )
-        if attributes and how != INNER and frame.shared() not in WITHIN_EXTENTS:
+        independent = frame.describe_shared() in INDEPENDENT_WITHIN_EXTENTS
+        if attributes and how != INNER and not independent:
             frame.require_independent("extent_join")
         missing = [a for a in attributes if a not in frame.attributes]
         if missing:
@@ -418,10 +414,10 @@ def extent_join_job(
     if forget_after is not None:
         check_keys(keys[0])
         forgotten = float(microseconds("forget_after", forget_after))
-    scope = joined_scope(
+    scope = join_scope(
         keys[0], left.ordered_by_keys("window") or [], right.ordered_by_keys("window") or []
     )
-    order = {**left.metadata("window"), **controlled_by([keys[0][i] for i in scope])}
+    order = {**left.metadata("window"), **order_metadata([keys[0][i] for i in scope])}
     outputs = [Output("window", ("window",), left.type("window"), order)]
     inputs, fields = [], []
     for (side, frame), own in zip(frames.items(), keys, strict=True):
@@ -429,11 +425,12 @@ def extent_join_job(
         inputs.append(Input(frame, reading, light=True))
         outputs.append(Output(side, (side,), row_of(frame, frame.columns)))
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
-    outputs += world_of(left, "left")
+    outputs += world_outputs(left, "left")
     if attributes:
-        for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", DOUBLE_TYPE)):
+        pairs = alternatives_type(*fields)
+        for title, kind in ((ALTERNATIVES, pairs), ("probability", DOUBLE_TYPE)):
             outputs.append(Output(title, (title,), kind))
-        outputs = marked(outputs, PAIRS)
+        outputs = mark_shared(outputs, PAIRS)
     config = ExtentJoinTableConfig(
         keys=len(keys[0]),
         scope=scope,

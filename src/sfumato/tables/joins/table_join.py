@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
 from sfumato.tables.joins.two_sides import Numbers, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES, SIZE_GAUGES, TableConfig, window_gauges
-from sfumato.tables.reading.results import relabelled
+from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import JoinWindow
 
@@ -117,8 +117,8 @@ class TableJoin(TwoSides):
         sample : int32[sum of lengths], this side's sample in each pair
         """
 
-    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        found = self.ordered(batch)
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+        found = self.order_rows(batch)
         if found is None:
             return []
         present, tables, order, side, code, first = found
@@ -128,16 +128,16 @@ class TableJoin(TwoSides):
                 rows = table.select(self.stored_columns(number))
                 self.stores[number].append(rows.take(pa.array(places)))
         time = first.astype(np.int64) if self.operator.timed else None
-        output = self.found(tables, order, side, code, time)
+        output = self.process_arrivals(tables, order, side, code, time)
         self._largest = max(self._largest, self.operator.largest_window(code))
         self.forget_expired()
         for number, store in enumerate(self.stores):
             # Looking up live rows takes time proportional to the state, so it is done rarely.
-            if store.crowded(self.operator.max_live_count(number)):
+            if store.is_mostly_unneeded(self.operator.max_live_count(number)):
                 store.keep(self.operator.live_numbers(number))
         return output
 
-    def found(
+    def process_arrivals(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> list[pa.Table]:
         """Process arrivals like `join`; return the output."""
@@ -157,9 +157,6 @@ class TableJoin(TwoSides):
 
     def forget(self, codes: Ints) -> None:
         self.operator.forget(codes)
-
-    def counters(self) -> dict[str, int]:
-        return dict(self.counts)
 
     def gauges(self) -> dict[str, Any]:
         done = self.operator.counters
@@ -200,16 +197,27 @@ def answers_table(
         pair: dict[str, Any] = {"prob": pa.array(found.prob)}
         for side, (_, attributes) in zip(SIDES, (left, right), strict=True):
             pair |= {f"{side}_{name}": values for name, values in attributes.items()}
-        flat, offsets = (
-            pa.StructArray.from_arrays(list(pair.values()), names=list(pair)),
-            found.offsets,
-        )
+        flat = pa.StructArray.from_arrays(list(pair.values()), names=list(pair))
+        offsets = found.offsets
         possible = found.prob > 0.0  # samples that certainly have a partner have probability 0
         if not possible.all():
             flat = flat.filter(pa.array(possible))
             offsets = np.concatenate([[0], np.cumsum(possible)])[offsets]
         columns[ALTERNATIVES] = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
     return pa.table(columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypedAnswersConfig(TableConfig):
+    """Settings of an operator whose answers have NULLs for a side that may have had no rows.
+
+    answers : the schema of the answers, see `AnswerTypes`
+    """
+
+    answers: bytes = field(default=b"", metadata=CHANGEABLE)
+
+    def typed(self, answers: Callable[[], pa.Schema]) -> Self:
+        return replace(self, answers=answers().serialize().to_pybytes())
 
 
 @dataclass(frozen=True)
@@ -230,7 +238,7 @@ class AnswerTypes:
         if self.schema is None:
             return table
         columns = {
-            name: relabelled(as_array(table.column(name)), self.schema.field(name).type)
+            name: cast_renamed(as_array(table.column(name)), self.schema.field(name).type)
             for name in table.column_names
         }
         return pa.table(columns)

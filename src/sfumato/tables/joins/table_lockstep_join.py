@@ -29,7 +29,7 @@ class NewestTime(Stateful):
 
     def add(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
         """Add rows; return all rows before the newest time."""
-        given = [*self.rest(), *((side, table) for side, table in batch if table.num_rows)]
+        given = [*self.take_waiting(), *((side, table) for side, table in batch if table.num_rows)]
         times = [as_numbers(table.column("order0")) for _, table in given]
         newest = max((time.max() for time in times), default=None)
         ready = []
@@ -40,7 +40,7 @@ class NewestTime(Stateful):
             ready.append((side, table.filter(pc.invert(waits))))
         return ready
 
-    def rest(self) -> list[tuple[int, pa.Table]]:
+    def take_waiting(self) -> list[tuple[int, pa.Table]]:
         """Remove and return the waiting rows."""
         tables = [(side, getattr(self, name)) for side, name in enumerate(SIDES)]
         self.left = self.right = None
@@ -70,8 +70,10 @@ class TableLockstepJoin(TableSimilarityJoin):
         super().__init__(config)
         self.waiting = NewestTime()
 
-    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        return super()._joined(batch if self.sides is not None else self.waiting.add(batch))
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+        return super()._join_rows(batch if self.sides is not None else self.waiting.add(batch))
 
     def flush(self) -> list[pa.Table]:
-        return super().flush() if self.sides is not None else super()._joined(self.waiting.rest())
+        if self.sides is not None:
+            return super().flush()
+        return super()._join_rows(self.waiting.take_waiting())

@@ -72,13 +72,11 @@ class TableOtherNeighbours(TableSimilarityJoin):
         assert self.config.aggregated is not None
         return ["prob", *self.config.aggregated.value_columns]
 
-    def found(
+    def process_arrivals(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> list[pa.Table]:
-        arrivals, aggregated = (
-            self.arrivals(tables, order, side, code, time),
-            self.config.aggregated,
-        )
+        arrivals = self.arrivals(tables, order, side, code, time)
+        aggregated = self.config.aggregated
         results: dict[str, pa.ChunkedArray] = {}
         if aggregated is None:
             counts = self.operator.count(arrivals)
@@ -86,7 +84,7 @@ class TableOtherNeighbours(TableSimilarityJoin):
             parts, columns = list[NeighbourCounts](), list[pa.Table]()
             for part, some, near in self.operator.count_with_samples(arrivals):
                 parts.append(some)
-                columns.append(pa.table(aggregated.result_columns(self._aggregated(part, near))))
+                columns.append(pa.table(aggregated.result_columns(self._aggregate(part, near))))
             counts, table = NeighbourCounts.concat(parts), pa.concat_tables(columns)
             results = dict(zip(table.column_names, table.columns, strict=True))
         left = np.flatnonzero(side == 0)
@@ -96,7 +94,7 @@ class TableOtherNeighbours(TableSimilarityJoin):
         rows = tables[0].column(ROW).take(pa.array(order[left]))
         return [_answers(rows, counts.take(left), self.config.fewer_than, results)]
 
-    def _aggregated(self, arrivals: ArrivalBatch, near: NearSamples) -> list[AggregateResult]:
+    def _aggregate(self, arrivals: ArrivalBatch, near: NearSamples) -> list[AggregateResult]:
         """Return the results of the left arrivals."""
         config = self.config.aggregated
         assert config is not None

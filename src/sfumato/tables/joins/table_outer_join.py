@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from sfumato.operators.joins.answers import Answers, Unmatched
 from sfumato.operators.joins.outer_join import OuterJoin
-from sfumato.operators.state.config import CHANGEABLE
-from sfumato.tables.joins.table_join import AnswerTypes, answers_table
+from sfumato.tables.joins.table_join import AnswerTypes, TypedAnswersConfig, answers_table
 from sfumato.tables.joins.table_similarity_join import (
     SimilarityJoinTableConfig,
     TableSimilarityJoin,
@@ -21,20 +20,13 @@ from sfumato.tables.operator import SIDES
 
 
 @dataclass(frozen=True, kw_only=True)
-class OuterJoinTableConfig(SimilarityJoinTableConfig):
-    """Settings of an outer similarity join over tables.
-
-    how : as for `OuterJoin`    answers : the schema of the answers, for sides without rows
-    """
+class OuterJoinTableConfig(TypedAnswersConfig, SimilarityJoinTableConfig):
+    """Settings of an outer similarity join over tables. how : as for `OuterJoin`"""
 
     how: str
-    answers: bytes = field(default=b"", metadata=CHANGEABLE)
 
     kind, version = "outer join table", 3
     counters: ClassVar[tuple[str, ...]] = (*SimilarityJoinTableConfig.counters, "unmatched")
-
-    def typed(self, answers: Callable[[], pa.Schema]) -> OuterJoinTableConfig:
-        return replace(self, answers=answers().serialize().to_pybytes())
 
     def make(self) -> TableOuterJoin:
         return TableOuterJoin(self)
@@ -69,11 +61,11 @@ class TableOuterJoin(TableSimilarityJoin):
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
         """Return the rows that can no longer get a partner."""
-        reached = None if self.sides is None else self.sides.reached()
+        reached = None if self.sides is None else self.sides.emitted_until()
         found = self.operator.release(reached, end)
-        return [self._lone_table(side, of) for side, of in found if len(of.number)]
+        return [self._unmatched_table(side, of) for side, of in found if len(of.number)]
 
-    def _lone_table(self, side: int, found: Unmatched) -> pa.Table:
+    def _unmatched_table(self, side: int, found: Unmatched) -> pa.Table:
         self.counts["unmatched"] += len(found.number)
         mine, other = self.stores[side], self.stores[1 - side]
         sizes = np.diff(found.offsets)

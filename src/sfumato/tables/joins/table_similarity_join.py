@@ -34,7 +34,7 @@ from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
 
-FEW_TEXTS = 1_024
+MIN_FORGOTTEN_TEXTS = 1_024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class TableSimilarityJoin(TableJoin):
         self.operator.most_pairs = config.max_alternatives
         self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
-        self._most_texts = FEW_TEXTS  # above this number, texts that no held tuple has are dropped
+        self._forget_texts_at = MIN_FORGOTTEN_TEXTS  # drop unused texts above this number
 
     @staticmethod
     def options(config: Any) -> dict[str, Any]:
@@ -117,10 +117,10 @@ class TableSimilarityJoin(TableJoin):
         return codes.astype(np.float64) * self._spacing
 
     def _forget_texts(self) -> None:
-        if len(self.texts) > self._most_texts:
+        if len(self.texts) > self._forget_texts_at:
             held = self.operator.tuples.points[:, list(self.config.metric.texts)]
             self.texts.keep(np.unique(np.rint(held / self._spacing).astype(np.int64)))
-            self._most_texts = 2 * len(self.texts) + FEW_TEXTS
+            self._forget_texts_at = 2 * len(self.texts) + MIN_FORGOTTEN_TEXTS
 
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints
@@ -188,7 +188,7 @@ class TableSelfJoin(TableSimilarityJoin):
 
     config: SelfJoinTableConfig
 
-    def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
+    def release_columns(self, tables: Sequence[pa.Table]) -> list[Numbers]:
         if not self.config.marks_late:
             return []
         return [np.concatenate([punctuations_of(table) for table in tables])]

@@ -16,7 +16,7 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Optional, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
-from sfumato.tables.arrow import as_numbers, joined
+from sfumato.tables.arrow import as_numbers, concat_tables
 from sfumato.tables.joins.aligned_sides import AlignedSides
 from sfumato.tables.operator import TIE, TableConfig, TableOperator
 from sfumato.tables.reading.frame import LATE
@@ -37,6 +37,10 @@ class TwoSidesConfig(TableConfig):
     aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
     pace_matters: bool = field(default=False, metadata=CHANGEABLE)
+
+    @property
+    def idle_timeout_us(self) -> int | None:
+        return None if self.idle_timeout is None else 1000 * self.idle_timeout
 
     def arrival(self, side: int = 0) -> Arrival:
         """Return the order of static rows; punctuations must not fall between micro-batches."""
@@ -68,7 +72,7 @@ class OrderedSides(NamedTuple):
 
 
 class TwoSides(TableOperator):
-    """An operator with two sides, whose subclasses process the rows of both in `_joined`.
+    """An operator with two sides, whose subclasses process the rows of both in `_join_rows`.
 
     Simultaneous rows are ordered by side, then by tie. With `aligned`, rows also have their
     controller's columns `late` and `punctuation`, and wait until both sides have passed them.
@@ -80,7 +84,7 @@ class TwoSides(TableOperator):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.sides = None if config.aligned is None else self._new_sides()
-        self._known = [f"key{i}" for i in range(config.keys)]
+        self._known = config.key_columns
         self._known += ["order0"] if config.forget_after is not None else []
 
     def _new_sides(self) -> AlignedSides:
@@ -99,19 +103,19 @@ class TwoSides(TableOperator):
         if self.sides is None:
             if self.config.pace_matters:
                 self.counts["unaligned"] += rows
-            return self._joined([(side, self.without_late(table)) for side, table in batch])
+            return self._join_rows([(side, self.without_late(table)) for side, table in batch])
         for side, table in batch:
             late, behind = self.sides.add(side, table, now)
             self.require_one_controller(behind)
             self.counts["late"] += late
             self.counts["out_of_order"] += behind
-        return self._joined(self.sides.ready(now))
+        return self._join_rows(self.sides.take_ready(now))
 
     def idle(self, now: int) -> list[pa.Table]:
-        return [] if self.sides is None else self._joined(self.sides.ready(now))
+        return [] if self.sides is None else self._join_rows(self.sides.take_ready(now))
 
     def flush(self) -> list[pa.Table]:
-        return [] if self.sides is None else self._joined(self.sides.rest())
+        return [] if self.sides is None else self._join_rows(self.sides.take_waiting())
 
     def without_late(self, table: pa.Table) -> pa.Table:
         """Count and drop rows flagged late."""
@@ -122,30 +126,30 @@ class TwoSides(TableOperator):
         return rows
 
     @abstractmethod
-    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         """Return the answers to complete rows of both sides."""
 
-    def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
+    def release_columns(self, tables: Sequence[pa.Table]) -> list[Numbers]:
         """Return columns that order rows with equal event times, if any."""
         return []
 
-    def ordered(self, batch: Sequence[tuple[int, pa.Table]]) -> OrderedSides | None:
+    def order_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> OrderedSides | None:
         """Return the rows of a batch in one order, or None if there are none."""
         present = sorted({side for side, table in batch if table.num_rows})
         if not present:
             return None
-        tables = [joined([t for s, t in batch if s == side]) for side in present]
+        tables = [concat_tables([t for s, t in batch if s == side]) for side in present]
         side = np.repeat(np.array(present, np.uint8), [table.num_rows for table in tables])
 
         def numbers(name: str) -> Numbers:
             return np.concatenate([as_numbers(table.column(name)) for table in tables])
 
-        columns = [numbers(f"order{i}") for i in range(self.config.orders)]
-        by = [columns[0], *self.released(tables), *columns[1:]]
+        columns = [numbers(name) for name in self.config.order_columns]
+        by = [columns[0], *self.release_columns(tables), *columns[1:]]
         order = arrival_order(by, [side ^ self.config.first_side, numbers(TIE)])
         code = np.zeros(order.size, np.int64)
         if self._known:
-            known = joined([table.select(self._known) for table in tables])
+            known = concat_tables([table.select(self._known) for table in tables])
             code = self.codes(known.take(pa.array(order)))
         if self.sides is None:
             self.note_order([column[order] for column in columns])

@@ -40,9 +40,9 @@ from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 from sfumato.windows import Range, Rows
 
-UPCOMING = 6  # number of runs in the gauge `timetable`
-OF_ANSWERS = ("answers", "answered", "late_answers", "latency")
-OF_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
+TIMETABLE_RUNS = 6  # number of runs in the gauge `timetable`
+ANSWER_COUNTERS = ("answers", "answered", "late_answers", "latency")
+WINDOW_COUNTERS = ("out_of_order", "rejected", "overflow", "executions", "cost")
 _KEY_STARTS = {"scope": 0, "newest": NO_INSTANT, "closed": NO_INSTANT}
 
 
@@ -74,7 +74,7 @@ class TopKTableConfig(ReleasedTableConfig):
     processing_time: bool = field(default=False, metadata=CHANGEABLE)
 
     kind, version = "top-k table", 7
-    counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "late", *OF_WINDOWS, *OF_ANSWERS)
+    counters = ("rows", "invalid", "late", *WINDOW_COUNTERS, *ANSWER_COUNTERS)
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         **TableConfig.gauges,
         **SIZE_GAUGES,
@@ -229,7 +229,7 @@ class TableTopK(TableOperator):
         self.every = np.array([every for *_, every in config.queries], np.int64)
         # A tuple triggers answers only for instants up to this much later.
         span = config.window.length_us if isinstance(config.window, Range) else 0
-        self._stays = min(MAX_TIME_US, span + int(self.every.max(initial=0)))
+        self._answer_horizon = min(MAX_TIME_US, span + int(self.every.max(initial=0)))
         self.like: pa.Table | None = None  # an empty table with the rows' schema
 
     def begin(self) -> None:
@@ -238,7 +238,7 @@ class TableTopK(TableOperator):
 
     def gauges(self) -> dict[str, Any]:
         """Return the gauges. `timetable` is JSON: [[time, [query name, ...]], ...] of one key."""
-        runs = self.windows.upcoming(UPCOMING)
+        runs = self.windows.upcoming(TIMETABLE_RUNS)
         return {
             **super().gauges(),
             **window_gauges(self.windows.largest, [self.config.window]),
@@ -246,13 +246,13 @@ class TableTopK(TableOperator):
             "timetable": json.dumps([[run.time, run.queries] for run in runs]) if runs else None,
         }
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether rows have a valid time, score and probability.
 
         Times must be within 2**60 microseconds of 1970, scores finite, and probabilities positive
         with a sum of at most 1. With timestamps, the instants of answers must be in the calendar.
         """
-        fine = super().usable(rows)
+        fine = super().is_usable(rows)
         time = np.zeros(rows.num_rows, np.int64)
         time[fine] = as_numbers(rows.column("order0").filter(pa.array(fine)))
         offsets, prob, values = alternatives_of(rows, 1)
@@ -263,7 +263,7 @@ class TableTopK(TableOperator):
         fine &= (existence > 0.0) & (existence <= 1.0 + SUM_TOLERANCE)
         fine &= np.abs(time) <= MAX_TIME_US
         if self.config.time != "long":
-            fine &= (time >= FIRST_US) & (time <= LAST_US - self._stays)
+            fine &= (time >= FIRST_US) & (time <= LAST_US - self._answer_horizon)
         return fine
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
@@ -275,7 +275,7 @@ class TableTopK(TableOperator):
         controlled = self.config.scope is not None
         self.like = rows.select([ROW]).slice(0, 0)
         late = lateness_of(rows) if controlled else np.zeros(rows.num_rows, bool)
-        key, scope = self._coded(rows, late)
+        key, scope = self._encode(rows, late)
         self.scopes.seen[scope] = now
         time = as_numbers(rows.column("order0"))
         late |= time < self.closed[key]
@@ -290,8 +290,8 @@ class TableTopK(TableOperator):
             clock = self.scopes.clock[self.scope]
             due = np.flatnonzero(self.windows.due <= clock)
             if due.size:
-                found.append(self._known(self.windows.advance(clock[due], due)))
-        over = self._expired()
+                found.append(self._with_answered(self.windows.advance(clock[due], due)))
+        over = self._take_expired()
         if not self.config.shared:
             found += self._close(over)
         tables = self._tables(found)
@@ -305,7 +305,7 @@ class TableTopK(TableOperator):
         self.index.forget(over)
         return tables
 
-    def _coded(self, rows: pa.Table, late: Bools) -> tuple[Ints, Ints]:
+    def _encode(self, rows: pa.Table, late: Bools) -> tuple[Ints, Ints]:
         """Return (keys, scopes), int64[n] each; late rows in shared scopes get key 0."""
         if not self.config.shared:
             key = scope = self.codes(rows)
@@ -321,9 +321,9 @@ class TableTopK(TableOperator):
         self.scope[key[~late]] = scope[~late]
         return key, scope
 
-    def _expired(self) -> Ints:
+    def _take_expired(self) -> Ints:
         """Return int64[]: expired keys; in a shared scope, only keys with empty later windows."""
-        over = self.index.expired()
+        over = self.index.take_expired()
         if not self.config.shared or not len(over):
             return over
         assert isinstance(self.config.window, Range)
@@ -349,9 +349,9 @@ class TableTopK(TableOperator):
             time[taken], scores=values[flat, 0], prob=prob[flat], offsets=begin, exclusive=rule,
             group=stream, key=key[taken], id=row_id,
         )  # fmt: skip
-        return [self._known(found)]
+        return [self._with_answered(found)]
 
-    def _known(self, found: TopKAnswers) -> TopKAnswers:
+    def _with_answered(self, found: TopKAnswers) -> TopKAnswers:
         """Return answers with the times at which their scopes' clocks reached them, if any."""
         if self.config.scope is None:
             return found
@@ -373,7 +373,7 @@ class TableTopK(TableOperator):
         if not self.config.processing_time:
             return self._tables(self._close(keys))
         keys = keys[self.windows.due[keys] != NO_RUN]
-        reached = self._last(keys) + 1000 * (now - self.scopes.seen[self.scope[keys]])
+        reached = self._newest_times(keys) + 1000 * (now - self.scopes.seen[self.scope[keys]])
         emptied = self.newest[keys] + window.length_us
         return self._tables(self._answer(keys, np.minimum(reached, emptied)))
 
@@ -385,14 +385,14 @@ class TableTopK(TableOperator):
         assert window.idle_timeout_us is not None
         keys = np.flatnonzero(due != NO_RUN)
         keys = keys[due[keys] <= self.newest[keys] + window.length_us]  # later windows are empty
-        silent = np.maximum(due[keys] - self._last(keys), window.idle_timeout_us)
+        silent = np.maximum(due[keys] - self._newest_times(keys), window.idle_timeout_us)
         wakes = self.scopes.seen[self.scope[keys]] - -silent // 1000
         return int(wakes.min()) if keys.size else None
 
     def flush(self) -> list[pa.Table]:
         return self._tables(self._close(np.arange(self.scope.size)))
 
-    def _last(self, keys: Ints) -> Ints:
+    def _newest_times(self, keys: Ints) -> Ints:
         """Return int64[k]: the greatest known time of each key."""
         if self.config.scope is None:
             return self.newest[keys]
@@ -402,11 +402,13 @@ class TableTopK(TableOperator):
         """Emit each query's first answer after the newest row of each key, once per newest row."""
         newest = self.newest[keys]
         keys = np.sort(keys[(newest > NO_INSTANT) & (newest >= self.closed[keys])])
-        return self._answer(keys, self._last(keys) + int(self.every.max(initial=0)), once=True)
+        return self._answer(
+            keys, self._newest_times(keys) + int(self.every.max(initial=0)), once=True
+        )
 
     def _answer(self, keys: Ints, limit: Ints, once: bool = False) -> list[TopKAnswers]:
         """Emit the answers of keys (ascending) up to `limit`. once : only the first per query"""
-        due, found = np.maximum(self._last(keys), self.closed[keys]), []
+        due, found = np.maximum(self._newest_times(keys), self.closed[keys]), []
         last = due
         waiting = np.ones((keys.size, self.every.size), np.bool_)
         while keys.size:
@@ -424,11 +426,11 @@ class TableTopK(TableOperator):
         return found
 
     def _tables(self, found: list[TopKAnswers]) -> list[pa.Table]:
-        for name in OF_WINDOWS:
+        for name in WINDOW_COUNTERS:
             self.counts[name] = getattr(self.windows, name)
         found = [answers for answers in found if answers.id.size]
         tables = [self._table(found)] if found else []
-        if self.rows.crowded(self.windows.size):
+        if self.rows.is_mostly_unneeded(self.windows.size):
             self.rows.keep(self.windows.ids)
         if len(self.rules) > 2 * self.windows.size + 1024:
             self.rules.keep(np.concatenate([held.rule for held in self.windows.held]))
@@ -467,11 +469,10 @@ class TableTopK(TableOperator):
         latency = np.where(known, of.answered[changes] - of.time[changes], 0)
         late = latency > self.every[of.query[changes]]
         counted = changes.size, changes.sum(), late.sum(), np.maximum(latency, 0).sum()
-        for name, count in zip(OF_ANSWERS, counted, strict=True):
+        for name, count in zip(ANSWER_COUNTERS, counted, strict=True):
             self.counts[name] += int(count)
 
     def before_saving(self) -> None:
-        super().before_saving()
         self.rows.keep(self.windows.ids)
 
     def after_loading(self) -> None:

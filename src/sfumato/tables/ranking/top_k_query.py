@@ -18,8 +18,8 @@ from sfumato.tables.reading.results import (
     LONG_TYPE,
     STRING_TYPE,
     Output,
-    marked,
-    passed,
+    mark_shared,
+    passthrough_outputs,
     row_of,
 )
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -93,8 +93,8 @@ class RankingQuery(WindowQuery):
                 "`order` must be one event-time column, a timestamp or whole microseconds; got "
                 f"{self.orders} ({self.frame.type_name(self.orders[0])})"
             )
-        self.frame.look_at_time("order", self.orders[0])
-        assert self.others is not None  # guaranteed by the check above
+        self.frame.warn_of_time_unit("order", self.orders[0])
+        assert self.unchanged_columns is not None  # guaranteed by the check above
         taken = [name for name in self.keys if name in TOP_K_COLUMNS]
         if taken:
             raise ValueError(
@@ -146,10 +146,10 @@ class RankingQuery(WindowQuery):
         return self.frame.marks_late(self.orders)
 
     @cached_property
-    def others(self) -> dict[str, str]:
+    def unchanged_columns(self) -> dict[str, str]:
         named = {"rule": ("exclusive", self.exclusive), "stream": ("group", self.group)}
         return {
-            column: self.frame.one(argument, name)
+            column: self.frame.single_column(argument, name)
             for column, (argument, name) in named.items()
             if name is not None
         }
@@ -158,20 +158,20 @@ class RankingQuery(WindowQuery):
         kinds = {
             "query": STRING_TYPE, "k": LONG_TYPE, "time": self.time_type, "rank": LONG_TYPE,
             "score": DOUBLE_TYPE, "probability": DOUBLE_TYPE, "answered": self.time_type,
-            "row": row_of(self.frame, self.row(with_rows=False)),
+            "row": row_of(self.frame, self.row_columns(with_rows=False)),
         }  # fmt: skip
-        if "stream" in self.others:
-            kinds["stream"] = self.frame.type(self.others["stream"])
-        found = passed(self.frame, self.keys, prefix="key")
+        if "stream" in self.unchanged_columns:
+            kinds["stream"] = self.frame.type(self.unchanged_columns["stream"])
+        found = passthrough_outputs(self.frame, self.keys, prefix="key")
         for name in TOP_K_COLUMNS:
             if name in kinds:
                 found.append(Output(name, (name,), kinds[name]))
-        return marked(found, None if self.certain else RANKED)
+        return mark_shared(found, None if self.certain else RANKED)
 
     def emits_rows(self, with_rows: bool) -> bool:
         return True
 
-    def row(self, with_rows: bool) -> list[str]:
+    def row_columns(self, with_rows: bool) -> list[str]:
         """Return the names of a tuple's certain columns."""
         added = CONTROLLER_COLUMNS if self.controlled else ()
         return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

@@ -17,13 +17,13 @@ from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.state.stateful import Stateful, load_bytes, saved_bytes, snapshot_errors
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import joined
+from sfumato.tables.arrow import concat_tables
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-from sfumato.tables.reading.expressions import COMPARED
+from sfumato.tables.reading.expressions import COMPARISONS
 from sfumato.tables.reading.layout import InputLayout, Layout, LayoutChange
-from sfumato.tables.reading.results import at_path, relabelled
+from sfumato.tables.reading.results import at_path, cast_renamed
 from sfumato.tables.reading.rows import Reading, ReadRows
-from sfumato.tables.reading.validity import kind_of
+from sfumato.tables.reading.validity import generalize_reason
 
 READ_COUNTERS = ("rows", "invalid")  # counters of sides that may have invalid rows
 REASONS_NAME = "reasons"  # gauge of such sides: JSON with the number of rows per reason
@@ -43,11 +43,11 @@ class Place:
     cast: str = ""
     kind: pa.DataType | None = None
 
-    def of(self, table: pa.Table) -> pa.Array:
-        cells = _at(table, self.path)
+    def read(self, table: pa.Table) -> pa.Array:
+        cells = _column_at(table, self.path)
         if self.cast:
             return cells.cast(self.cast, safe=False)
-        return cells if self.kind is None else relabelled(cells, self.kind)
+        return cells if self.kind is None else cast_renamed(cells, self.kind)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Condition:
     number: float
 
     def holds(self, answers: pa.Table) -> pa.Array:
-        return COMPARED[self.sign](_at(answers, self.path), self.number)
+        return COMPARISONS[self.sign](_column_at(answers, self.path), self.number)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Feed:
         """Return the rows under the names of the frame."""
         for condition in self.where:
             given = given.filter(condition.holds(given))
-        cells = [place.of(given) for _, place in self.columns]
+        cells = [place.read(given) for _, place in self.columns]
         return pa.Table.from_arrays(cells, [name for name, _ in self.columns])
 
 
@@ -141,7 +141,7 @@ class ChainConfig:
     def gauges(self) -> Mapping[str, tuple[str, str]]:
         found: dict[str, tuple[str, str]] = {}
         for number, step in enumerate(self.steps):
-            found |= _prefixed(prefix(number), step.config.gauges)
+            found |= _add_prefix(prefix(number), step.config.gauges)
         return found | {f"{side}{REASONS_NAME}": ("string", "") for side in self.checked}
 
     @property
@@ -183,7 +183,7 @@ class ChainConfig:
         """Return the conversion from an earlier layout. Raises ValueError if it is impossible."""
         return LayoutChange(before, [[feed.layout for feed in step.feeds] for step in self.steps])
 
-    def converted(self, rows: pa.Table, frame: int, change: LayoutChange) -> pa.Table:
+    def convert_rows(self, rows: pa.Table, frame: int, change: LayoutChange) -> pa.Table:
         """Convert rows of a frame that were stored before a change."""
         step, side = self._reader(frame)
         return change.steps[step][side].chunk(rows)
@@ -211,7 +211,7 @@ class Chain(Stateful):
     """The operators of a chain, for the keys of one bucket."""
 
     config: ChainConfig
-    took = True
+    has_processed_rows = True
 
     def __init__(self, config: ChainConfig) -> None:
         self.config = config
@@ -220,7 +220,7 @@ class Chain(Stateful):
         self.reasons: dict[str, Counter[str]] = {side: Counter() for side in config.checked}
 
     def begin(self) -> None:
-        self.took = False
+        self.has_processed_rows = False
         for of in self.reasons.values():
             of.clear()
         for operator in self.steps:
@@ -230,12 +230,8 @@ class Chain(Stateful):
         for operator in self.steps:
             operator.set_clock(now)
 
-    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        """Return the last step's answers to (frame, rows) pairs."""
-        return self._run(batch, now)
-
     def idle(self, now: int) -> list[pa.Table]:
-        return self._run([], now, idle=True)
+        return self.process([], now, idle=True)
 
     def wakes(self) -> int | None:
         steps = zip(self.config.steps, self.steps, strict=True)
@@ -243,11 +239,12 @@ class Chain(Stateful):
         return min((time for time in times if time is not None), default=None)
 
     def flush(self) -> list[pa.Table]:
-        return self._run([], 0, end=True)
+        return self.process([], 0, end=True)
 
-    def _run(
+    def process(
         self, batch: Sequence[tuple[int, pa.Table]], now: int, idle: bool = False, end: bool = False
     ) -> list[pa.Table]:
+        """Return the last step's answers to (frame, rows) pairs."""
         answers: list[list[pa.Table]] = []
         for number, (step, operator) in enumerate(zip(self.config.steps, self.steps, strict=True)):
             rows, out = [], []
@@ -257,9 +254,9 @@ class Chain(Stateful):
                 read = self._read(prefix(number, side), feed, given) if given else None
                 if read is not None and read.rows.num_rows:
                     rows.append((side, read.rows))
-                    self.took |= not feed.of_step
+                    self.has_processed_rows |= not feed.of_step
                 if read is not None and read.dropped is not None:
-                    out += operator.dropped(read.dropped)
+                    out += operator.process_dropped(read.dropped)
             out = [*out, *operator.process(rows, now)] if rows else out
             out = [*out, *operator.idle(now)] if idle and step.idles else out
             out = [*out, *operator.flush()] if end else out
@@ -267,7 +264,7 @@ class Chain(Stateful):
         return answers[-1]
 
     def _read(self, side: str, feed: Feed, given: Sequence[pa.Table]) -> ReadRows:
-        rows = joined(given).combine_chunks()
+        rows = concat_tables(given).combine_chunks()
         if feed.reading is None:
             return ReadRows(rows, rows.num_rows, {})
         read = feed.reading.read(feed.table(rows))
@@ -275,13 +272,13 @@ class Chain(Stateful):
             self.counts[f"{side}rows"] += read.given
             self.counts[f"{side}invalid"] += sum(read.invalid.values())
             for reason, count in read.invalid.items():
-                self.reasons[side][kind_of(reason)] += count
+                self.reasons[side][generalize_reason(reason)] += count
         return read
 
     def counters(self) -> dict[str, int]:
         found = dict(self.counts)
         for number, operator in enumerate(self.steps):
-            found |= _prefixed(prefix(number), operator.counters())
+            found |= _add_prefix(prefix(number), operator.counters())
         return found
 
     def gauges(self) -> dict[str, Any]:
@@ -290,7 +287,7 @@ class Chain(Stateful):
             for side, of in self.reasons.items()
         }
         for number, operator in enumerate(self.steps):
-            found |= _prefixed(prefix(number), operator.gauges())
+            found |= _add_prefix(prefix(number), operator.gauges())
         return found
 
     def snapshot(self) -> bytes:
@@ -318,9 +315,9 @@ def prefix(step: int, side: int | None = None) -> str:
     return f"step{step}_" if side is None else f"step{step}_side{side}_"
 
 
-def _prefixed(before: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _add_prefix(before: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{before}{name}": value for name, value in given.items()}
 
 
-def _at(table: pa.Table, path: Path) -> pa.Array:
+def _column_at(table: pa.Table, path: Path) -> pa.Array:
     return at_path(table, path if path[0] in table.column_names else (ROW, *path))

@@ -20,15 +20,15 @@ import pyarrow.compute as pc
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.tables.reading.types import unscaled
 
-LIMB = 22  # bits; the other 31 bits of a double are for sums
-WORD = 64  # bits
-DIGITS_OF_WORD = 18  # decimals with at most this many digits fit in one word
+LIMB_BITS = 22  # bits; the other 31 bits of a double are for sums
+WORD_BITS = 64  # bits
+MAX_WORD_DIGITS = 18  # decimals with at most this many digits fit in one word
 MAX_DIGITS = 38  # maximum precision of decimals
 SUM_DIGITS = 10  # digits that a sum adds to the precision of decimals, as in Spark
-HALVED = ("min", "max")
-EXACT_FUNCTIONS = ("sum", "first", "last", *HALVED)
-HALF = 2**62  # shift that makes each half symmetric about 0
-SMALLEST = 2**52  # bit pattern of the smallest normal double
+ORDERED_FUNCTIONS = ("min", "max")
+EXACT_FUNCTIONS = ("sum", "first", "last", *ORDERED_FUNCTIONS)
+HALF_SHIFT = 2**62  # shift that makes each half symmetric about 0
+SMALLEST_NORMAL_BITS = 2**52  # bit pattern of the smallest normal double
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ class ExactNumber:
     @property
     def _weights(self) -> list[int]:
         """Return the exponent of 2 by which each limb is multiplied."""
-        word = min(self.bits, WORD)
-        return [low + at for low in range(0, self.bits, WORD) for at in range(0, word, LIMB)]
+        word = min(self.bits, WORD_BITS)
+        lows = range(0, self.bits, WORD_BITS)
+        return [low + at for low in lows for at in range(0, word, LIMB_BITS)]
 
     def split(self, values: pa.Array) -> list[Floats]:
         """Return float64[n] per part of n values, with NaN for NULL."""
@@ -83,12 +84,13 @@ class ExactNumber:
     def _limbs(self, words: Ints) -> list[Floats]:
         limbs = []
         for weight in self._weights:
-            word = words[:, weight // WORD]
-            if (weight // WORD + 1) * WORD < self.bits:  # only the highest word has a sign
+            number, shift = divmod(weight, WORD_BITS)
+            word = words[:, number]
+            if (number + 1) * WORD_BITS < self.bits:  # only the highest word has a sign
                 word = word.view(np.uint64)
-            limb = word >> word.dtype.type(weight % WORD)
-            if weight % WORD + LIMB < min(self.bits, WORD):
-                limb &= word.dtype.type(2**LIMB - 1)
+            limb = word >> word.dtype.type(shift)
+            if shift + LIMB_BITS < min(self.bits, WORD_BITS):
+                limb &= word.dtype.type(2**LIMB_BITS - 1)
             limbs.append(limb.astype(np.float64))
         return limbs
 
@@ -98,7 +100,7 @@ class ExactNumber:
         if self.precision:
             least, most = 1 - 10**self.precision, 10**self.precision
         near = np.abs(_weighted(limbs, [2.0**weight for weight in self._weights]))
-        fits = self.bits <= WORD and near.max(initial=0.0) < 0.5 * min(most, 2**63)
+        fits = self.bits <= WORD_BITS and near.max(initial=0.0) < 0.5 * min(most, 2**63)
         whole = [limb.astype(np.int64).astype(np.int64 if fits else object) for limb in limbs]
         total = _weighted(whole, [2**weight for weight in self._weights])
         beyond = [] if fits else [n for n in total.tolist() if not least <= n < most]
@@ -118,16 +120,17 @@ def exact_number(
     function: str, *, bits: int = 0, precision: int = 0, scale: int = 0
 ) -> ExactNumber | None:
     """Return the exact form of an aggregate of whole numbers or decimals; None for doubles."""
-    ordered = function in HALVED
+    ordered = function in ORDERED_FUNCTIONS
     if function not in EXACT_FUNCTIONS:
         return None
     if bits:
         least = 32 if function == "sum" else 64
         return ExactNumber(bits, ordered) if bits >= least else None
-    if not 0 < precision <= MAX_DIGITS or (ordered and precision > DIGITS_OF_WORD):
+    if not 0 < precision <= MAX_DIGITS or (ordered and precision > MAX_WORD_DIGITS):
         return None
     digits = min(MAX_DIGITS, precision + SUM_DIGITS) if function == "sum" else precision
-    return ExactNumber(WORD if precision <= DIGITS_OF_WORD else 2 * WORD, ordered, digits, scale)
+    words = 1 if precision <= MAX_WORD_DIGITS else 2
+    return ExactNumber(words * WORD_BITS, ordered, digits, scale)
 
 
 def _weighted(parts: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
@@ -141,8 +144,8 @@ def _halves(values: Ints) -> list[Floats]:
     """Return the non-negative and the negative values as doubles in the same order."""
     halves = []
     for negative in (False, True):
-        shifted = values + (HALF if negative else -HALF)
-        half = np.copysign((np.abs(shifted) + SMALLEST).view(np.float64), shifted)
+        shifted = values + (HALF_SHIFT if negative else -HALF_SHIFT)
+        half = np.copysign((np.abs(shifted) + SMALLEST_NORMAL_BITS).view(np.float64), shifted)
         half[shifted == 0] = 0.0
         half[(values < 0) != negative] = np.nan
         halves.append(half)
@@ -152,8 +155,8 @@ def _halves(values: Ints) -> list[Floats]:
 def _extreme(function: str, halves: Sequence[Floats]) -> tuple[Ints, Bools]:
     """Return the extremes of values, from the extremes of their halves, and which are missing."""
     decoded = []
-    for half, shift in zip(halves, (HALF, -HALF), strict=True):
-        size = np.abs(half).view(np.int64) - SMALLEST
+    for half, shift in zip(halves, (HALF_SHIFT, -HALF_SHIFT), strict=True):
+        size = np.abs(half).view(np.int64) - SMALLEST_NORMAL_BITS
         decoded.append(np.where(half == 0.0, 0, np.where(half < 0.0, -size, size)) + shift)
     undefined = [np.isnan(half) for half in halves]
     first = 0 if function == "max" else 1

@@ -65,6 +65,7 @@ class Operation:
 
 Expression = ColumnRef | Number | Text | Operation
 Operand: TypeAlias = pa.Array | pa.Scalar
+ReadCells: TypeAlias = Callable[[ColumnRef], pa.Array]
 ARITHMETIC = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
@@ -72,7 +73,7 @@ ARITHMETIC = {
     "/": pc.divide_checked,
 }
 LOGIC = {"and": pc.and_kleene, "or": pc.or_kleene}
-COMPARED = {
+COMPARISONS = {
     "=": pc.equal,
     "<>": pc.not_equal,
     "<": pc.less,
@@ -88,7 +89,7 @@ def parse_expression(argument: str, text: str) -> Expression:
 
     try:
         tokenize(text)  # rejects very long or deeply nested text
-        return _built(_parser().parse(text))
+        return _to_expression(_parser().parse(text))
     except (LarkError, TokenError):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise ValueError(
@@ -106,11 +107,11 @@ def _parser() -> Any:
     return Lark(grammar.decode(), parser="lalr")
 
 
-def _built(node: Any) -> Any:
+def _to_expression(node: Any) -> Any:
     """Convert a parse tree to an expression; return a token unchanged."""
     if isinstance(node, str):
         return node
-    parts = [_built(child) for child in node.children]
+    parts = [_to_expression(child) for child in node.children]
     match node.data:
         case "name":
             plain = (p[1:-1].replace("``", "`") if p.startswith("`") else str(p) for p in parts)
@@ -146,7 +147,7 @@ def names_in(expression: Expression) -> Iterator[ColumnRef]:
             yield from names_in(expression.right)
 
 
-def kind_alike(expression: Expression, kind_of: Callable[[ColumnRef], str], overflow: bool) -> str:
+def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], overflow: bool) -> str:
     """Return the kind of an expression if Arrow computes it as Spark does, otherwise "".
 
     Kinds: "whole", "double", "truth", or "point" for a literal that is a decimal in Spark.
@@ -160,32 +161,32 @@ def kind_alike(expression: Expression, kind_of: Callable[[ColumnRef], str], over
         return "point" if "." in expression.text else "whole" if len(expression.text) < 19 else ""
     if isinstance(expression, Text):
         return "truth" if isinstance(expression.value, bool) else ""
-    sign, left = expression.sign, kind_alike(expression.left, kind_of, overflow)
+    sign, left = expression.sign, spark_kind(expression.left, kind_of, overflow)
     if expression.right is None:
         known = {"is null": left and "truth", "not": left == "truth" and "truth"}
         return known.get(sign, left != "truth" and (overflow or left != "whole") and left) or ""
-    right = kind_alike(expression.right, kind_of, overflow)
+    right = spark_kind(expression.right, kind_of, overflow)
     if sign in LOGIC:
         # Spark skips the right side, which may fail, if the left side decides the result.
-        both = left == right == "truth" and not _computes(expression)
+        both = left == right == "truth" and not _has_arithmetic(expression)
         return "truth" if both else ""
     if not {left, right} <= {"whole", "double", "point"} or not (
         left == right == "whole" or "double" in (left, right)
     ):
         return ""
-    if sign in COMPARED:
+    if sign in COMPARISONS:
         return "truth"
     if not overflow and (sign == "/" or left == right):
         return ""
     return "double" if sign == "/" or "double" in (left, right) else "whole"
 
 
-def _computes(expression: Expression) -> bool:
+def _has_arithmetic(expression: Expression) -> bool:
     """Return whether an expression adds, subtracts, multiplies or divides."""
     if not isinstance(expression, Operation):
         return False
     inner = [side for side in (expression.left, expression.right) if side is not None]
-    return expression.sign in ARITHMETIC or any(map(_computes, inner))
+    return expression.sign in ARITHMETIC or any(map(_has_arithmetic, inner))
 
 
 def find_name(name: str, known: list[str]) -> str | None:
@@ -214,28 +215,28 @@ def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
     return column
 
 
-def doubles(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
+def evaluate_doubles(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return float64[rows]: an expression's values as in Spark. cells : returns a name's values"""
     if isinstance(expression, Number):
         return pa.array([float(expression.text)] * rows, pa.float64())
     return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")
 
 
-def evaluate(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
-    """Return the values of an expression in their own type; see `doubles`."""
+def evaluate(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
+    """Return the values of an expression in their own type; see `evaluate_doubles`."""
     return _array(_values(expression, cells), rows)
 
 
-def truths(condition: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
+def evaluate_condition(condition: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return whether a condition holds, bool[rows], with NULL for unknown."""
-    return _truth(_array(_values(condition, cells), rows), condition)
+    return _as_condition(_array(_values(condition, cells), rows), condition)
 
 
 def _array(value: Operand, rows: int) -> pa.Array:
     return pa.array([value.as_py()] * rows, value.type) if isinstance(value, pa.Scalar) else value
 
 
-def _values(expression: Expression, cells: Callable[[ColumnRef], pa.Array]) -> Operand:
+def _values(expression: Expression, cells: ReadCells) -> Operand:
     if isinstance(expression, ColumnRef):
         return cells(expression)
     if isinstance(expression, Number):
@@ -248,20 +249,20 @@ def _values(expression: Expression, cells: Callable[[ColumnRef], pa.Array]) -> O
         if sign == "is null":
             return pc.is_null(left)
         if sign == "not":
-            return pc.invert(_truth(left, expression))
+            return pc.invert(_as_condition(left, expression))
         if right is None:
-            return pc.negate_checked(_number(left, expression))
+            return pc.negate_checked(_as_number(left, expression))
         if sign in LOGIC:
-            return LOGIC[sign](_truth(left, expression), _truth(right, expression))
-        if sign in COMPARED:
-            return _compared(sign, left, right)
-        both = _number(left, expression), _number(right, expression)
-        return ARITHMETIC[sign](*_alike(*both, expression))
+            return LOGIC[sign](_as_condition(left, expression), _as_condition(right, expression))
+        if sign in COMPARISONS:
+            return _compare(sign, left, right)
+        both = _as_number(left, expression), _as_number(right, expression)
+        return ARITHMETIC[sign](*_cast_operands(*both, expression))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
 
 
-def _truth(value: Operand, expression: Expression) -> Operand:
+def _as_condition(value: Operand, expression: Expression) -> Operand:
     if pa.types.is_null(value.type):
         return value.cast(pa.bool_())
     if not pa.types.is_boolean(value.type):
@@ -269,13 +270,13 @@ def _truth(value: Operand, expression: Expression) -> Operand:
     return value
 
 
-def _compared(sign: str, left: Operand, right: Operand) -> Operand:
+def _compare(sign: str, left: Operand, right: Operand) -> Operand:
     """Compare as Spark does: NaN equals NaN and is greater than all other numbers."""
     if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
-        return COMPARED[sign](left, right)
+        return COMPARISONS[sign](left, right)
     if left.type != right.type:
         left, right = (value.cast(pa.float64(), safe=False) for value in (left, right))
-    holds = COMPARED[sign](left, right)
+    holds = COMPARISONS[sign](left, right)
     ours, theirs = pc.is_nan(left), pc.is_nan(right)  # NULL remains NULL
     if sign in ("=", "<>"):
         both = pc.and_(ours, theirs)
@@ -290,7 +291,7 @@ def _literal(text: str) -> pa.Scalar:
     return pa.scalar(int(text), pa.int32() if int(text) < 2**31 else pa.int64())
 
 
-def _number(value: Operand, expression: Expression) -> Operand:
+def _as_number(value: Operand, expression: Expression) -> Operand:
     if not is_number(value.type) or pa.types.is_decimal(value.type):
         raise TypeError(
             f"`{expression}` must use whole numbers or floating-point numbers; got {value.type}. "
@@ -299,7 +300,7 @@ def _number(value: Operand, expression: Expression) -> Operand:
     return value
 
 
-def _alike(left: Operand, right: Operand, expression: Operation) -> list[Operand]:
+def _cast_operands(left: Operand, right: Operand, expression: Operation) -> list[Operand]:
     """Cast both operands to the type that Spark computes with."""
     kinds = [left.type, right.type]
     whole = [pa.types.is_integer(kind) for kind in kinds]

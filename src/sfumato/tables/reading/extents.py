@@ -14,7 +14,12 @@ from sfumato.tables.reading.validity import why_invalid
 from sfumato.windows import Range
 
 
-def tumbling(window: Range) -> Range:
+def extents_per_row(window: Range) -> int:
+    """Return the maximum number of extents that contain a row."""
+    return -(-window.length_us // window.slide_us)
+
+
+def one_copy_window(window: Range) -> Range:
     """Return the tumbling window over rows that have one copy per extent.
 
     Raises ValueError for a window with gaps between its extents.
@@ -43,7 +48,7 @@ def spread_over_extents(
     time = times.fill_null(0).to_numpy()
     known &= (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
     valid = ~why_invalid(tuples, [], max_alternatives=max_alternatives).invalid
-    valid &= tuples.lengths <= most_placed(-(-window.length_us // window.slide_us))
+    valid &= tuples.lengths <= most_placed(extents_per_row(window))
     valid[tuples.owner[~known]] = False
     row, extent, chosen, lengths = _pair(tuples, np.where(known, time, 0), valid, window)
     last = extent * window.slide_us + window.slide_us - 1

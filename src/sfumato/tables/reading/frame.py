@@ -25,7 +25,7 @@ from sfumato.tables.reading.user_warnings import (
     GAPS_KEY,
     PAIRS,
     SHARED_KEY,
-    independence,
+    describe_independence,
     refuse_shared,
     warn_of_digits,
 )
@@ -56,7 +56,7 @@ DUPLICATE = "duplicate"  # column and role: the row has the id of an earlier row
 FILTERED = "sfumato.filtered"  # some alternatives were removed, so their numbers have changed
 CONFIDENCE = 0.99  # probability that the stated error holds
 WORLDS = "sfumato.worlds"  # the number of drawn worlds, in the column that numbers them
-REMEMBERED = "sfumato.remembered"  # minimum time that an id is remembered, in microseconds
+REMEMBERED = "sfumato.remembered_us"  # minimum time that an id is remembered, in microseconds
 
 
 def error_of(worlds: int) -> float:
@@ -68,7 +68,7 @@ def error_of(worlds: int) -> float:
     return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * worlds))
 
 
-def controlled_by(
+def order_metadata(
     keys: list[str],
     event_time: str | None = None,
     forgets: bool = False,
@@ -87,7 +87,7 @@ def with_roles(metadata: Mapping[str, Any], roles: Sequence[str]) -> dict[str, A
     return {**kept, ROLE: json.dumps([*roles])} if roles else kept
 
 
-def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
+def column_names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     """Return the distinct column names in an argument. Raises TypeError or ValueError."""
     if given is None:
         return []
@@ -108,7 +108,7 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     return listed
 
 
-def listed_numbers(argument: str, given: Any) -> tuple[float, ...]:
+def number_tuple(argument: str, given: Any) -> tuple[float, ...]:
     """Return the numbers in an argument, a list or array. Raises TypeError."""
     try:
         if isinstance(given, str | bytes | Mapping):
@@ -148,7 +148,7 @@ class Expressions(ABC):
     def type(self, expression: str) -> Any:
         """Return the type of an expression's values, in the frame's type system."""
 
-    def not_a_number(self, expression: str) -> str | None:
+    def nonnumeric_type(self, expression: str) -> str | None:
         """Return the type of a non-numeric expression as shown in errors; None if numeric."""
         kind = self.type(expression)
         return None if self.frame.kind_of(kind) in self.numeric else self.frame.text_of(kind)
@@ -202,7 +202,7 @@ class Frame(ABC):
 
     @property
     @abstractmethod
-    def described(self) -> str:
+    def schema_text(self) -> str:
         """Return the columns and their types as shown in errors."""
 
     @property
@@ -289,15 +289,15 @@ class Frame(ABC):
         """Return a text column's collation; None if strings are compared by bytes."""
         return None
 
-    def tells_case_apart(self) -> bool:
+    def is_case_sensitive(self) -> bool:
         """Return whether column names are case-sensitive."""
         return False
 
-    def look_at_time(self, argument: str, name: str) -> None:  # noqa: B027
+    def warn_of_time_unit(self, argument: str, name: str) -> None:  # noqa: B027
         """Warn if the available rows have times that look like seconds or milliseconds."""
 
     @property
-    def tied(self) -> tuple[str, ...]:
+    def tie_columns(self) -> tuple[str, ...]:
         """Return the hashable columns that order simultaneous rows; no added columns."""
         marks = CONTROLLER_COLUMNS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
@@ -322,21 +322,21 @@ class Frame(ABC):
             return PAIRS  # pandas and Polars drop metadata in many operations
         return found
 
-    def shared(self, existence: str | None = EXISTENCE) -> str | None:
+    def describe_shared(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the rows if they may share tuples and are not assumed to be independent."""
         assumed = self._sharing(ASSUMED_KEY, existence)
         return None if assumed else self._sharing(SHARED_KEY, existence)
 
     def require_independent(self, function: str, existence: str | None = EXISTENCE) -> None:
         """Raise ValueError for uncertain rows that may share tuples."""
-        refuse_shared(function, self.shared(existence))
+        refuse_shared(function, self.describe_shared(existence))
 
-    def independence(self, existence: str | None = EXISTENCE) -> str | None:
+    def describe_independence(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the assumption of independence for rows that may share tuples, or None."""
         rows = self._sharing(SHARED_KEY, existence)
         if not rows and self._sharing(GAPS_KEY, existence):
             return GAPS
-        return independence(rows) if rows else None
+        return describe_independence(rows) if rows else None
 
     @property
     def has_gaps(self) -> bool:
@@ -349,7 +349,7 @@ class Frame(ABC):
         found = ((name, self.metadata(name).get(WORLDS)) for name in self.columns)
         return next(((name, int(n)) for name, n in found if n is not None), None)
 
-    def drawn(self) -> str | None:
+    def describe_worlds(self) -> str | None:
         """Describe drawn worlds and the error of shares of worlds, or return None."""
         if self.worlds is None:
             return None
@@ -361,19 +361,19 @@ class Frame(ABC):
 
     # ---- columns named by arguments
 
-    def resolved(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
+    def resolve(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the columns named by an argument, in the frame's spelling."""
-        wanted = names(argument, given)
-        found = [self._resolved(argument, name) for name in wanted]
+        wanted = column_names(argument, given)
+        found = [self._resolve(argument, name) for name in wanted]
         if len(set(found)) != len(found):
             raise ValueError(f"`{argument}` names a column twice: {wanted}")
         return found
 
-    def _resolved(self, argument: str, name: str) -> str:
+    def _resolve(self, argument: str, name: str) -> str:
         alike = [column for column in self.columns if column.lower() == name.lower()]
         if not alike and name in self.attributes:
             raise ValueError(_names_an_attribute(argument, name))
-        if alike != [name] and self.tells_case_apart():
+        if alike != [name] and self.is_case_sensitive():
             alike = [column for column in alike if column == name]
         if len(alike) == 1:
             return alike[0]
@@ -388,15 +388,15 @@ class Frame(ABC):
             f"it has {', '.join(self.columns)}{did_you_mean(name, self.columns)}"
         )
 
-    def one(self, argument: str, given: Any) -> str:
+    def single_column(self, argument: str, given: Any) -> str:
         """Return the column named by an argument. Raises TypeError if it is not a string."""
         if not isinstance(given, str):
             raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
-        return self.resolved(argument, given)[0]
+        return self.resolve(argument, given)[0]
 
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the key columns. Raises ValueError if the column of drawn worlds is missing."""
-        found = self.groupable(argument, given)
+        found = self.group_columns(argument, given)
         if self.worlds is not None and self.worlds[0] not in found:
             world = self.worlds[0]
             raise ValueError(
@@ -406,26 +406,25 @@ class Frame(ABC):
             )
         return found
 
-    def groupable(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
+    def group_columns(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the named columns. Raises TypeError for a type that cannot be grouped."""
-        found = self.resolved(argument, given)
+        found = self.resolve(argument, given)
         for name in found:
             collated = self.collation(name)
             if collated is not None:
                 raise TypeError(
                     f"`{argument}` names column `{name}` with the collation {collated}, which may "
                     "treat different strings as equal: use a column in which equal strings are "
-                    f"identical, like collate(lower({name}), 'UTF8_BINARY') if case does not "
-                    "matter"
+                    f"identical, like collate(lower({name}), 'UTF8_BINARY') if case does not matter"
                 )
             if not self.is_groupable(name):
                 wrong = self.ungroupable.format(f"`{name}`, which is {self.type_name(name)}")
                 raise TypeError(f"`{argument}` must name columns that can be grouped; {wrong}")
         return found
 
-    def same_as(self, name: str) -> str | None:
+    def find_column(self, name: str) -> str | None:
         """Return the column with this name, ignoring case where the frame does, or None."""
-        if self.tells_case_apart():
+        if self.is_case_sensitive():
             return name if name in self.columns else None
         return next((of for of in self.columns if of.lower() == name.lower()), None)
 
@@ -453,7 +452,7 @@ class Frame(ABC):
                 f"`{argument}` must be a timestamp or whole microseconds{where}; "
                 f"`{name}` is {self.type_name(name)}{hint}"
             )
-        self.look_at_time(argument, name)
+        self.warn_of_time_unit(argument, name)
 
     def require_orders(self, argument: str, names: Sequence[str]) -> None:
         """Raise TypeError for columns that cannot be ordered."""
@@ -466,7 +465,7 @@ class Frame(ABC):
 
     def require_numbers(self, argument: str, names: Sequence[str]) -> None:
         """Raise an error for missing or non-numeric columns; warn about rounded numbers."""
-        for name in self.resolved(argument, list(names)):
+        for name in self.resolve(argument, list(names)):
             if self.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
                     f"`{argument}` must name numeric columns; `{name}` is {self.type_name(name)}"
@@ -476,7 +475,7 @@ class Frame(ABC):
 
     def require_free(self, names: Sequence[str]) -> None:
         for name in names:
-            found = self.same_as(name)
+            found = self.find_column(name)
             if found is not None:
                 case = "" if found == name else f" (as `{name}`: names are not case-sensitive)"
                 raise ValueError(
@@ -486,7 +485,7 @@ class Frame(ABC):
     def require_tuples(self, existence: str | None = None) -> None:
         """Raise TypeError or ValueError if a reserved column has the wrong type or case."""
         for name in (ALTERNATIVES, EXISTENCE):
-            found = self.same_as(name)
+            found = self.find_column(name)
             if found is not None and found not in (name, existence):
                 raise ValueError(
                     f"the {self.noun} has a column `{found}`, but `{name}` is reserved for "
@@ -499,8 +498,7 @@ class Frame(ABC):
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
             raise TypeError(
                 f"the {self.noun} has a column `{EXISTENCE}` of {self.type_name(EXISTENCE)}, but "
-                "this "
-                f"name is reserved for {MEANINGS[EXISTENCE]}: rename the column if it is "
+                f"this name is reserved for {MEANINGS[EXISTENCE]}: rename the column if it is "
                 "something else, or convert it to numbers in (0, 1]"
             )
 
@@ -526,7 +524,7 @@ class Frame(ABC):
         return next((keys for keys in said if keys is not None), [])
 
     @property
-    def is_extents(self) -> bool:
+    def has_extents(self) -> bool:
         """Return whether rows are extents from window_aggregate, in a column `window`."""
         return self.ordered_by_keys("window") is not None
 
@@ -535,7 +533,7 @@ class Frame(ABC):
         return self.uncertain and self.metadata(ALTERNATIVES).get(FILTERED) is not None
 
     @property
-    def is_controlled(self) -> bool:
+    def has_controller_metadata(self) -> bool:
         """Return whether rows come from a controller and have its metadata."""
         return self.has_punctuations and self.ordered_by_keys("punctuation") is not None
 
@@ -544,28 +542,29 @@ class Frame(ABC):
         """Return whether the controller may have several sources per key."""
         return self._metadata("punctuation").get(BY_SOURCE) != "false"
 
-    def with_role(self, role: str) -> list[str]:
+    def columns_with_role(self, role: str) -> list[str]:
         """Return the current names of the columns with a role in the controller."""
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
 
     @property
-    def shown_early(self) -> str | None:
+    def early_column(self) -> str | None:
         """Return the column that flags rows shown on arrival, or None."""
-        return next(iter(self.with_role(EARLY_COLUMN)), None)
+        return next(iter(self.columns_with_role(EARLY_COLUMN)), None)
 
     @property
-    def duplicates(self) -> str | None:
+    def duplicate_column(self) -> str | None:
         """Return the column that flags duplicates, or None."""
-        return next(iter(self.with_role(DUPLICATE)), None)
+        return next(iter(self.columns_with_role(DUPLICATE)), None)
 
     @property
-    def remembered(self) -> float:
+    def remembered_us(self) -> float:
         """Return the minimum time that the controller remembers an id, in microseconds."""
-        return float(self._metadata(self.duplicates or DUPLICATE).get(REMEMBERED, "0"))
+        return float(self._metadata(self.duplicate_column or DUPLICATE).get(REMEMBERED, "0"))
 
     def marks_late(self, order: list[str]) -> bool:
         """Return whether a controller emits rows in this order and flags other rows as late."""
-        return self.is_controlled and bool({*order[:1]} & {*self.with_role(ORDERED)})
+        ordered = self.columns_with_role(ORDERED)
+        return self.has_controller_metadata and bool({*order[:1]} & {*ordered})
 
     def controller(self, order: list[str], keys: list[str]) -> list[str] | None:
         """Return the controller's keys if it orders by `order` and `keys` contains them."""
@@ -580,12 +579,12 @@ class Frame(ABC):
         forgets = FORGETS in self._metadata("punctuation")
         return self.controller(order, keys) is not None and not forgets
 
-    def require_described(self) -> None:
+    def require_controller_metadata(self) -> None:
         """Raise ValueError if a controller's columns have lost their metadata.
 
         Without it, late rows would be processed as rows in order.
         """
-        if self.has_punctuations and not self.is_controlled:
+        if self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
                 f"the rows have the columns `late` and `punctuation` of {self.prefix}reorder, but "
                 f"the {self.noun} has lost the metadata that describes them, as happens in CSV "
@@ -604,9 +603,9 @@ class Frame(ABC):
 
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
         """Raise ValueError unless a controller's rows are ordered by its event time."""
-        if not self.is_controlled or not orders:
+        if not self.has_controller_metadata or not orders:
             return
-        known = self.with_role(ORDERED)
+        known = self.columns_with_role(ORDERED)
         if orders[0] in known:
             return
         without = (
@@ -686,8 +685,7 @@ def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) ->
             raise TypeError(
                 f"`key` must have the same type on both sides; `{one}` is {left.type_name(one)} on "
                 f"the left and `{other}` is {right.type_name(other)} on the right: convert one of "
-                "the "
-                "two"
+                "the two"
             )
 
 

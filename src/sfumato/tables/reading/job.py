@@ -40,7 +40,7 @@ class Job:
     idle_timeout : microseconds without rows after which `idle` is called; streams only
     order : the columns of the single frame that order answers, for a later operator in the same
         step; () without an order; None if no later operator can run in the same step
-    late : whether answers include late rows, which are out of order
+    has_late_rows : whether answers include late rows, which are out of order
     """
 
     function: str
@@ -51,4 +51,4 @@ class Job:
     outputs: Sequence[Output]
     idle_timeout: int | None = None
     order: Sequence[str] | None = None
-    late: bool = False
+    has_late_rows: bool = False

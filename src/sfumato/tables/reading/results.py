@@ -5,7 +5,7 @@ Fixed names prevent conflicts between user names and the operator's own names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,7 +61,7 @@ class Output:
     cast: Any = None
 
 
-def passed(
+def passthrough_outputs(
     frame: Frame,
     names: Sequence[str],
     of: str | None = None,
@@ -73,12 +73,12 @@ def passed(
 
     of : the struct in the answers that contains them; None if they are columns of the answers
     prefix : prefix of their numbered fixed names
-    taken : names of other result columns, see `without`
+    taken : names of other result columns, see `rename_taken`
     """
     outer = () if of is None else (of,)
     return [
         Output(title, (*outer, f"{prefix}{i}"), frame.type(name), frame.metadata(name))
-        for i, (title, name) in enumerate(zip(without(names, taken), names, strict=True))
+        for i, (title, name) in enumerate(zip(rename_taken(names, taken), names, strict=True))
     ]
 
 
@@ -90,7 +90,9 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
     return Struct(tuple(parts) or (Field("col1", "int", "c0"),))
 
 
-def marked(outputs: Sequence[Output], shared: str | None, repeated: bool = False) -> list[Output]:
+def mark_shared(
+    outputs: Sequence[Output], shared: str | None, repeated: bool = False
+) -> list[Output]:
     """Mark the rows of a result as sharing tuples, in all columns, because users may drop some.
 
     The column `existence` is not marked unless rows are repeated: it describes its row alone.
@@ -115,7 +117,7 @@ def marked(outputs: Sequence[Output], shared: str | None, repeated: bool = False
     ]
 
 
-def world_of(frame: Frame, side: str) -> list[Output]:
+def world_outputs(frame: Frame, side: str) -> list[Output]:
     """Return the world column from the struct of a side's columns; empty without drawn worlds."""
     if frame.worlds is None:
         return []
@@ -125,15 +127,15 @@ def world_of(frame: Frame, side: str) -> list[Output]:
     return [Output(name, source, frame.type(name), frame.metadata(name))]
 
 
-def pairs_of(*sides: Sequence[Field]) -> ListOf:
-    """Return the type of a pair's alternatives: `prob` and the attributes of both sides."""
+def alternatives_type(*sides: Iterable[Field]) -> ListOf:
+    """Return the type of alternatives: `prob`, and the attributes of a row or of both sides."""
     return ListOf(Struct((Field("prob", DOUBLE_TYPE), *(part for side in sides for part in side))))
 
 
-def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+def rename_taken(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     """Append the smallest free number to each name that is `taken`, ignoring case.
 
-    >>> without(["a", "Held", "held_1"], ["held"])
+    >>> rename_taken(["a", "Held", "held_1"], ["held"])
     ['a', 'Held_2', 'held_1']
     """
     known = {name.lower() for name in taken}
@@ -156,7 +158,7 @@ def result_table(answers: Sequence[pa.Table], columns: Sequence[ResultColumn]) -
     """Concatenate an operator's answers into a table with these columns."""
     schema = pa.schema([field for _, field in columns])
     parts = [
-        pa.table([relabelled(at_path(table, of), field.type) for of, field in columns], schema)
+        pa.table([cast_renamed(at_path(table, of), field.type) for of, field in columns], schema)
         for table in answers
         if table.num_rows
     ]
@@ -171,24 +173,23 @@ def at_path(table: pa.Table, path: Sequence[str]) -> pa.Array:
     return array
 
 
-def relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_renamed(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast an array to a type of the same shape, whose fields may have different names."""
     if array.type.equals(kind, check_metadata=True):
         return array
     if pa.types.is_run_end_encoded(array.type):
-        return relabelled(pc.run_end_decode(array), kind)
+        return cast_renamed(pc.run_end_decode(array), kind)
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(kind):
-        cells = [
-            relabelled(cell, field.type) for cell, field in zip(array.flatten(), kind, strict=True)
-        ]
+        fields = zip(array.flatten(), kind, strict=True)
+        cells = [cast_renamed(cell, field.type) for cell, field in fields]
         return pa.StructArray.from_arrays(cells, fields=list(kind), mask=mask)
     if is_list(kind):
         offsets = pa.array(offsets_of(lengths_of(array)), pa.int32())
-        flat = relabelled(array.flatten(), kind.value_type)
+        flat = cast_renamed(array.flatten(), kind.value_type)
         return pa.ListArray.from_arrays(offsets, flat, type=kind, mask=mask)
     if pa.types.is_dictionary(array.type):
-        values = relabelled(array.dictionary, kind)
+        values = cast_renamed(array.dictionary, kind)
         return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     if pa.types.is_decimal(kind) and pa.types.is_floating(array.type):
         array = array.cast(pa.string())  # decimals of 15 digits are exact, as in Spark

@@ -19,17 +19,17 @@ from sfumato.operators.arguments import MAX_ABS_VALUE
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
-from sfumato.tables.reading.frame import EXISTENCE, LATE, Frame
-from sfumato.tables.reading.ties import numbers_of, ties_of
+from sfumato.tables.reading.frame import EXISTENCE, LATE, PUNCTUATION, Frame
+from sfumato.tables.reading.ties import hash_numbers, ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
 from sfumato.tables.reading.validity import (
     RADIUS,
     Bounds,
     Reasons,
-    no_radius,
+    has_invalid_radius,
+    invalid_radius_reason,
     why_invalid,
-    without_radius,
 )
 
 
@@ -37,7 +37,7 @@ class ColumnReader(ABC):
     """A column of values that an operator reads under one fixed name."""
 
     @abstractmethod
-    def of(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: Tuples) -> pa.Array:
         """Return one value per row of a table."""
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Column(ColumnReader):
 
     name: str
 
-    def of(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: Tuples) -> pa.Array:
         return as_array(tuples.table.column(self.name))
 
     def names(self, frame: Frame) -> list[str]:
@@ -61,15 +61,15 @@ class Column(ColumnReader):
 class Doubles(Column):
     """A numeric column as doubles."""
 
-    def of(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: Tuples) -> pa.Array:
         return as_doubles(tuples.table.column(self.name), f"column `{self.name}`")
 
 
-class Mark(Column):
+class BooleanColumn(Column):
     """A boolean column, with NULL as false."""
 
-    def of(self, tuples: Tuples) -> pa.Array:
-        return pc.fill_null(super().of(tuples), False)
+    def read(self, tuples: Tuples) -> pa.Array:
+        return pc.fill_null(super().read(tuples), False)
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Computed(Column):
 
     hashed: bool = False
 
-    def of(self, tuples: Tuples) -> pa.Array:
-        column = super().of(tuples)
+    def read(self, tuples: Tuples) -> pa.Array:
+        column = super().read(tuples)
         if self.hashed:
             flat = column.flatten() if is_list(column.type) else column
-            return tuples.lists(numbers_of(flat))
+            return tuples.lists(hash_numbers(flat))
         return column if is_list(column.type) else tuples.lists(column)
 
 
@@ -92,7 +92,7 @@ class Probabilities(ColumnReader):
 
     existence: str | None = None
 
-    def of(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: Tuples) -> pa.Array:
         return tuples.prob(self.existence)
 
     def names(self, frame: Frame) -> list[str]:
@@ -104,16 +104,16 @@ class Probabilities(ColumnReader):
 class Values(ColumnReader):
     """list<double>: an expression's value for every alternative.
 
-    exact : keep the values' own type    hashed : hash values to numbers, see `numbers_of`
+    exact : keep the values' own type    hashed : hash values to numbers, see `hash_numbers`
     """
 
     expression: Expression
     exact: bool = False
     hashed: bool = False
 
-    def of(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: Tuples) -> pa.Array:
         if self.hashed:
-            return tuples.lists(numbers_of(tuples.values_of_any_type(self.expression)))
+            return tuples.lists(hash_numbers(tuples.evaluate(self.expression)))
         return tuples.values(self.expression, self.exact)
 
     def names(self, frame: Frame) -> list[str]:
@@ -135,7 +135,7 @@ class Samples(ColumnReader):
     on: tuple[str, ...]
     texts: tuple[int, ...] = ()
 
-    def of(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: Tuples) -> pa.Array:
         table = tuples.table
         exists = EXISTENCE if EXISTENCE in table.column_names else None
         columns = {"prob": tuples.prob(exists).flatten()}
@@ -161,7 +161,7 @@ class Samples(ColumnReader):
 class Alternatives(ColumnReader):
     """The alternatives, with NULL as an empty list."""
 
-    def of(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: Tuples) -> pa.Array:
         if not tuples.column.null_count:
             return tuples.column
         return pa.ListArray.from_arrays(tuples.offsets, tuples.flat)
@@ -176,7 +176,7 @@ class Ties(ColumnReader):
 
     columns: tuple[str, ...] | None = None
 
-    def of(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: Tuples) -> pa.Array:
         table = tuples.table
         return ties_of(table if self.columns is None else table.select(list(self.columns)))
 
@@ -253,7 +253,7 @@ class Rule:
             far = (known < -MAX_TIME_US) | (known > MAX_TIME_US)
             reasons.add(far, "order is beyond 2**60 microseconds of 1970")
         if self.radius is not None:
-            reasons.add(without_radius(rows, RADIUS), no_radius(self.radius))
+            reasons.add(has_invalid_radius(rows, RADIUS), invalid_radius_reason(self.radius))
         for name in self.bounded:
             lists = as_array(rows.column(name))
             flat = lists.flatten()
@@ -292,7 +292,7 @@ class Reading:
     values : other columns that the operator reads: (fixed name, reader)
     tie : the order of simultaneous rows; None if the operator accepts any order
     ties_by_order : whether ties matter only for rows with equal `order0`
-    keeps_dropped : whether dropped rows are kept for `TableOperator.dropped`
+    keeps_dropped : whether dropped rows are kept for `TableOperator.process_dropped`
     """
 
     passed: tuple[str, ...]
@@ -330,35 +330,35 @@ class Reading:
             table = table.filter(pc.invert(flags))
         given, tuples = table.num_rows, Tuples(table)
         wrong = self.rule.check_table(tuples)
-        counts = self._left_out(table, wrong)
+        counts = self._count_left_out(table, wrong)
         out, dropped = wrong.invalid if counts else None, []
         if self.rule.probabilities and not self.rule.keeps_absent:
             absent = tuples.absent(self.rule.existence)
             out = absent if out is None else out | absent
         if out is not None and out.any():
             if self.keeps_dropped:
-                dropped.append(self._dropped(table.filter(pa.array(out)), wrong.invalid[out]))
+                dropped.append(self._dropped_rows(table.filter(pa.array(out)), wrong.invalid[out]))
             tuples = Tuples(table.filter(pa.array(~out)))
-        rows = self._projected(tuples, whole)
+        rows = self._project(tuples, whole)
         wrong = self.rule.check_rows(rows)
-        left_out = self._left_out(tuples.table, wrong)
+        left_out = self._count_left_out(tuples.table, wrong)
         if left_out:
             if self.keeps_dropped:
                 left = tuples.table.filter(pa.array(wrong.invalid))
-                dropped.append(self._dropped(left, np.ones(left.num_rows, np.bool_)))
+                dropped.append(self._dropped_rows(left, np.ones(left.num_rows, np.bool_)))
             rows = rows.filter(pa.array(~wrong.invalid))
             counts = {of: counts.get(of, 0) + left_out.get(of, 0) for of in {**counts, **left_out}}
         return ReadRows(rows, given, counts, pa.concat_tables(dropped) if dropped else None)
 
-    def _dropped(self, table: pa.Table, invalid: np.ndarray) -> pa.Table:
+    def _dropped_rows(self, table: pa.Table, invalid: np.ndarray) -> pa.Table:
         reasons = pa.array(np.where(invalid, "invalid", "absent"), pa.string())
-        return pa.table(self._passed(table) | {"reason": reasons})
+        return pa.table(self._passthrough_columns(table) | {"reason": reasons})
 
-    def _passed(self, table: pa.Table) -> dict[str, Any]:
+    def _passthrough_columns(self, table: pa.Table) -> dict[str, Any]:
         row = _struct([table.column(name) for name in self.passed], table.num_rows)
         return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
 
-    def _left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
+    def _count_left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
         """Count the dropped rows per reason; clear the reasons of late rows that may be invalid."""
         if not wrong.texts:
             return {}
@@ -367,15 +367,15 @@ class Reading:
             wrong.number[late.to_numpy(zero_copy_only=False)] = -1
         return wrong.counts()
 
-    def _projected(self, tuples: Tuples, whole: bool) -> pa.Table:
+    def _project(self, tuples: Tuples, whole: bool) -> pa.Table:
         table = tuples.table
-        columns = self._passed(table)
+        columns = self._passthrough_columns(table)
         columns |= {f"order{i}": table.column(name) for i, name in enumerate(self.order)}
-        columns |= {fixed: cells.of(tuples) for fixed, cells in self.values}
+        columns |= {fixed: cells.read(tuples) for fixed, cells in self.values}
         if self.tie is not None:
             untied = whole and self.ties_by_order and _ascends(columns["order0"])
             zeros = np.zeros(table.num_rows, np.int64)
-            columns[TIE] = pa.array(zeros) if untied else self.tie.of(tuples)
+            columns[TIE] = pa.array(zeros) if untied else self.tie.read(tuples)
         return pa.table(columns)
 
 
@@ -392,6 +392,6 @@ def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
     return pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
 
 
-def marks_of(names: Sequence[str]) -> list[tuple[str, ColumnReader]]:
-    """Return readers for columns under their own names, with `late` as a `Mark`."""
-    return [(name, Mark(name) if name == LATE else Column(name)) for name in names]
+def controller_readers() -> list[tuple[str, ColumnReader]]:
+    """Return the readers of a controller's columns, under their own names."""
+    return [(LATE, BooleanColumn(LATE)), (PUNCTUATION, Column(PUNCTUATION))]

@@ -29,7 +29,7 @@ def ties_of(table: pa.Table) -> pa.Array:
     return pa.array(hashes.view(np.int64))
 
 
-def numbers_of(strings: pa.Array) -> pa.Array:
+def hash_numbers(strings: pa.Array) -> pa.Array:
     """Hash strings or other values to finite numbers, float64[n], with NULL for NULL.
 
     Different values have different numbers unless their 62-bit hashes collide: among a million
@@ -64,7 +64,7 @@ def _add(hashes: Hashes, column: pa.Array) -> None:
     elif is_text(kind) or is_bytes(kind):
         _add_strings(hashes, column)
     elif _is_large(kind):
-        _add_strings(hashes, _two_complements(column))
+        _add_strings(hashes, _big_integer_bytes(column))
     else:
         words, present = _words(column)
         add_words(hashes, np.arange(len(column) + 1), [words], [present])
@@ -79,9 +79,7 @@ def _add_lists(hashes: Hashes, column: pa.Array) -> None:
             words, present = zip(*cells, strict=True)
             add_words(hashes, offsets, list(words), list(present))
         return
-    for j in range(
-        int(lengths.max(initial=0))
-    ):  # all first elements, then all second elements, ...
+    for j in range(int(lengths.max(initial=0))):  # all first elements, then all second, ...
         rows = np.flatnonzero(lengths > j)
         of = hashes[rows]
         _add(of, as_array(elements.take(pa.array(offsets[rows] + j))))
@@ -128,7 +126,7 @@ def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return column.to_numpy(zero_copy_only=False), present
 
 
-def _two_complements(column: pa.Array) -> pa.Array:
+def _big_integer_bytes(column: pa.Array) -> pa.Array:
     """Return unscaled decimals as big-endian bytes, like Java's BigInteger."""
 
     def bytes_of(number: Any) -> bytes | None:

@@ -16,8 +16,8 @@ from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import (
     ColumnRef,
     Expression,
-    doubles,
     evaluate,
+    evaluate_doubles,
     field_at,
     find_name,
     names_in,
@@ -162,10 +162,11 @@ class Tuples:
 
     def values(self, expression: Expression, exact: bool = False) -> pa.Array:
         """Return an expression's values, list<double>, or in their own type if `exact`."""
-        evaluated = evaluate if exact else doubles
-        return self.lists(evaluated(expression, self.cells, len(self.owner)))
+        if exact:
+            return self.lists(self.evaluate(expression))
+        return self.lists(evaluate_doubles(expression, self.cells, len(self.owner)))
 
-    def values_of_any_type(self, expression: Expression) -> pa.Array:
+    def evaluate(self, expression: Expression) -> pa.Array:
         """Return an expression's value for every alternative."""
         return evaluate(expression, self.cells, len(self.owner))
 
@@ -184,7 +185,7 @@ class Tuples:
         cells = field_at(as_array(self.table.column(column)), name, 1)
         return cells.take(pa.array(self.owner)) if self.uncertain else cells
 
-    def mentioned(self, expression: Expression) -> bool:
+    def has_attribute(self, expression: Expression) -> bool:
         """Return whether an expression contains an attribute."""
         names = (name.parts[0] for name in names_in(expression))
         return any(find_name(name, self.attributes) is not None for name in names)

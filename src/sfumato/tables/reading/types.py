@@ -16,7 +16,7 @@ other types.
 """
 EXACT_DIGITS = 15  # decimals with at most this many digits are exact as doubles
 EXACT_WHOLE = 2**53  # whole numbers up to this are exact as doubles
-UNSIGNED = {
+SPARK_TYPE_OF_UNSIGNED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
@@ -29,8 +29,8 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
 
     Raises TypeError for a type that Spark does not have.
     """
-    if kind in UNSIGNED:
-        return UNSIGNED[kind]
+    if kind in SPARK_TYPE_OF_UNSIGNED:
+        return SPARK_TYPE_OF_UNSIGNED[kind]
     if kind == pa.float16():
         return pa.float32()
     if pa.types.is_timestamp(kind):

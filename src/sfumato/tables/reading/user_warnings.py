@@ -39,7 +39,7 @@ class DriftWarning(UserWarning):
     """A warning that imputed distributions contain fewer of the known values than they state."""
 
 
-def independence(rows: str) -> str:
+def describe_independence(rows: str) -> str:
     """Describe the assumption that rows that may share tuples are independent."""
     return f"rows are treated as independent by assume_independent, but {rows} may share tuples"
 
@@ -71,12 +71,10 @@ def warn_of_gaps(operator: str, argument: str) -> None:
 
 def warn_of_copies(operator: str, window: object) -> None:
     """Warn that a window may stay open longer than ids are remembered."""
-    warnings.warn(
+    warn_user(
         f"{operator}: a duplicate that arrives after sf.reorder has forgotten its id is a late "
         f"row, and is counted again while {window!r} is open. Give sf.reorder a `key`, and a "
         "`forget_after` longer than the window and its delay",
-        UserWarning,
-        stacklevel=calls_from_user() + 1,
     )
 
 
@@ -93,13 +91,16 @@ def warn_of_skipped(reasons: Iterable[str]) -> None:
 
 def warn_of_digits(argument: str, name: str, kind: str) -> None:
     """Warn that the values of a column or expression are rounded to doubles."""
-    warnings.warn(
+    warn_user(
         f"{argument} has {kind} values in `{name}`, which are computed as doubles with "
         f"{EXACT_DIGITS} digits and whole numbers up to 2^53: larger numbers and their sums are "
         "rounded. Subtract a common offset first",
-        UserWarning,
-        stacklevel=calls_from_user() + 1,
     )
+
+
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, attributed to the line of the user's call."""
+    warnings.warn(text, category, stacklevel=calls_from_user() + 1)
 
 
 def calls_from_user() -> int:

@@ -13,7 +13,7 @@ from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
 from sfumato.operators.arrays import Bools
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.frame import Frame, names
+from sfumato.tables.reading.frame import Frame, column_names
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
@@ -27,19 +27,19 @@ ABOVE_ONE = "the probabilities sum to "  # followed by the sum
 RULE_ABOVE_ONE = "with this row, the probabilities of its rule sum to "  # followed by the sum
 
 
-def no_attribute(name: str) -> str:
+def missing_attribute_reason(name: str) -> str:
     return f"an alternative's {name} is missing or not finite"
 
 
-def no_value(name: str) -> str:
+def missing_value_reason(name: str) -> str:
     return f"{name} is missing or not finite"
 
 
-def no_radius(name: str) -> str:
+def invalid_radius_reason(name: str) -> str:
     return f"{name} is not a finite number of at least 0"
 
 
-def without_radius(table: pa.Table, name: str) -> Bools:
+def has_invalid_radius(table: pa.Table, name: str) -> Bools:
     """Return bool[n]: whether a column's value is not a valid radius."""
     radii = floats_of(as_doubles(table.column(name), f"`within`: `{name}`"))
     return ~((radii >= 0.0) & (radii < np.inf))
@@ -101,21 +101,20 @@ def why_invalid(
     if tuples.uncertain:
         wanted = tuples.attributes if attributes is None else attributes
         bound = alternatives_bound_in_memory() if max_alternatives is None else max_alternatives
-        _add_of_alternatives(tuples, wanted, bounds, reasons, bound)
+        _add_alternative_reasons(tuples, wanted, bounds, reasons, bound)
         return reasons
     if existence is not None and existence in columns.column_names:
         exists = floats_of(as_doubles(columns.column(existence), f"`{existence}`"))
-        reasons.add(
-            ~((exists >= 0.0) & (exists <= 1.0 + RESCALED_SUM_TOLERANCE)), NO_EXISTENCE
-        )  # 0: absent
+        valid = (exists >= 0.0) & (exists <= 1.0 + RESCALED_SUM_TOLERANCE)  # 0: absent
+        reasons.add(~valid, NO_EXISTENCE)
     for name in attributes or ():
-        reasons.add(_missing(as_array(columns.column(name))), no_value(name))
+        reasons.add(_is_missing(as_array(columns.column(name))), missing_value_reason(name))
     for name, most, text in bounds:
-        reasons.add(_beyond(as_array(columns.column(name)), most), text)
+        reasons.add(_exceeds(as_array(columns.column(name)), most), text)
     return reasons
 
 
-def why_emptied(
+def why_invalid_after_filter(
     table: pa.Table, attributes: Sequence[str], kept: Bools, max_alternatives: int | None = None
 ) -> Reasons:
     """Return the errors in rows after a condition on attributes.
@@ -130,20 +129,20 @@ def why_emptied(
         if is_number(values.type):
             given = values.is_valid().to_numpy(zero_copy_only=False)
             infinite = np.zeros(table.num_rows, np.bool_)
-            infinite[tuples.owner[given & _missing(values)]] = True
-            reasons.add(infinite, no_attribute(name))
+            infinite[tuples.owner[given & _is_missing(values)]] = True
+            reasons.add(infinite, missing_attribute_reason(name))
     emptied = why_invalid(tuples, attributes, max_alternatives=max_alternatives)
     for i, text in enumerate(emptied.texts):
         reasons.add((emptied.number == i) & ~kept, text)
     return reasons
 
 
-def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> list[str] | None:
+def check_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> list[str] | None:
     """Return the attributes or columns named by an argument. Raises for unknown names."""
-    wanted = names("attributes", attributes)
+    wanted = column_names("attributes", attributes)
     frame.require_tuples()
     if not frame.uncertain:
-        return frame.resolved("attributes", wanted)
+        return frame.resolve("attributes", wanted)
     for name in wanted:
         if name not in frame.attributes:
             raise ValueError(
@@ -158,7 +157,7 @@ def require_order(order: object) -> None:
         raise ValueError("`exclusive` needs `order`, because the later rows of a rule are left out")
 
 
-def add_of_rules(
+def add_rule_reasons(
     reasons: Reasons, existence: np.ndarray, rule: Sequence[object], order: np.ndarray
 ) -> None:
     """Visit rows in `order`; add a reason to rows that raise their rule's probability above 1."""
@@ -177,7 +176,7 @@ def add_of_rules(
         reasons.add(np.isin(np.arange(existence.size), rows), text)
 
 
-def _add_of_alternatives(
+def _add_alternative_reasons(
     tuples: Tuples, attributes: Sequence[str], bounds: Bounds, reasons: Reasons, bound: int
 ) -> None:
     prob = floats_of(as_doubles(tuples.fields["prob"], "`prob` of the alternatives"))
@@ -198,27 +197,27 @@ def _add_of_alternatives(
         add(tuples.flat.is_null().to_numpy(zero_copy_only=False), NULL_ALTERNATIVE)
     add(~((prob > 0.0) & (prob <= 1.0)), NO_PROBABILITY)  # false for NaN
     for name in attributes:
-        add(_missing(tuples.fields[name]), no_attribute(name))
+        add(_is_missing(tuples.fields[name]), missing_attribute_reason(name))
     for name, most, text in bounds:
-        add(_beyond(tuples.fields[name], most), f"an alternative's {text}")
+        add(_exceeds(tuples.fields[name], most), f"an alternative's {text}")
     for value in np.unique(total[above]).tolist():
         reasons.add(above & (total == value), ABOVE_ONE + java_text(value))
 
 
-def _missing(column: pa.Array) -> Bools:
+def _is_missing(column: pa.Array) -> Bools:
     if is_number(column.type):
         return ~np.isfinite(floats_of(as_doubles(column, "an attribute")))
     return column.is_null().to_numpy(zero_copy_only=False)
 
 
-def _beyond(column: pa.Array, most: float) -> Bools:
+def _exceeds(column: pa.Array, most: float) -> Bools:
     return ~(np.abs(floats_of(as_doubles(column, "an attribute"))) <= most)
 
 
-def kind_of(reason: str) -> str:
+def generalize_reason(reason: str) -> str:
     """Replace the sum of probabilities in a reason.
 
-    >>> kind_of("the probabilities sum to 1.25")
+    >>> generalize_reason("the probabilities sum to 1.25")
     'the probabilities sum to more than 1'
     """
     return re.sub(r" to \S+$", " to more than 1", reason)

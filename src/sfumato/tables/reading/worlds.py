@@ -17,9 +17,15 @@ from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import offsets_of
 from sfumato.operators.distributions.drawn_worlds import draw_tuples
 from sfumato.tables.arrow import as_array
-from sfumato.tables.keys import grouped_rows, positive_zeros
+from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
-from sfumato.tables.reading.results import DOUBLE_TYPE, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.results import (
+    DOUBLE_TYPE,
+    Field,
+    Output,
+    alternatives_type,
+    passthrough_outputs,
+)
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.user_warnings import MERGED, SHARED_KEY
@@ -55,7 +61,7 @@ class Draw:
                 "`source` must be a string that names the source of the tuples, because tuples "
                 f"with the same source and id get the same draw; got {source!r}"
             )
-        ids = frame.groupable("id", id_)
+        ids = frame.group_columns("id", id_)
         if not ids:
             raise ValueError("`id` must name the column(s) that identify a tuple; got none")
         frame.require_tuples()
@@ -69,7 +75,7 @@ class Draw:
             )
         kept = [name for name in frame.columns if name not in (ALTERNATIVES, EXISTENCE)]
         for name in (*frame.attributes, WORLD):
-            same = frame.same_as(name)
+            same = frame.find_column(name)
             if same is not None and same in kept:
                 raise ValueError(
                     f"the {frame.noun} already has a column `{same}`, but `{name}` must be free "
@@ -82,7 +88,7 @@ class Draw:
     def outputs(self, frame: Frame) -> list[Output]:
         """Return the columns of the drawn rows, with the fixed names c0, c1, ..."""
         added = {ADDED_COLUMN: "true"}  # so that ties are ordered equally in all worlds
-        found = passed(frame, self.passed)
+        found = passthrough_outputs(frame, self.passed)
         for name in self.attributes:
             found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
         marked = {**added, WORLDS: str(self.worlds)}
@@ -99,9 +105,9 @@ class Draw:
         """Yield the draws of valid rows in parts, ordered by row, then world."""
         step = max(1, ROWS_AT_ONCE // self.worlds)
         for begin in range(0, table.num_rows, step):
-            yield self._drawn(table.slice(begin, step))
+            yield self._draw(table.slice(begin, step))
 
-    def _drawn(self, table: pa.Table) -> pa.Table:
+    def _draw(self, table: pa.Table) -> pa.Table:
         tuples = Tuples(table)
         exists = EXISTENCE if EXISTENCE in table.column_names else None
         prob = tuples.prob(exists).flatten().to_numpy(zero_copy_only=False)
@@ -149,12 +155,12 @@ class Merge:
                 "merge_worlds needs the number of worlds: write it as in sf.draw_worlds, for "
                 "example n=1000 (files and some functions of pandas and Polars drop this number)"
             )
-        world = frame.one("world", WORLD) if known is None else known[0]
+        world = frame.single_column("world", WORLD) if known is None else known[0]
         number = whole("n", worlds) if known is None else known[1]
         if worlds is not None and worlds != number:
             raise ValueError(f"`n` must be {number}, the number of drawn worlds; got {worlds}")
-        keys = [name for name in frame.resolved("key", key) if name != world]
-        values = frame.resolved("columns", columns)
+        keys = [name for name in frame.resolve("key", key) if name != world]
+        values = frame.resolve("columns", columns)
         if "prob" in values:
             raise ValueError(
                 "`columns` must not name `prob`, which is reserved for the probabilities of "
@@ -182,26 +188,26 @@ class Merge:
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
             fields = (Field(name, frame.type(name)) for name in self.columns)
-            kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *fields)))
+            kind = alternatives_type(fields)
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
         else:
             found.append(Output(EXISTENCE, (EXISTENCE,), DOUBLE_TYPE, shared))
         return [*found, Output(ERROR, (ERROR,), DOUBLE_TYPE)]
 
-    def merged(self, table: pa.Table) -> pa.Table:
+    def merge(self, table: pa.Table) -> pa.Table:
         """Return the answers over all worlds, in order of first row; alternatives by value."""
-        keys = positive_zeros(table.select(list(self.key)))
-        of, first = grouped_rows(keys)
+        keys = normalize_zeros(table.select(list(self.key)))
+        of, first = group_rows(keys)
         first = first if table.num_rows else first[:0]
         answers, world = first.size, as_array(table.column(self.world)).cast(pa.int64()).to_numpy()
         if world.size and (world.min() < 0 or world.max() >= self.worlds):
-            raise ValueError(self.beyond)
+            raise ValueError(self.unknown_world_error)
         if np.unique(of * self.worlds + world).size != of.size:
-            raise ValueError(self.several)
+            raise ValueError(self.duplicate_answer_error)
         result = {name: keys.column(name).take(pa.array(first)) for name in self.key}
         if self.columns:
-            values = positive_zeros(table.select(list(self.columns)))
-            code, one = grouped_rows(values)
+            values = normalize_zeros(table.select(list(self.columns)))
+            code, one = group_rows(values)
             distinct = values.take(pa.array(one))
             rank = np.empty(one.size, np.int64)
             rank[_sorted_places(distinct)] = np.arange(one.size)
@@ -218,12 +224,12 @@ class Merge:
         return pa.table(result)
 
     @property
-    def beyond(self) -> str:
+    def unknown_world_error(self) -> str:
         """Return the error about numbers of unknown worlds."""
         return f"`{self.world}` must number the {self.worlds} worlds, from 0"
 
     @property
-    def several(self) -> str:
+    def duplicate_answer_error(self) -> str:
         """Return the error about several answers with the same key in one world."""
         return (
             "`key` must identify one answer per world, but a world has several answers with the "

@@ -92,17 +92,17 @@ class EarlyTableExtents(TableExtents):
         punctuation = np.minimum(punctuation, MAX_TIME_US)
         moves = lasting if late is None else lasting & ~late
         given = group, scope, time, punctuation, moves, shown, offsets, prob, values
-        return self._both(extents, *given)
+        return self._revisions_and_finals(extents, *given)
 
     def forget_expired(self) -> None:
         """Forget keys that have no open extents and whose usual answers no longer matter."""
-        if not self.config.shared or len(self.index) < self._many:
+        if not self.config.shared or len(self.index) < self._forget_at:
             return
         codes = self.early.idle_groups(self.operator.idle_groups())
         self.operator.forget(codes)
         self.early.forget(codes)
         self.index.forget(codes)
-        self._many = 2 * len(self.index) + len(codes) + 1024
+        self._forget_at = 2 * len(self.index) + len(codes) + 1024
 
     def counters(self) -> dict[str, int]:
         counts = super().counters()
@@ -111,9 +111,10 @@ class EarlyTableExtents(TableExtents):
     def _tables(self, extents: Extents) -> list[pa.Table]:
         none, flags = np.empty(0, np.int64), np.empty(0, bool)
         alternatives = np.zeros(1, np.int64), np.empty(0), np.empty((0, self.config.attributes))
-        return self._both(extents, none, none, none, none, flags, flags, *alternatives)
+        rows = none, none, none, none, flags, flags, *alternatives
+        return self._revisions_and_finals(extents, *rows)
 
-    def _both(self, extents: Extents, *rows: Any) -> list[pa.Table]:
+    def _revisions_and_finals(self, extents: Extents, *rows: Any) -> list[pa.Table]:
         """Return the revisions that rows cause, and the final answers.
 
         Answers are ordered by punctuation, which does not depend on micro-batches, and revisions
@@ -134,7 +135,7 @@ class EarlyTableExtents(TableExtents):
             if not len(of):
                 continue
             final = isinstance(of, Extents)
-            results = extents.results if final else _measured(revisions)
+            results = extents.results if final else _revision_results(revisions)
             names = enumerate(self.config.key_names)
             columns: dict[str, Any] = {name: self.index.take(of.group, i) for i, name in names}
             columns |= self._times_of(of)
@@ -161,7 +162,7 @@ class EarlyTableExtents(TableExtents):
         return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
 
 
-def _measured(revisions: Revisions) -> list[AggregateResult]:
+def _revision_results(revisions: Revisions) -> list[AggregateResult]:
     mean, exact, none = revisions.figures[:, :-1, 0], np.zeros(len(revisions)), np.empty((0, 0))
     columns = [of.T.copy() for of in (mean, revisions.stddev, revisions.existence)]
     return [AggregateResult(*of, none, exact) for of in zip(*columns, strict=True)]  # type: ignore[call-arg]

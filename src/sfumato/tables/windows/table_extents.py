@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.operators.windows.session_aggregate import SessionAggregate
 
 # For each verdict, the reason why rows are in no extent.
-REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
+VERDICT_REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
 ROW_VERSION = "version"  # fixed name of the version column
 FIRST_MONDAY = 4  # days after 1970-01-01
 MIN_FORGOTTEN = 1024  # number of keys or ids below which none are forgotten
@@ -98,7 +98,7 @@ class TableExtents(ReleasedOperator):
     def __init__(self, config: ExtentTableConfig) -> None:
         super().__init__(config)
         self.scopes = KeyIndex()
-        self._many = MIN_FORGOTTEN  # number of keys at which idle keys are forgotten
+        self._forget_at = MIN_FORGOTTEN  # number of keys at which idle keys are forgotten
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.calendar: Calendar | None = None
         window, common = config.window, dict[str, Any](config.options)
@@ -118,12 +118,11 @@ class TableExtents(ReleasedOperator):
                 earliest = self._positions(np.array([FIRST_US if stamped else -MAX_TIME_US]))[0]
                 common |= {"most_empty": window.empty, "earliest": int(earliest)}
             self.operator = self.extent_aggregate(*lengths, config.aggregates, **common)
-        self.rows = (
-            RowStore()
-        )  # members under the operator's numbers; with `missed`, only the schema
+        # Members under the operator's numbers; with `missed`, only the schema
+        self.rows = RowStore()
 
-    def usable(self, rows: pa.Table) -> np.ndarray:
-        known = super().usable(rows)
+    def is_usable(self, rows: pa.Table) -> np.ndarray:
+        known = super().is_usable(rows)
         time = as_numbers(rows.column("order0").filter(pa.array(known)))
         fine = (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
         if self.calendar is not None:
@@ -160,9 +159,9 @@ class TableExtents(ReleasedOperator):
             self.rows.append(self._stored(rows))
         tables = []
         if self.config.missed:
-            tables = self._missed(rows, REASONS[self.operator.verdicts])
+            tables = self._missed_rows(rows, VERDICT_REASONS[self.operator.verdicts])
         tables += self._tables(extents)
-        over = self.index.expired()
+        over = self.index.take_expired()
         if len(over):
             tables += self._tables(self.operator.close(over))
             self.index.forget(over)
@@ -174,12 +173,13 @@ class TableExtents(ReleasedOperator):
         """Return the extents that rows complete. given : the operator's arguments"""
         return self.operator.process(*given, scope=scope)
 
-    def invalid(self, rows: pa.Table) -> list[pa.Table]:
-        super().invalid(rows)
-        return self._missed(rows, np.full(rows.num_rows, "invalid")) if self.config.missed else []
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
+        super().process_invalid(rows)
+        reasons = np.full(rows.num_rows, "invalid")
+        return self._missed_rows(rows, reasons) if self.config.missed else []
 
-    def dropped(self, rows: pa.Table) -> list[pa.Table]:
-        return self._missed(rows, rows.column("reason").to_numpy(zero_copy_only=False))
+    def process_dropped(self, rows: pa.Table) -> list[pa.Table]:
+        return self._missed_rows(rows, rows.column("reason").to_numpy(zero_copy_only=False))
 
     def forget_expired(self) -> None:
         """Forget keys whose extents have all been emitted, which changes no answer.
@@ -187,12 +187,12 @@ class TableExtents(ReleasedOperator):
         A key that is a punctuation scope by itself is kept until it expires, because its completed
         extents must stay known.
         """
-        if not self.config.shared or len(self.index) < self._many:
+        if not self.config.shared or len(self.index) < self._forget_at:
             return
         codes = self.operator.idle_groups()
         self.operator.forget(codes)
         self.index.forget(codes)
-        self._many = 2 * len(self.index) + MIN_FORGOTTEN
+        self._forget_at = 2 * len(self.index) + MIN_FORGOTTEN
 
     def set_clock(self, now: int) -> None:
         if self.config.window.idle_timeout_us is not None:
@@ -303,7 +303,7 @@ class TableExtents(ReleasedOperator):
     def _times(self, positions: np.ndarray) -> np.ndarray:
         return positions if self.calendar is None else self.calendar.times(positions)
 
-    def _missed(self, rows: pa.Table, reasons: np.ndarray) -> list[pa.Table]:
+    def _missed_rows(self, rows: pa.Table, reasons: np.ndarray) -> list[pa.Table]:
         """Return the rows that have a reason, with NULL as their results."""
         self.rows.append(pa.table(fields_of(rows.column(ROW))).slice(0, 0))
         rows, reasons = rows.filter(pa.array(reasons != "")), reasons[reasons != ""]

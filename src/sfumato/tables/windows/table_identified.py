@@ -10,7 +10,7 @@ import pyarrow as pa
 from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.identified_extents import IdentifiedExtentAggregate
-from sfumato.tables.arrow import complete
+from sfumato.tables.arrow import has_all_values
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.windows.table_extents import MIN_FORGOTTEN, ExtentTableConfig, TableExtents
 
@@ -32,12 +32,12 @@ class IdentifiedTableExtents(TableExtents):
     def __init__(self, config: IdentifiedTableConfig) -> None:
         super().__init__(config)
         self.ids = KeyIndex()  # codes of (id, key code)
-        self._most_ids = MIN_FORGOTTEN  # number of ids at which idle ids are forgotten
+        self._forget_ids_at = MIN_FORGOTTEN  # number of ids at which idle ids are forgotten
 
     def ids_of(self, rows: pa.Table, group: Ints) -> Ints:
         """Return int64[n]: codes of the rows' ids, -1 for a row without an id."""
         names = [f"id{i}" for i in range(self.config.unique)]
-        known: Bools = complete(rows, names)
+        known: Bools = has_all_values(rows, names)
         ids = np.full(rows.num_rows, -1)
         of = rows.select(names).append_column("group", pa.array(group))
         ids[known] = self.ids.encode(of.filter(pa.array(known)))
@@ -45,7 +45,7 @@ class IdentifiedTableExtents(TableExtents):
 
     def forget_expired(self) -> None:
         """Forget ids whose extents have all been emitted, then keys."""
-        if len(self.ids) >= self._most_ids:
+        if len(self.ids) >= self._forget_ids_at:
             self._forget_ids()
         super().forget_expired()
 
@@ -60,4 +60,4 @@ class IdentifiedTableExtents(TableExtents):
 
     def _forget_ids(self) -> None:
         self.ids.keep(self.operator.needed_ids())
-        self._most_ids = 2 * len(self.ids) + MIN_FORGOTTEN
+        self._forget_ids_at = 2 * len(self.ids) + MIN_FORGOTTEN

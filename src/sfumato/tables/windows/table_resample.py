@@ -9,11 +9,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints, grouped, pad, ranges_of, running_maximum
 from sfumato.operators.state.declared import Array, Part
-from sfumato.tables.arrow import as_numbers, as_times, fields_of, numbers_of
+from sfumato.tables.arrow import SECOND_US, as_numbers, as_times, fields_of, numbers_of
 from sfumato.tables.disorder.released import ReleasedOperator, ReleasedTableConfig
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
@@ -22,12 +21,19 @@ from sfumato.tables.reading.frame import (
     EXISTENCE,
     WORLDS,
     Frame,
-    controlled_by,
     forget_after_of,
+    order_metadata,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
-from sfumato.tables.reading.rows import ColumnReader, Doubles, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.rows import (
+    ColumnReader,
+    Doubles,
+    Reading,
+    Rule,
+    Ties,
+    controller_readers,
+)
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RESAMPLED, SHARED_KEY
 from sfumato.tables.row_store import RowStore
@@ -37,7 +43,6 @@ from sfumato.windows import span_of
 FILLS = ("last", "linear", "mean", None)
 AGE = "age"
 MAX_GAP = 1_000_000  # maximum points between two rows of a key; longer gaps are skipped
-SECOND_US = 1e6  # microseconds per second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,15 +113,7 @@ class TableResample(ReleasedOperator):
         return {"sums": self.integral.shape[1]}
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        if self.config.scope is None:
-            return super().process(batch, now)
-        on_time = []
-        for side, table in batch:
-            on_time.append((side, table.filter(pc.invert(table.column("late")))))
-            late = table.num_rows - on_time[-1][1].num_rows
-            self.counts["rows"] += late
-            self.counts["late"] += late
-        return super().process(on_time, now)
+        return super().process(batch if self.config.scope is None else self.drop_late(batch), now)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         codes, time = self.codes(rows), as_numbers(rows.column("order0"))
@@ -143,7 +140,7 @@ class TableResample(ReleasedOperator):
         self, rows: pa.Table, order: Ints, starts: Ints, present: Ints, time: Ints
     ) -> list[pa.Table]:
         """Return the grid points that rows emit. order, starts, present : from `grouped`"""
-        known, carried = self.number[present] >= 0, self._carried(rows)
+        known, carried = self.number[present] >= 0, self._carried_columns(rows)
         held = self.rows.take(self.number[present[known]]) if known.any() else carried.slice(0, 0)
         table = pa.concat_tables([held, carried]).combine_chunks()
         first, later = starts[:-1], order + held.num_rows
@@ -154,20 +151,20 @@ class TableResample(ReleasedOperator):
         new[first[~known]] = True
         before = np.where(new, time[order] - 1, before)
         segments = Segments(new, before, time[order], earlier, later)
-        answers = self._resampled(rows, table, segments, starts, present, known)
+        answers = self._resample(rows, table, segments, starts, present, known)
         last = starts[1:] - 1
         self.newest[present] = time[order[last]]
         self.number[present] = self.rows.append(carried.take(pa.array(order[last])))
-        if self.rows.crowded(len(self.index)):
+        if self.rows.is_mostly_unneeded(len(self.index)):
             self.before_saving()
         return answers
 
-    def _carried(self, rows: pa.Table) -> pa.Table:
+    def _carried_columns(self, rows: pa.Table) -> pa.Table:
         if self.config.fill in ("linear", "mean"):
             return rows.select([f"value{i}" for i in range(self.config.columns)])
         return pa.table(dict(list(fields_of(rows.column(ROW)).items())[self.config.keys :]))
 
-    def _resampled(
+    def _resample(
         self, rows: pa.Table, table: pa.Table, segments: Segments, starts: Ints, present: Ints,
         known: np.ndarray,
     ) -> list[pa.Table]:  # fmt: skip
@@ -305,7 +302,7 @@ def resample_job(
             'fill=None. Write fill="last"'
         )
     frame.require_tuples()
-    order, keys = frame.one("order", order), frame.keys("key", key)
+    order, keys = frame.single_column("order", order), frame.keys("key", key)
     frame.require_time("order", order)
     for argument, column in [("order", order), *(("key", column) for column in keys)]:
         # An added column is an unnamed expression here, unless it numbers drawn worlds.
@@ -315,7 +312,7 @@ def resample_job(
                 'one, as with .alias("ts")'
             )
     frame.require_late()
-    frame.require_described()
+    frame.require_controller_metadata()
     frame.require_event_time("order", [order])
     numeric, wanted = fill in ("linear", "mean"), _columns(frame, columns, order, keys, fill)
     if AGE in map(str.lower, [*keys, order, *wanted]):
@@ -337,21 +334,19 @@ def resample_job(
         forget_after=forget_after_of(frame, order, keys, forget_after),
         one_controller=frame.is_strictly_ordered([order], keys),
     )
-    values: list[tuple[str, ColumnReader]] = (
-        marks_of(CONTROLLER_COLUMNS) if scope is not None else []
-    )
+    values: list[tuple[str, ColumnReader]] = controller_readers() if scope is not None else []
     carried = (*keys, *(() if numeric else wanted))
     rule = Rule(complete=("order0",), timed=True)
     if numeric:
         values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]
-    reading = Reading(carried, (order,), tuple(keys), tuple(values), rule, Ties(frame.tied))
+    reading = Reading(carried, (order,), tuple(keys), tuple(values), rule, Ties(frame.tie_columns))
     outputs = [
         replace(of, metadata={**(of.metadata or {}), SHARED_KEY: RESAMPLED})
         if of.name in (ALTERNATIVES, EXISTENCE)
         else of
-        for of in passed(frame, carried)
+        for of in passthrough_outputs(frame, carried)
     ]
-    outputs.insert(len(keys), Output(order, ("order",), frame.type(order), controlled_by(keys)))
+    outputs.insert(len(keys), Output(order, ("order",), frame.type(order), order_metadata(keys)))
     if numeric:
         outputs += [Output(column, (f"value{i}",), DOUBLE_TYPE) for i, column in enumerate(wanted)]
     outputs.append(Output(AGE, (AGE,), DOUBLE_TYPE, {ADDED_COLUMN: "true"}))
@@ -369,20 +364,17 @@ def _columns(
         order,
         *keys,
         *(CONTROLLER_COLUMNS if frame.has_punctuations else ()),
-        frame.duplicates,
+        frame.duplicate_column,
     }
     uncertain = [name for name in (ALTERNATIVES, EXISTENCE) if name in frame.columns]
-    named = frame.resolved("columns", given)
+    named = frame.resolve("columns", given)
     if wrong := [name for name in named if name in fixed]:
         raise ValueError(
             "`columns` must not name `order`, `key` or columns of a disorder controller; got "
             f"{', '.join(wrong)}. Leave these out"
         )
-    found = (
-        [*dict.fromkeys([*named, *uncertain])]
-        if named
-        else [name for name in frame.columns if name not in fixed]
-    )
+    found = [*dict.fromkeys([*named, *uncertain])]
+    found = found if named else [name for name in frame.columns if name not in fixed]
     if not found:
         raise ValueError("`columns` must name at least one column; got none")
     if fill in ("linear", "mean"):

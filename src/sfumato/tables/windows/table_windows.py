@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.operators.arrays import pad
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
-from sfumato.tables.arrow import as_numbers, fields_of, joined
+from sfumato.tables.arrow import as_numbers, fields_of
 from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.exact import ExactNumber
@@ -154,14 +153,14 @@ class WindowTableConfig(TableConfig, ABC):
         are left out."""
         if not self.kinds:
             names = [result[0] for result in self.results]
-            structs = [_struct(measured, self.quantiles) for measured in results]
+            structs = [_distribution_column(measured, self.quantiles) for measured in results]
             return dict(zip(names, structs, strict=True))
         found, columns = iter(results), dict[str, pa.Array]()
         for ((name, function, *_), of), kind in zip(self._results, self.kinds, strict=True):
             if of is not None:
                 columns[name] = of.join(function, [next(found).mean for _ in range(of.parts)])
             elif kind != PICKED_RESULT:
-                columns[name] = _plain(next(found), kind)
+                columns[name] = _value_column(next(found), kind)
         return columns
 
 
@@ -172,16 +171,16 @@ def quantile_name(q: float) -> str:
     return f"q{whole:0>2}" + (f"_{part}" if part else "")
 
 
-def _known(numbers: np.ndarray | None) -> pa.Array:
+def _nullable(numbers: np.ndarray | None) -> pa.Array:
     assert numbers is not None
     return pa.array(numbers, pa.float64(), mask=np.isnan(numbers))
 
 
-def _plain(measured: AggregateResult, kind: str) -> pa.Array:
+def _value_column(measured: AggregateResult, kind: str) -> pa.Array:
     """Return the values of certain results, NaN as NULL; 2^63 becomes the largest int64."""
     values = measured.mean
     if kind == "number":
-        return _known(values)
+        return _nullable(values)
     missing = np.isnan(values)
     scaled = np.where(missing, 0.0, values) * (1 if kind == "whole" else 1e6)
     rounded = np.rint(scaled)
@@ -192,23 +191,23 @@ def _plain(measured: AggregateResult, kind: str) -> pa.Array:
     return array if kind == "whole" else array.cast(ARROW_TIMES[kind])
 
 
-def _struct(measured: AggregateResult, quantiles: Sequence[float]) -> pa.StructArray:
+def _distribution_column(measured: AggregateResult, quantiles: Sequence[float]) -> pa.StructArray:
     columns = {
-        "mean": _known(measured.mean),
-        "stddev": _known(measured.stddev),
+        "mean": _nullable(measured.mean),
+        "stddev": _nullable(measured.stddev),
         "existence": pa.array(measured.existence),
     }
     for i, q in enumerate(quantiles):
-        columns[quantile_name(q)] = _known(measured.quantiles[:, i])
+        columns[quantile_name(q)] = _nullable(measured.quantiles[:, i])
     if measured.value is not None:
         pairs = pa.StructArray.from_arrays(
             [pa.array(measured.prob), pa.array(measured.value)], ["prob", "value"]
         )
         offsets = pa.array(measured.offsets, pa.int32())
         columns["distribution"] = pa.ListArray.from_arrays(offsets, pairs)
-        columns["moved"] = _known(measured.moved)
+        columns["moved"] = _nullable(measured.moved)
     if len(quantiles) or measured.value is not None:
-        columns["error"] = _known(measured.error)
+        columns["error"] = _nullable(measured.error)
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 
 
@@ -280,18 +279,12 @@ class TableRowWindow(TableOperator):
         self._largest = 0
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        if not self.config.controlled:
-            return super().process(batch, now)
-        rows = joined([table for _, table in batch])
-        on_time = rows.filter(pc.invert(rows.column("late")))
-        for name in ("rows", "late"):
-            self.counts[name] += rows.num_rows - on_time.num_rows
-        return super().process([(0, on_time)], now)
+        return super().process(self.drop_late(batch) if self.config.controlled else batch, now)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         batch, codes = self.config.tuples(rows), self.codes(rows)
         if self.config.controlled:
-            self._note_keys(codes, as_numbers(rows.column("order0")))
+            self._record_keys(codes, as_numbers(rows.column("order0")))
         found = self.operator.process(codes, *batch)
         self._largest = max(self._largest, int(found.held.max(initial=0)))
         row, held, results, window = rows.column(ROW), found.held, found.results, self.config.window
@@ -312,11 +305,11 @@ class TableRowWindow(TableOperator):
         return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
-        """Skip rows from a controller, which are ordered only per key, see `_note_keys`."""
+        """Skip rows from a controller, which are ordered only per key, see `_record_keys`."""
         if not self.config.controlled:
             super().note_order(columns)
 
-    def _note_keys(self, codes: np.ndarray, order: np.ndarray) -> None:
+    def _record_keys(self, codes: np.ndarray, order: np.ndarray) -> None:
         self.newest = pad(self.newest, self.index.size or 1, BEGINNING)
         behind = int((order < self.newest[codes]).sum())
         self.require_one_controller(behind)

@@ -20,9 +20,9 @@ from sfumato.tables.reading.frame import (
     TIME_KINDS,
     Computation,
     Frame,
-    controlled_by,
     forget_after_of,
-    listed_numbers,
+    number_tuple,
+    order_metadata,
 )
 from sfumato.tables.reading.results import (
     BOOLEAN_TYPE,
@@ -30,21 +30,21 @@ from sfumato.tables.reading.results import (
     LONG_TYPE,
     STRING_TYPE,
     Field,
-    ListOf,
     Output,
     Struct,
-    marked,
-    passed,
+    alternatives_type,
+    mark_shared,
+    passthrough_outputs,
 )
 from sfumato.tables.reading.rows import (
+    BooleanColumn,
     Column,
     ColumnReader,
-    Mark,
     Probabilities,
     Reading,
     Rule,
     Ties,
-    marks_of,
+    controller_readers,
 )
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import (
@@ -66,11 +66,11 @@ from sfumato.tables.windows.table_windows import (
 )
 from sfumato.windows import Delta, Range, Rows, Session, span_of
 
-SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
-TIMED = (Range, Session)  # time windows
-CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
-SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
-HINTS = {  # for function names from other libraries
+MIN_UNIT_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
+TIME_WINDOWS = (Range, Session)  # time windows
+AGGREGATE_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+QUANTILE_SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
+FUNCTION_HINTS = {  # for function names from other libraries
     "median": ". Write quantile(x, 0.5)",
     "percentile": ". Write quantile(x, 0.9)",
     "nunique": ". Write count_distinct(x)",
@@ -87,7 +87,8 @@ WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
-VALUES = ("min", "max", "first", "last")  # functions whose results have the type of the values
+# Functions whose results have the type of the values
+VALUE_FUNCTIONS = ("min", "max", "first", "last")
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,14 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     entry = f"`aggregates[{name!r}]`"
     if not isinstance(name, str) or not name or not isinstance(text, str):
         raise TypeError(f"{entry} must be a string like 'sum(temperature)'; got {text!r}")
-    call = CALL.fullmatch(text)
+    call = AGGREGATE_CALL.fullmatch(text)
     known = ", ".join(FUNCTIONS)
     if call is None:
         raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
     function, expression = call[1].lower(), call[2].strip()
     function = AGGREGATE_ALIASES.get(function, function)
     if function not in FUNCTIONS:
-        hint = HINTS.get(function, did_you_mean(function, FUNCTIONS))
+        hint = FUNCTION_HINTS.get(function, did_you_mean(function, FUNCTIONS))
         raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")
     distinct = re.match(r"distinct\s+(.+)", expression, re.IGNORECASE | re.DOTALL)
     if distinct and function == "count":
@@ -141,7 +142,7 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     if function != "quantile":
         return AggregateSpec(name, function, expression)
     inner, _, share = expression.rpartition(",")
-    found = SHARE.fullmatch(share)
+    found = QUANTILE_SHARE.fullmatch(share)
     q = float(found[1]) / (100 if found[2] else 1) if found else -1.0
     if not inner.strip() or not 0 <= q <= 1:
         raise ValueError(
@@ -183,12 +184,12 @@ class WindowQuery:
         frame.require_late()
         frame.require_tuples(self.existence)
         if not self.timed:
-            frame.require_described()
+            frame.require_controller_metadata()
         for text, argument in self.arguments.items():
             frame.expressions.check(argument, text)
         if self.existence is not None:
-            frame.require_numbers("existence", [frame.one("existence", self.existence)])
-        object.__setattr__(self, "wanted", [self._of_numbers(w) for w in self.wanted])
+            frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
+        object.__setattr__(self, "wanted", [self._as_numeric(w) for w in self.wanted])
         if not isinstance(self.window, Rows | Range | Delta | Session):
             raise TypeError(
                 f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {self.window!r}"
@@ -217,7 +218,7 @@ class WindowQuery:
         if self.timed:
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
-            frame.one("window.on", self.window.on)
+            frame.single_column("window.on", self.window.on)
         if not isinstance(self.missed, bool):
             raise TypeError(f"`missed` must be True or False; got {self.missed!r}")
         if self.missed:
@@ -233,7 +234,8 @@ class WindowQuery:
         frame.require_independent(self.called, self.existence_column)
         if frame.has_gaps:
             self._warn_of_gaps()
-        if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
+        has_copies = self.timed and frame.duplicate_column is not None
+        if has_copies and frame.remembered_us < self._needed_us:
             warn_of_copies(self.called, self.window)
 
     def _warn_of_gaps(self) -> None:
@@ -245,15 +247,15 @@ class WindowQuery:
                 return
 
     @property
-    def _longest(self) -> float:
-        """Return the time for which windows need a row, in microseconds, with SHORTEST_US."""
+    def _needed_us(self) -> float:
+        """Return the time for which windows need a row, in microseconds, with MIN_UNIT_US."""
         if isinstance(self.window, Session):
             return self.window.gap_us
         if not isinstance(self.window, Range):
             return 0.0
         if self.window.calendar_unit is None:
             return self.window.length_us
-        return self.window.calendar_units[0] * SHORTEST_US[self.window.calendar_unit]
+        return self.window.calendar_units[0] * MIN_UNIT_US[self.window.calendar_unit]
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -280,7 +282,7 @@ class WindowQuery:
             return None
         return self.frame.expressions.exact(w.function, w.expression)
 
-    def _of_numbers(self, w: AggregateSpec) -> AggregateSpec:
+    def _as_numeric(self, w: AggregateSpec) -> AggregateSpec:
         """Convert an aggregate to one of numbers: count(x) of other types counts (x) = (x).
 
         Raises TypeError for other functions of non-numeric values.
@@ -290,7 +292,7 @@ class WindowQuery:
         argument, of = "`by`", ""
         if w.name:
             argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
-        kind = self.frame.expressions.not_a_number(w.expression)
+        kind = self.frame.expressions.nonnumeric_type(w.expression)
         if w.function == "count":
             text = w.expression
             return w if kind is None else replace(w, expression=f"({text}) = ({text})")
@@ -303,7 +305,7 @@ class WindowQuery:
             of_text = w.name and self.frame.expressions.value_type(w.expression)[1] == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
             if (
-                w.function in VALUES
+                w.function in VALUE_FUNCTIONS
                 and self.frame.expressions.value_type(w.expression)[1] in PICKED
             ):
                 hint = f"{w.function} of it needs certain rows and a time window"
@@ -332,7 +334,11 @@ class WindowQuery:
 
     def _is_picked(self, w: AggregateSpec) -> bool:
         """Return whether a result is one of the values of the window's rows, as they are."""
-        if w.function not in VALUES or w.expression is None or not (self.certain and self.timed):
+        if (
+            w.function not in VALUE_FUNCTIONS
+            or w.expression is None
+            or not (self.certain and self.timed)
+        ):
             return False
         others = (self.early, self.version, self.shared)
         if self.structs or self.by_extent or any(of is not None for of in others):
@@ -342,7 +348,7 @@ class WindowQuery:
 
     @property
     def timed(self) -> bool:
-        return isinstance(self.window, TIMED)
+        return isinstance(self.window, TIME_WINDOWS)
 
     def _check_time(self) -> None:
         kind = type(self.window).__name__
@@ -369,14 +375,17 @@ class WindowQuery:
                 "`missed` needs a time window: write window=sf.Range(...) or sf.Session(...); got "
                 f"{self.window!r}"
             )
-        if self.by_extent:
-            raise ValueError("`missed` needs certain event times, but `order` is uncertain")
+        self._require_certain_times("`missed`")
         for w in filter(self._is_picked, self.wanted):
             raise ValueError(
                 f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
                 "exclude each other: leave one of them out"
             )
         self.frame.require_free(["reason"])
+
+    def _require_certain_times(self, asked: str, hint: str = "") -> None:
+        if self.by_extent:
+            raise ValueError(f"{asked} needs certain event times, but `order` is uncertain{hint}")
 
     def _check_early(self) -> None:
         from sfumato.operators.windows.early_answers import (
@@ -390,15 +399,12 @@ class WindowQuery:
                 '`early` needs a window of fixed length: write window=sf.Range("1 minute"); got '
                 f"{self.window!r}"
             )
-        if self.by_extent:
-            raise ValueError("`early` needs certain event times, but `order` is uncertain")
+        self._require_certain_times("`early`")
         for argument in ("shared", "distribution"):
             if getattr(self, argument) is not None:
-                raise ValueError(
-                    f"`early` and `{argument}` exclude each other: leave one of them out"
-                )
+                raise _both_given("early", argument)
         if self.missed:
-            raise ValueError("`early` and `missed` exclude each other: leave one of them out")
+            raise _both_given("early", "missed")
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
@@ -407,7 +413,7 @@ class WindowQuery:
                 )
         check_early(span_of("early", self.early), self.window.length_us)
         check_level(DEFAULT_LEVEL if self.level is None else self.level)
-        if self.controlled and self.frame.shown_early is None:
+        if self.controlled and self.frame.early_column is None:
             raise ValueError(
                 f"`early` needs rows at their arrival, but {self.frame.prefix}reorder buffers "
                 f"them: write {self.frame.prefix}reorder(..., early=True) upstream"
@@ -431,11 +437,9 @@ class WindowQuery:
                     f"{entry} needs windows without gaps between them: write a `slide` of at most "
                     f"`length`; got {self.window!r}"
                 )
-            if self.by_extent:
-                raise ValueError(
-                    f"{entry} needs certain event times, but `order` is uncertain: draw possible "
-                    "worlds with sf.draw_worlds, whose times are certain"
-                )
+            self._require_certain_times(
+                entry, ": draw possible worlds with sf.draw_worlds, whose times are certain"
+            )
 
     def _check_versions(self) -> None:
         if self.version is None:
@@ -451,7 +455,7 @@ class WindowQuery:
                 "`version` needs `unique`, the columns that identify a row: add unique=..., or "
                 "leave `version` out"
             )
-        name = self.frame.one("version", self.version)
+        name = self.frame.single_column("version", self.version)
         if self.frame.kind(name) not in TIME_KINDS:
             raise TypeError(
                 "`version` must be a column of integers or timestamps; "
@@ -462,10 +466,9 @@ class WindowQuery:
                 '`version` needs a window of fixed length: write window=sf.Range("1 minute"); got '
                 f"{self.window!r}"
             )
-        if self.by_extent:
-            raise ValueError("`version` needs certain event times, but `order` is uncertain")
+        self._require_certain_times("`version`")
         if self.early is not None:
-            raise ValueError("`early` and `version` exclude each other: leave one of them out")
+            raise _both_given("early", "version")
         for w in self._over_time:
             raise ValueError(
                 f"{w.function} in `aggregates[{w.name!r}]` cannot follow corrections, because its "
@@ -475,7 +478,7 @@ class WindowQuery:
     def _check_shared(self) -> None:
         if self.shared is None:
             return
-        self.frame.one("shared", self.shared)
+        self.frame.single_column("shared", self.shared)
         if self.certain:
             raise ValueError(
                 f"`shared` needs uncertain rows, but this {self.frame.noun} has neither "
@@ -488,7 +491,7 @@ class WindowQuery:
                 "worlds of these rows with sf.draw_worlds"
             )
         if self.version is not None:
-            raise ValueError("`shared` and `version` exclude each other: leave one of them out")
+            raise _both_given("shared", "version")
         drawn = (
             'draw possible worlds with sf.draw_worlds(df, 1000, source="...", '
             f'id="{self.shared}"), in which rows with the same id take the same alternative'
@@ -498,10 +501,7 @@ class WindowQuery:
                 '`shared` needs a window of fixed length: write window=sf.Range("1 minute"), or '
                 f"{drawn}; got {self.window!r}"
             )
-        if self.by_extent:
-            raise ValueError(
-                f"`shared` needs certain event times, but `order` is uncertain: {drawn}"
-            )
+        self._require_certain_times("`shared`", f": {drawn}")
         for w in self._over_time:
             raise ValueError(
                 f"{w.function} in `aggregates[{w.name!r}]` cannot have shared errors: leave this "
@@ -510,8 +510,8 @@ class WindowQuery:
 
     def _check_results(self, with_rows: bool) -> None:
         """Raise ValueError for a result whose name is used by another column of the answers."""
-        apart = self.frame.tells_case_apart()
-        columns = [*self.passed(with_rows), *self.added]
+        apart = self.frame.is_case_sensitive()
+        columns = [*self.emitted_columns(with_rows), *self.added_columns]
         taken = set(columns if apart else map(str.lower, columns))
         for w in self.wanted:
             name = w.name if apart else w.name.lower()
@@ -530,7 +530,7 @@ class WindowQuery:
 
     @cached_property
     def orders(self) -> list[str]:
-        return self.frame.resolved("order", self.order)
+        return self.frame.resolve("order", self.order)
 
     @cached_property
     def keys(self) -> list[str]:
@@ -539,13 +539,13 @@ class WindowQuery:
     @cached_property
     def ids(self) -> list[str]:
         """Return the columns that identify a row within a key."""
-        return self.frame.groupable("unique", self.unique)
+        return self.frame.group_columns("unique", self.unique)
 
     @cached_property
     def existence_column(self) -> str | None:
         """Return the probability column of a frame without alternatives."""
         if self.existence is not None:
-            return self.frame.one("existence", self.existence)
+            return self.frame.single_column("existence", self.existence)
         return "existence" if "existence" in self.frame.columns else None
 
     @property
@@ -564,14 +564,14 @@ class WindowQuery:
         return not self.timed and self.frame.marks_late(self.orders)
 
     @property
-    def others(self) -> dict[str, str]:
+    def unchanged_columns(self) -> dict[str, str]:
         """Map fixed names to other columns that the operator reads unchanged."""
         if self.shared is not None:
-            return {"id0": self.frame.one("shared", self.shared)}
+            return {"id0": self.frame.single_column("shared", self.shared)}
         if self.version is None:
             return {}
         ids = {f"id{i}": name for i, name in enumerate(self.ids)}
-        return ids | {ROW_VERSION: self.frame.one("version", self.version)}
+        return ids | {ROW_VERSION: self.frame.single_column("version", self.version)}
 
     @cached_property
     def in_order_within(self) -> list[str]:
@@ -585,10 +585,14 @@ class WindowQuery:
         return scope_of(self.keys, self.in_order_within) if self.controlled else None
 
     @property
+    def idle_timeout_us(self) -> int | None:
+        return self.window.idle_timeout_us if isinstance(self.window, TIME_WINDOWS) else None
+
+    @property
     def one_controller(self) -> bool:
         """Return whether out-of-order rows are an error; they are not with an idle timeout."""
-        timeout = self.window.idle_timeout_us if isinstance(self.window, TIMED) else None
-        return timeout is None and self.frame.is_strictly_ordered(self.orders, self.keys)
+        ordered = self.frame.is_strictly_ordered(self.orders, self.keys)
+        return ordered and self.idle_timeout_us is None
 
     @cached_property
     def time(self) -> str:
@@ -605,22 +609,22 @@ class WindowQuery:
     def emits_rows(self, with_rows: bool) -> bool:
         return with_rows or not self.timed
 
-    def row(self, with_rows: bool) -> list[str]:
+    def row_columns(self, with_rows: bool) -> list[str]:
         if self.missed:
             return [*self.frame.columns]
-        dropped = {ALTERNATIVES} if not with_rows else self._replaced
+        dropped = {ALTERNATIVES} if not with_rows else self._replaced_columns
         return [name for name in self.frame.columns if name not in dropped]
 
     @property
-    def _replaced(self) -> set[str]:
+    def _replaced_columns(self) -> set[str]:
         """Return the upstream operator's columns that the columns of extents replace."""
-        extents = self.frame.is_extents
+        extents = self.frame.has_extents
         found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
         return (found | ({"window", "held"} if extents else set())) - {*self.keys}
 
-    def passed(self, with_rows: bool) -> list[str]:
+    def emitted_columns(self, with_rows: bool) -> list[str]:
         """Return the input columns that are emitted: columns of rows, or keys of extents."""
-        return self.row(with_rows) if self.emits_rows(with_rows) else self.keys
+        return self.row_columns(with_rows) if self.emits_rows(with_rows) else self.keys
 
     @property
     def expressions(self) -> list[str]:
@@ -672,11 +676,12 @@ class WindowQuery:
     def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : see `Rule`"""
         existence, values = self.existence_column, self.cells
-        values += marks_of(CONTROLLER_COLUMNS if self.controlled or self.marks_late else [])
+        values += controller_readers() if self.controlled or self.marks_late else []
         if self.early is not None and self.controlled:
-            values += [(EARLY_COLUMN, Mark(self.frame.shown_early or EARLY_COLUMN))]
-            values += [(ARRIVAL, Column(name)) for name in self.frame.with_role(ARRIVED)[:1]]
-        values += [(fixed, Column(name)) for fixed, name in self.others.items()]
+            values += [(EARLY_COLUMN, BooleanColumn(self.frame.early_column or EARLY_COLUMN))]
+            arrivals = self.frame.columns_with_role(ARRIVED)
+            values += [(ARRIVAL, Column(name)) for name in arrivals[:1]]
+        values += [(fixed, Column(name)) for fixed, name in self.unchanged_columns.items()]
         rule = Rule(
             probabilities=True,
             existence=existence,
@@ -688,18 +693,18 @@ class WindowQuery:
             scored=self.scored,
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
-            duplicate=self.frame.duplicates if self.controlled else None,
+            duplicate=self.frame.duplicate_column if self.controlled else None,
             keeps_absent=self.version is not None,
         )
-        carried = self.row(with_rows) if self.missed or self.emits_rows(with_rows) else []
+        carried = self.row_columns(with_rows) if self.missed or self.emits_rows(with_rows) else []
         passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
-        tie = Ties(self.frame.tied)
+        tie = Ties(self.frame.tie_columns)
         return Reading(passed, orders, keys, tuple(values), rule, tie, self.missed, True)
 
     # ---- the columns of the result
 
     @property
-    def added(self) -> list[str]:
+    def added_columns(self) -> list[str]:
         """Return the answers' columns other than rows and results."""
         of_extents = ["window", "held", "punctuation", "late"]
         of_extents += ["missed"] if self.missed else []
@@ -709,8 +714,8 @@ class WindowQuery:
     def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
         time = self.time_type
         prefix = "c" if self.emits_rows(settings.members) else "key"
-        names = self.passed(settings.members)
-        found = passed(self.frame, names, prefix=prefix, taken=self.added)
+        names = self.emitted_columns(settings.members)
+        found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
         titles = {name: of.name for name, of in zip(names, found, strict=True)}
         extent = Struct((Field("start", time), Field("end", time)))
         kinds = {"window": extent, "held": LONG_TYPE, "punctuation": time, "late": LONG_TYPE}
@@ -723,24 +728,26 @@ class WindowQuery:
             of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
         scope = [titles.get(name, name) for name in self.in_order_within]
-        metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(scope)}
+        metadata = {"held": {ADDED_COLUMN: "true"}, "window": order_metadata(scope)}
         for name, kind in kinds.items():
-            if name in self.added:
+            if name in self.added_columns:
                 found.append(Output(name, (name,), kind, metadata.get(name)))
         found += self.result_outputs(settings)
         if self.missed:
-            row = enumerate(self.row(False))
+            row = enumerate(self.row_columns(False))
             parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
             found.append(
                 Output("missed", ("missed",), Struct((*parts, Field("reason", STRING_TYPE))))
             )
-        return marked(found, self._shared, repeated=self.timed)
+        return mark_shared(found, self._shared, repeated=self.timed)
 
     def result_outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
         """Return the columns of the aggregates."""
         found, metadata = [], {ADDED_COLUMN: "true"}
         for i, w in enumerate(self.wanted):
-            kind, cast = self._plain(i)[1:] if settings.kinds else (self._struct(settings), None)
+            kind, cast = self._distribution_type(settings), None
+            if settings.kinds:
+                _, kind, cast = self._value_type(i)
             found.append(Output(w.name, (f"result{i}",), kind, metadata, cast=cast))
         return found
 
@@ -760,20 +767,20 @@ class WindowQuery:
             return AVERAGES
         return None if apart else WINDOWS
 
-    def _plain(self, i: int) -> tuple[str, Any, Any]:
+    def _value_type(self, i: int) -> tuple[str, Any, Any]:
         """Return (kind, type of the answers, type to cast to or None) of a certain result."""
         w, exact = self.wanted[i], self.exact[i]
         if w.function in COUNT_FUNCTIONS:
             return "whole", LONG_TYPE, None
-        if w.function not in (*VALUES, "sum") or w.expression is None:
+        if w.function not in (*VALUE_FUNCTIONS, "sum") or w.expression is None:
             return "number", DOUBLE_TYPE, None
         own, kind = self.frame.expressions.value_type(w.expression)
         if self._is_picked(w):
             return PICKED_RESULT, own, None
         if exact is not None:
-            precise = (
-                self.frame.decimal(exact.precision, exact.scale) if exact.precision else LONG_TYPE
-            )
+            precise: Any = LONG_TYPE
+            if exact.precision:
+                precise = self.frame.decimal(exact.precision, exact.scale)
             return "exact", precise, None if w.function == "sum" else own
         if w.function == "sum":
             small = kind == "whole" and self.early is None
@@ -782,11 +789,11 @@ class WindowQuery:
             return kind, own, None
         return ("whole", LONG_TYPE, own) if kind == "whole" else ("number", DOUBLE_TYPE, own)
 
-    def _struct(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
+    def _distribution_type(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
         names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
         parts = [Field(name, DOUBLE_TYPE) for name in names]
         if self.distribution is not None:
-            pairs = ListOf(Struct((Field("prob", DOUBLE_TYPE), Field("value", DOUBLE_TYPE))))
+            pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
             parts += [Field("distribution", pairs), Field("moved", DOUBLE_TYPE)]
         if self.distribution is not None or settings.quantiles:
             parts.append(Field("error", DOUBLE_TYPE))
@@ -805,7 +812,7 @@ class WindowQuery:
 
         See `window_aggregate` for the arguments. distributions : `seed` and `samples`
         """
-        window, quantiles = self.window, listed_numbers("quantiles", quantiles)
+        window, quantiles = self.window, number_tuple("quantiles", quantiles)
         if not self.structs:
             check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
         plain = self.certain and not self.structs
@@ -825,15 +832,16 @@ class WindowQuery:
                 "`with_rows` needs a time window: write window=sf.Range(...) or sf.Session(...)"
             )
         if with_rows and self.missed:
-            raise ValueError("`missed` and `with_rows` exclude each other: leave one of them out")
+            raise _both_given("missed", "with_rows")
         if with_rows:
             self._check_results(with_rows=True)
+        kinds = (self._value_type(i)[0] for i in range(len(self.wanted)))
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.wanted)
             ),
-            "kinds": tuple(self._plain(i)[0] for i in range(len(self.wanted))) if plain else (),
+            "kinds": tuple(kinds) if plain else (),
             "exact": self.exact if any(self.exact) else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),
@@ -848,10 +856,10 @@ class WindowQuery:
             asked = {"with_rows": with_rows, "quantiles": quantiles}
             asked["forget_after"] = forget_after is not None
             for given in (name for name, is_given in asked.items() if is_given):
-                raise ValueError(f"`early` and `{given}` exclude each other: leave one of them out")
+                raise _both_given("early", given)
             level = DEFAULT_LEVEL if self.level is None else self.level
             common |= {"early": span_of("early", self.early), "level": float(level)}
-        if isinstance(window, TIMED):
+        if isinstance(window, TIME_WINDOWS):
             config_class: type[ExtentTableConfig] = ExtentTableConfig
             if self.early is not None:
                 from sfumato.tables.windows.table_early import EarlyTableConfig
@@ -904,6 +912,5 @@ class WindowQuery:
             )
 
 
-def extents_per_row(window: Range) -> int:
-    """Return the maximum number of extents that contain a row."""
-    return -(-window.length_us // window.slide_us)
+def _both_given(one: str, other: str) -> ValueError:
+    return ValueError(f"`{one}` and `{other}` exclude each other: leave one of them out")
