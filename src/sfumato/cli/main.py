@@ -30,7 +30,7 @@ FAILED, USAGE = 1, 2
 Cores = Annotated[
     int | None, typer.Option(min=1, help="Number of processor cores for Spark; default: all.")
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own error messages too.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Spark's error messages.")]
 
 
 @contextmanager
@@ -102,7 +102,8 @@ class LogForm(StrEnum):
 
 
 FileArgument = typer.Argument(
-    metavar="FILE", help="A pipeline (sources, SQL and sinks in TOML), or a folder of such files."
+    metavar="FILE",
+    help="A pipeline file (sources, SQL and sinks in TOML), or a folder of such files.",
 )
 File = Annotated[Path, FileArgument]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free port.")]
@@ -152,7 +153,7 @@ def main(
 def run(
     file: File,
     once: Annotated[
-        bool, typer.Option("--once", help="Process the rows that the sources have now, then stop.")
+        bool, typer.Option("--once", help="Process the rows that are available now, then stop.")
     ] = False,
     log: Annotated[
         LogForm | None,
@@ -212,7 +213,9 @@ def explain(
     file: File,
     chart: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Draw the timetables of TOP queries into this folder."),
+        typer.Option(
+            metavar="FOLDER", help="Write charts of the timetables of TOP queries to this folder."
+        ),
     ] = None,
     trust: Trust = False,
     allow_packages: AllowPackages = False,

@@ -82,22 +82,22 @@ class SparkPart(FileTable, frozen=True, kw_only=True):
 
 
 class PipelineSource(FileTable, frozen=True, kw_only=True):
-    """A Spark format, a table of a catalog, or a file that is replayed.
+    """A Spark format, a catalog table, or a replayed file.
 
     format : a Spark format: json, csv, parquet, kafka, delta, ...
-    path : the file or folder, where the format has one
+    path : the file or folder, for formats with files
     schema : columns and types in Spark's DDL, "id string, t timestamp"
     options : the format's options, by name
     static : read once at the start, as a table that does not grow
-    table : a table of a catalog, lake.db.t
+    table : a catalog table, lake.db.t
     value : how the column `value` is decoded into the columns of `schema`
-    avro_schema : the Avro schema of the values, or the path of its file *.avsc
-    metadata : columns of Kafka that are kept next to the decoded ones
-    dead_letters : name of the table of the rows that could not be decoded
-    replay : a file, or folder of files, that is replayed in order of arrival
-    order : of a replay: the column that gives the order of arrival
-    speed : of a replay: how much faster than the clock of `order`
-    rows_per_batch : of a replay: maximum number of rows per micro-batch
+    avro_schema : the Avro schema of the values, or the path of its *.avsc file
+    metadata : Kafka columns that are kept next to the decoded columns
+    dead_letters : name of the table of rows that could not be decoded
+    replay : a file that is replayed in order of arrival
+    order : for a replay: the column that gives the order of arrival
+    speed : for a replay: how many times faster than the times in `order`
+    rows_per_batch : for a replay: maximum number of rows per micro-batch
     """
 
     format: NonEmptyText = ""  # "replay" for a replayed file
@@ -122,7 +122,7 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
 
 
 class Query(FileTable, frozen=True, kw_only=True):
-    """A query, which later queries and sinks read under its name.
+    """A query, which later queries and sinks read by its name.
 
     sql : one query
     """
@@ -136,12 +136,12 @@ class Sink(FileTable, frozen=True, kw_only=True):
 
     query : the query, source or dead letters whose rows are written
     format : a Spark format, or console (the default)
-    path : the folder, where the format has one
-    table : a table of a catalog, lake.db.t
-    value : how rows become one column `value`, for Kafka
+    path : the folder, for formats with files
+    table : a catalog table, lake.db.t
+    value : how rows are encoded in one column `value`, for Kafka
     key : the column that is the key of a Kafka record
     mode : append (the default), update or complete
-    late : the sink, or the folder (written with a /), for rows that are late
+    late : the sink, or the folder (written with a /), for late rows
     options : the format's options, by name
     trigger : time between two micro-batches, "1 second"
     rows : number of rows that a console shows, 1 to 1000
@@ -166,7 +166,7 @@ class PipelineFile(FileTable, frozen=True, kw_only=True):
     """A pipeline file, or the files of a folder.
 
     checkpoint : folder in which each sink keeps its progress
-    flush : a run with --once emits, at its end, all rows that operators hold
+    flush : a run with --once emits all held rows at its end
     """
 
     checkpoint: NonEmptyText | None = None
