@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.language.blocks import ResultField, Rewriting, plain_select
-from sfumato.language.planner import parsed
+from sfumato.language.planner import parse_script
 from sfumato.language.tables import Source
 from sfumato.spark.runtime.fuse import Selection
 from sfumato.tables.reading.chain import Condition, Place
@@ -13,7 +13,7 @@ from sfumato.tables.reading.chain import Condition, Place
 
 def selection(text, fields=None):
     """The selection that a query over the table `s` is; `fields` : what calls have become."""
-    script = parsed(text)
+    script = parse_script(text)
     (statement,) = script.statements
     edits = Rewriting(text)
     for written, field in (fields or {}).items():

@@ -12,7 +12,7 @@ import pytest
 import sfumato as sf
 from engine_cases import rows_of
 from sfumato.language import SqlError, explain, sql
-from sfumato.language.planner import parsed
+from sfumato.language.planner import parse_script
 from sfumato.language.ranking_answers import parse_ranking
 from spark_tables import tables_of
 from sql.plain_frame import plain_frame
@@ -32,7 +32,7 @@ PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
 
 
 def words(text):
-    return parse_ranking(parsed(text).statements[0].body.clauses, text)
+    return parse_ranking(parse_script(text).statements[0].body.clauses, text)
 
 
 def arguments(text, *columns):
@@ -82,7 +82,7 @@ def test_existence_streams_and_plan_are_options_of_rank_by():
 def test_columns_called_like_options_stay_columns(score):
     found = words(f"SELECT TOP 2 * FROM s RANK BY {score}")
     assert [option.word for option in found.given.options] == ["DESC"] * score.endswith("DESC")
-    plain = parsed(f"SELECT {score} FROM s").statements[0].body.clauses[0].items
+    plain = parse_script(f"SELECT {score} FROM s").statements[0].body.clauses[0].items
     assert len(found.by) == len(plain) - score.endswith("DESC")
 
 

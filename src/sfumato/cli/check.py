@@ -12,8 +12,8 @@ from sfumato.charts import save, timetable_chart
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
 from sfumato.cli.plan import build_plan
 from sfumato.cli.sink_query import try_start
-from sfumato.language.steps import Step, explained
-from sfumato.spark.model.figures import timetables
+from sfumato.language.steps import Step, explain_step
+from sfumato.spark.model.estimates import timetables
 from sfumato.spark.model.repository import without_data
 from sfumato.spark.run_to_end import ending
 
@@ -67,7 +67,7 @@ def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
     for name, step in steps.items():
         for ranked in step.walk():
             if "timetable" in ranked.facts:
-                below = "".join(map(explained, ranked.inputs.values()))
+                below = "".join(map(explain_step, ranked.inputs.values()))
                 key = (*ranked.facts["timetable"], ranked.facts["ranked by"], below)
                 drawn.setdefault(key, name)
     files = []

@@ -29,7 +29,7 @@ from sfumato.cli.pipeline.permissions import advice
 from sfumato.duration import microseconds
 from sfumato.language.planner import NamedQueries
 from sfumato.language.ranking_answers import RankingGroup
-from sfumato.language.steps import Step, explained
+from sfumato.language.steps import Step, explain_step
 from sfumato.language.tables import PlannedFrame
 
 LATE_COLUMN = "late"  # the controller's flag for late rows
@@ -106,8 +106,10 @@ class Plan:
         """Raise PipelineError for a sink that cannot write its rows or would duplicate some."""
         for sink in self.pipeline.sinks:
             if sink not in self.streams and sink.format != CONSOLE:
-                why = f"writes the rows of {sink.query}, which reads only static sources: make one "
-                why += "of these sources a stream, or show the rows on the console"
+                why = (
+                    f"writes the rows of {sink.query}, which reads only static sources: make one "
+                    "of these sources a stream, or show the rows on the console"
+                )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
         for shared in self.shared:
             for sink in self.streams if shared.is_new else ():
@@ -116,12 +118,11 @@ class Plan:
                 if is_reader and _exists(self.spark, f"{checkpoint}/offsets"):
                     why = (
                         f"has a checkpoint, {checkpoint}, from a run in which the sink did not "
-                        "read "
+                        f"read the answers to {', '.join(shared.readers)}: the ranking has since "
+                        "changed (table, window, filter or RANK BY), or the checkpoint was written "
+                        "by an earlier version. To start again, give the sink a new name, or "
+                        "choose a new checkpoint folder"
                     )
-                    why += f"the answers to {', '.join(shared.readers)}: the ranking "
-                    why += "has since changed (table, window, filter or RANK BY), or the "
-                    why += "checkpoint was written by an earlier version. To start again, give the "
-                    why += "sink a new name, or choose a new checkpoint folder"
                     raise PipelineError.at(f"sinks.{sink.name}", why)
 
     # ---- shared queries --------------------------------------------------------------------------
@@ -146,16 +147,18 @@ class Plan:
         if query in self.parted:
             return
         if dict(frame.dtypes).get(LATE_COLUMN) != "boolean":
-            why = f"needs a boolean column `{LATE_COLUMN}` in {query}, which disorder control "
-            why += "adds: select this column too, from a table with WATTR in brackets"
+            why = (
+                f"needs a boolean column `{LATE_COLUMN}` in {query}, which disorder control adds: "
+                "select this column too, from a table with WATTR in brackets"
+            )
             raise PipelineError.at(f"sinks.{sink.name}.late", why)
         if self.folder is not None and frame.isStreaming:
             for name, kind in frame.dtypes:
                 if any(word in kind for word in UNSTORABLE):
                     why = (
                         f"has a column `{name}` of type {kind}, which files cannot store: cast it, "
+                        "so that the late rows can be written separately"
                     )
-                    why += "so that the late rows can be written separately"
                     raise PipelineError.at(f"queries.{query}", why)
             title = f"{query} with its late rows"
             frame = self._share(f"late-{query}", title, (query,), frame)
@@ -191,7 +194,7 @@ def build_plan(
     wanted = [sink.query for sink in pipeline.sinks]
     share = None if folder is None else plan.share_ranking
     queries = NamedQueries(spark, texts, wanted, share)
-    plan.names_read = queries.read_by
+    plan.names_read = queries.upstream_of
     for source in pipeline.sources:
         for name, frame in _source_frames(spark, source).items():
             frame.createOrReplaceTempView(name)
@@ -204,8 +207,8 @@ def build_plan(
             _ = planned[0].df.schema  # analyse now, so that an error names its query
         planned[0].df.createOrReplaceTempView(name)
         plan.frames[name], plan.steps[name] = planned[0].df, planned[0].step
-        plan.explanations[name] = explained(planned[0].step)
-        if others := [other for other in queries.with_(name) if other != name]:
+        plan.explanations[name] = explain_step(planned[0].step)
+        if others := [other for other in queries.answered_with(name) if other != name]:
             plan.explanations[name] += f"\nanswered in one run with {', '.join(others)}"
     for sink in pipeline.sinks:
         if sink.late_rows is not None:

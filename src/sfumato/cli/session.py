@@ -140,7 +140,7 @@ def command_session(
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     if trust:
-        from sfumato.spark.model.outside_text import TRUST_SETTING
+        from sfumato.spark.model.untrusted_sql import TRUST_SETTING
 
         spark.conf.set(TRUST_SETTING, "true")
     else:  # a query must not read a path as a table
@@ -161,9 +161,9 @@ def _started(part: SparkPart, **options: Any) -> SparkSession:
             raise
         why = (
             f"{', '.join(part.packages)} could not be fetched, or Spark did not start with these "
-            "packages: "
+            "packages: --verbose shows the reason; without a network, give the files as "
+            "`spark.jars`"
         )
-        why += "--verbose shows the reason; without a network, give the files as `spark.jars`"
         raise PipelineError.at("spark.packages", f": {why}") from error
 
 

@@ -159,8 +159,10 @@ class SinkQuery:
             if mark.exists():
                 self.seen.add(mark)
             elif mark in self.seen and self.lost is None and self.query is not None:
-                why = f"{what} {mark.parent} was deleted or emptied while the query ran: restore "
-                why += "its contents, or start with a new checkpoint and a new sink"
+                why = (
+                    f"{what} {mark.parent} was deleted or emptied while the query ran: restore its "
+                    "contents, or start with a new checkpoint and a new sink"
+                )
                 self.lost = LostFolderError(why)
                 self.query.stop()
 

@@ -21,7 +21,7 @@ from sfumato.near_misses import near
 from sfumato.sql_tokens import TokenError, tokenize
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
-NO_ALIAS = syntax.words(
+NO_ALIAS = syntax.word_set(
     "ANTI ASOF CROSS EXCEPT FOR FULL IMPUTE INNER INTERSECT LATERAL LEFT MINUS NATURAL ON OUTER "
     "PIVOT RIGHT SEMI SETMINUS TABLESAMPLE TIMESTAMP UNION UNPIVOT USING VERSION WATERMARK"
 )
@@ -328,9 +328,10 @@ def _explained(
 ) -> SqlError:
     if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote
         start = error.pos_in_stream or 0
-        opens = text[start] in "'\"`"
-        reason = f"this {text[start]} is not closed" if opens else "unexpected character "
-        reason += "" if opens else repr(text[start])
+        sign = text[start]
+        reason = (
+            f"this {sign} is not closed" if sign in "'\"`" else f"unexpected character {sign!r}"
+        )
         return SqlError(reason, text=text, start=start, end=start + 1)
     assert isinstance(error, UnexpectedToken)
     token, accepts = error.token, set(error.accepts or error.expected)

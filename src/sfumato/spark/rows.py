@@ -18,14 +18,14 @@ from sfumato.spark.model.columns import (
     column,
     computed,
     named,
-    quoted,
     table_of,
     without_constraints,
 )
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.repository import PreparedRepository
+from sfumato.spark.model.untrusted_sql import check_expression, for_spark
 from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
+from sfumato.sql_tokens import quote_name
 from sfumato.tables.arrow import numbers_of
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings
@@ -191,8 +191,8 @@ def _kept(frame: SparkFrame, condition: str) -> Column:
     """Return the alternatives that satisfy a condition; see `SparkFrame.mentioned`."""
     bound = f"({condition}\n)"
     for name in frame.mentioned(condition):
-        bound = f"exists(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})"
-    return F.expr(f"filter({quoted(ALTERNATIVES)}, `:a` -> {bound})")
+        bound = f"exists(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})"
+    return F.expr(f"filter({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
 
 
 def counted_invalid(reason: Column) -> list[Column]:

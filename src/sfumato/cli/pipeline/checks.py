@@ -8,7 +8,7 @@ from typing import Any
 from sfumato.cli.pipeline.model import REPLAY, Pipeline, PipelineError, PipelineSource, Query, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
 from sfumato.cli.pipeline.permissions import OF_FILES, WRITTEN, check_connectors
-from sfumato.language.planner import parsed
+from sfumato.language.planner import parse_script
 from sfumato.language.refusals import check_query
 from sfumato.language.syntax import SqlError, at
 from sfumato.language.table_functions import tables_read
@@ -105,7 +105,7 @@ def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
 
 def _check_query(query: Query, known: list[str] | None, later: list[str], trusted: bool) -> None:
     """Raise SqlError or PipelineError if a query is invalid or reads an unknown table."""
-    script = parsed(query.sql, trusted=trusted)
+    script = parse_script(query.sql, trusted=trusted)
     check_statements(query.name, script.statements)
     body = script.statements[0].body
     check_query(script, body)

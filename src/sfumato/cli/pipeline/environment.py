@@ -171,9 +171,12 @@ class Environment:
                 raise ValueError(f"needs the environment variable {name}, which is not set")
             value = self.variables[name]
             if normal_length(value) < MIN_SECRET:
-                why = f"cannot use the environment variable {name}: its value has fewer than "
-                why += f"{MIN_SECRET} characters, too few to hide it in printed text; "
-                raise ValueError(why + "if it is not a secret, write it into the file itself")
+                why = (
+                    f"cannot use the environment variable {name}: its value has fewer than "
+                    f"{MIN_SECRET} characters, too few to hide it in printed text; if it is not a "
+                    "secret, write it into the file itself"
+                )
+                raise ValueError(why)
             self.used[name] = value
             return value
 

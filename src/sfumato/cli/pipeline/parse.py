@@ -161,13 +161,16 @@ def _check_names(pipeline: Pipeline) -> None:
         if other != place:
             why = (
                 f"has the same name as `{other}` (SQL does not distinguish upper and lower case): "
+                "rename one"
             )
-            raise PipelineError.at(place, f"{why}rename one")
+            raise PipelineError.at(place, why)
     views = [name for _, name in named]
     for sink in pipeline.sinks:
         if sink.query not in views:
-            why = f"is {sink.query!r}, which is not a query or source of this file; the file has "
-            why += f"{', '.join(views)}{did_you_mean(sink.query, views)}"
+            why = (
+                f"is {sink.query!r}, which is not a query or source of this file; the file has "
+                f"{', '.join(views)}{did_you_mean(sink.query, views)}"
+            )
             raise PipelineError.at(f"sinks.{sink.name}.query", why)
 
 
@@ -270,8 +273,11 @@ def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSour
     if table.replay is not None:
         return _replayed(place, table, folder)
     if not table.format and table.table is None:
-        why = "needs a Spark format and its options, or a file to replay: "
-        raise PipelineError.at(place, why + 'format = "json" or replay = "file.parquet"')
+        why = (
+            "needs a Spark format and its options, or a file to replay: "
+            'format = "json" or replay = "file.parquet"'
+        )
+        raise PipelineError.at(place, why)
     for key in REPLAY_KEYS:
         if getattr(table, key) is not None:
             why = f'needs a file to replay: add {place}.replay = "file.parquet"'
@@ -290,8 +296,10 @@ def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSour
             why = f'needs the names of the columns: add {place}.schema = "id string"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.metadata and (table.format != "kafka" or not decodes):
-        why = f'needs a decoded Kafka value: add {place}.value = "json" '
-        raise PipelineError.at(f"{place}.metadata", f'{why}to a source of format "kafka"')
+        why = (
+            f'needs a decoded Kafka value: add {place}.value = "json" to a source of format "kafka"'
+        )
+        raise PipelineError.at(f"{place}.metadata", why)
     return replace(table, path=absolute(table.path, folder), avro_schema=schema)
 
 
@@ -308,9 +316,9 @@ def _replayed(place: str, table: PipelineSource, folder: Path) -> PipelineSource
         if table.static and getattr(table, key) is not None:
             why = (
                 "and `static` exclude each other, because a static source is not replayed: remove "
-                "one of "
+                "one of them"
             )
-            raise PipelineError.at(f"{place}.{key}", f"{why}them")
+            raise PipelineError.at(f"{place}.{key}", why)
     chosen = {key: getattr(table, key) for key in REPLAY_KEYS}
     how = {key: str(value) for key, value in chosen.items() if value is not None}
     unused = dict.fromkeys(("replay", *REPLAY_KEYS))
@@ -371,8 +379,9 @@ def build_sinks(
                 why = (
                     f"names a folder, whose sink would be called {late.name}, but this sink "
                     "already exists: write "
+                    f'late = "{late.name}"'
                 )
-                raise PipelineError.at(place, f'{why}late = "{late.name}"')
+                raise PipelineError.at(place, why)
             late = replace(late, path=absolute(table.late, folder), trigger=sink.trigger)
         else:
             late = _late_sink(place, sink, table.late, found)
@@ -388,8 +397,9 @@ def _late_sink(place: str, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> 
         others = [known for known in sinks if known != sink.name]
         why = (
             f"is {name!r}, which is not a different sink in this file{did_you_mean(name, others)}; "
+            f'for a folder, write a /, as in "./{name}"'
         )
-        raise PipelineError.at(place, f'{why}for a folder, write a /, as in "./{name}"')
+        raise PipelineError.at(place, why)
     if other.query != sink.query:
         why = (
             f"must name a sink with the same query, {sink.query!r}; this sink has the query "
@@ -432,8 +442,8 @@ def _check_place(place: str, table: PipelineSource | Sink) -> None:
             why = (
                 "is not allowed, because each sink keeps its progress in a subfolder of the "
                 "pipeline's folder: "
+                'write checkpoint = "..." at the top of the file'
             )
-            why += 'write checkpoint = "..." at the top of the file'
             raise PipelineError.at(f"{place}.options.{key}", why)
         if key.lower() == "path":
             why = f'is not allowed: write `{place}.path` = "..."'

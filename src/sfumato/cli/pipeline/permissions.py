@@ -234,8 +234,10 @@ def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
                 continue
             why = "or its value is not allowed in a pipeline file"
             if plain == JAAS:
-                why = "must be one Kafka login module (PlainLoginModule, ScramLoginModule or "
-                why += "OAuthBearerLoginModule) with its options"
+                why = (
+                    "must be one Kafka login module (PlainLoginModule, ScramLoginModule or "
+                    "OAuthBearerLoginModule) with its options"
+                )
             raise _refusal(f"{place}.options.{name}", why, ALLOW_SETTINGS)
 
 

@@ -13,9 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.near_misses import did_you_mean
-from sfumato.spark.model.columns import named, quoted
+from sfumato.spark.model.columns import named
 from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread
 from sfumato.spark.model.frame import SparkFrame
+from sfumato.sql_tokens import quote_name
 from sfumato.tables.reading.frame import ADDED_COLUMN
 
 R = TypeVar("R")
@@ -158,9 +159,9 @@ class ColumnObjects:
             return tuple(map(self.result, found))
         kept = []
         for field in found.schema.fields:
-            column, kind = F.col(quoted(field.name)), field.dataType
+            column, kind = F.col(quote_name(field.name)), field.dataType
             parts = kind.names if isinstance(kind, StructType) else []
-            temporary = [quoted(name) for name in parts if name in self.temporary]
+            temporary = [quote_name(name) for name in parts if name in self.temporary]
             if temporary:
                 column = named(column.dropFields(*temporary), field.name, field.metadata)
             if field.name not in self.temporary:
@@ -178,7 +179,7 @@ class ColumnObjects:
                 raise TypeError(
                     f"`{argument}` must be one column; got {text}, which is {len(names)} columns"
                 )
-        if text.endswith((f" AS {names[0]}", f" AS {quoted(names[0])}")):
+        if text.endswith((f" AS {names[0]}", f" AS {quote_name(names[0])}")):
             name = names[0]
             same = next(filter(None, (frame.same_as(name) for frame in frames)), None)
             if same is not None:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sfumato.spark.model.columns import quoted
-from sfumato.sql_tokens import NAME, SIGN, SqlToken, TokenError, render, tokenize
+from sfumato.sql_tokens import NAME, SIGN, SqlToken, TokenError, quote_name, render, tokenize
 
 TRUST_SETTING = "sfumato.trustText"
 """Session setting: "true" permits SQL to use all of Spark."""
@@ -172,7 +171,7 @@ def is_path(parts: Sequence[str]) -> bool:
 def is_known(spark: SparkSession, parts: Sequence[str]) -> bool:
     """Return whether the catalog has a table with this name, excluding files and formats."""
     try:
-        return bool(spark.catalog.tableExists(".".join(map(quoted, parts))))
+        return bool(spark.catalog.tableExists(".".join(map(quote_name, parts))))
     except PySparkException:
         return False
 
