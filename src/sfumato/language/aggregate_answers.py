@@ -71,7 +71,7 @@ from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
 from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.runtime.fuse import steps_of
+from sfumato.spark.runtime.fuse import describe_fusion
 from sfumato.sql_tokens import quote_name
 from sfumato.windows import Delta, Range
 
@@ -117,7 +117,9 @@ class WindowedBlock:
         df = self.block.build_frame(lambda: self.error_options.call(make), node, frame)
         name = self.given.value(NAMED) or ""
         inputs = {"": frame.step}
-        return PlannedFrame(df, Step(title, lines, inputs, facts, runs=steps_of(df), named=name))
+        return PlannedFrame(
+            df, Step(title, lines, inputs, facts, runs=describe_fusion(df), named=name)
+        )
 
     def remove(self, *words: str) -> None:
         for clause in (self.clauses[word] for word in words if word in self.clauses):
@@ -196,7 +198,7 @@ class Aggregation(WindowedBlock):
         self.certain = not source.frame.attributes and match_name("existence", columns) is None
 
     @classmethod
-    def wanted(cls, clauses: Sequence[Clause]) -> bool:
+    def has_aggregates(cls, clauses: Sequence[Clause]) -> bool:
         return any(clause.word in ("GROUP_BY", "HAVING") for clause in clauses) or any(
             is_aggregate(reference) or _is_spark_aggregate(reference)
             for clause in clauses
@@ -208,7 +210,7 @@ class Aggregation(WindowedBlock):
     def of(cls, block: Block) -> Aggregation | None:
         """Return a block's aggregates, or None if it aggregates over no window."""
         windowed = [source for source in block.sources if source.window is not None]
-        if windowed and not cls.wanted(block.clauses):
+        if windowed and not cls.has_aggregates(block.clauses):
             waiting = next((s for s in windowed if not isinstance(s.window, Range)), None)
             if waiting is not None:
                 reason = (

@@ -44,7 +44,7 @@ from sfumato.language.tables import (
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.rows import clipped
+from sfumato.spark.rows import clip_existence
 from sfumato.spark.runtime.fuse import Condition, Selection
 from sfumato.sql_tokens import double_braces, quote_name, unquote_name
 
@@ -474,7 +474,7 @@ def _column(wanted: AddedColumn, frame: PlannedFrame) -> Column:
     attribute, column = wanted.attribute, F.col("alternatives")
     if not frame.attributes:
         existence = match_name("existence", frame.df.columns)
-        prob = F.lit(1.0) if existence is None else clipped(F.col(quote_name(existence)))
+        prob = F.lit(1.0) if existence is None else clip_existence(F.col(quote_name(existence)))
         values = [] if attribute is None else [F.col(quote_name(attribute)).alias(attribute)]
         column = F.array(F.struct(prob.alias("prob"), *values))
     if attribute is None:

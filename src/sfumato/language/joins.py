@@ -56,7 +56,7 @@ from sfumato.language.tables import (
 )
 from sfumato.spark.model.estimates import join_confidence, join_sharing, pair_of
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
+from sfumato.spark.runtime.fuse import Selection, describe_fusion, remember_selected
 from sfumato.sql_tokens import double_braces
 from sfumato.windows import JoinWindow, Range
 
@@ -140,7 +140,7 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     if imputation is not None:
         title = "similarity join of two incomplete windows, imputed as they meet"
     inputs = {side: frame.step for side, (_, frame) in zip(SIDES, sides, strict=True)}
-    step = Step(title, lines, inputs, runs=steps_of(df), named=arguments.get("name", ""))
+    step = Step(title, lines, inputs, runs=describe_fusion(df), named=arguments.get("name", ""))
     place = span_of([join.keyword])
     return _joined_source(PlannedFrame(df, step), names, Node(left.start, join.end), place, text)
 
@@ -299,7 +299,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     ]
     inputs = {side: frame.step for side, frame in zip(SIDES, frames, strict=True)}
     title = "join of two windowed streams, extent by extent"
-    step = Step(title, lines, inputs, runs=steps_of(df), named=name or "")
+    step = Step(title, lines, inputs, runs=describe_fusion(df), named=name or "")
     node = Node(left.start, right.end if right.join is None else right.join.end)
     written = _filter_text(block, condition)
     return _joined_source(PlannedFrame(df, step), names, node, given.node, text, written)

@@ -156,7 +156,7 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     except UnexpectedInput as error:
         if isinstance(error, UnexpectedToken):
             error.interactive_parser = run
-        raise _explained(error, text, found, vocabulary) from None
+        raise _syntax_error(error, text, found, vocabulary) from None
     except (VisitError, RecursionError) as error:
         if isinstance(error, VisitError) and not isinstance(error.orig_exc, RecursionError):
             raise
@@ -323,7 +323,7 @@ class ToSyntax(Transformer[Token, Any]):
 # ---- errors --------------------------------------------------------------------------------------
 
 
-def _explained(
+def _syntax_error(
     error: UnexpectedInput, text: str, found: Iterable[Token], vocabulary: Vocabulary
 ) -> SqlError:
     if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote

@@ -217,7 +217,9 @@ class Planner:
     def _lower(self, block: Block) -> None:
         """Add a block's edits and frames to the text for Spark, in SQL's order of evaluation."""
         check_words(block.clauses, block.relations, block.text)
-        answered = parse_ranking(block.clauses, block.text) or Aggregation.wanted(block.clauses)
+        answered = parse_ranking(block.clauses, block.text) or Aggregation.has_aggregates(
+            block.clauses
+        )
         place = 0
         while place < len(block.relations):
             is_last = place + 1 == len(block.relations)

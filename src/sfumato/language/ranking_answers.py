@@ -128,15 +128,15 @@ class RankingClause:
     """The clauses of a TOP query.
 
     top : TOP and its number;  rest : whether columns follow;  by : the score in RANK BY, or ()
-    clauses : RANK BY and FREQUENCY, if present;  given : the options of RANK BY
+    clauses : RANK BY and FREQUENCY, if present;  rank_options : the options of RANK BY
     """
 
     top: tuple[Token, Token]
     rest: bool
-    wanted: TopQuery
+    query: TopQuery
     by: Items
     clauses: tuple[Clause, ...]
-    given: RankOptions
+    rank_options: RankOptions
 
 
 def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
@@ -207,19 +207,19 @@ class RankingGroup:
     key : the words that identify the ranking; PK_TOPK and PT_K are one ranking
     """
 
-    wanted: list[TopQuery] = field(default_factory=list)
+    queries: list[TopQuery] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
     key: tuple[str, ...] = ()
     frame: PlannedFrame | None = None
 
     def labels(self) -> dict[TopQuery, str]:
         """Return the name per query for state and files; it is independent of other queries."""
-        return {of: of.label_with("probability", "every") for of in self.wanted}
+        return {of: of.label_with("probability", "every") for of in self.queries}
 
     def names(self) -> dict[TopQuery, str]:
         """Return the name per query in answers: top_3, or `top_3 every 2 min` if ambiguous."""
-        ks, labels = [of.k for of in self.wanted], self.labels()
-        return {of: labels[of] if ks.count(of.k) > 1 else of.label_with() for of in self.wanted}
+        ks, labels = [of.k for of in self.queries], self.labels()
+        return {of: labels[of] if ks.count(of.k) > 1 else of.label_with() for of in self.queries}
 
 
 class RankingGroups:
@@ -275,8 +275,8 @@ class RankingGroups:
     def _add(
         self, group: RankingGroup, ranking_clause: RankingClause, text: str, name: str
     ) -> None:
-        if ranking_clause.wanted not in group.wanted:
-            group.wanted.append(ranking_clause.wanted)
+        if ranking_clause.query not in group.queries:
+            group.queries.append(ranking_clause.query)
         group.members.append(name)
         self._group_by_place[text, start_of(ranking_clause.top[0])] = group
 
@@ -318,7 +318,7 @@ class Ranking(WindowedBlock):
         self.handled += [*ranking_clause.clauses, span_of(ranking_clause.top)]
         self.place = ranking_clause.clauses[0] if ranking_clause.clauses else source.node
         options, words = (
-            (*source.operator_options, *ranking_clause.given.options),
+            (*source.operator_options, *ranking_clause.rank_options.options),
             (FORGET, NAMED, *RANK_WORDS),
         )
         self.error_options = Options(options, self.place, self.text, words=words)
@@ -374,7 +374,7 @@ class Ranking(WindowedBlock):
             raise at(self.text, reference.word, reason, "score", *known)
 
     def _window(self) -> Range | Rows:
-        window, every = self.source.window, self.ranking_clause.wanted.every
+        window, every = self.source.window, self.ranking_clause.query.every
         bracket = self.block.relations[0].bracket
         assert bracket is not None
         assert window is not None
@@ -390,7 +390,7 @@ class Ranking(WindowedBlock):
         if isinstance(window, Rows) and every is None:
             reason = "over a ROWS window, TOP needs a FREQUENCY"
             raise at(self.text, self.ranking_clause.top[0], reason, "FREQUENCY 2 MINUTES")
-        by_clock = self.ranking_clause.given.get("PROCESSING_TIME")
+        by_clock = self.ranking_clause.rank_options.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
             reason = "PROCESSING TIME needs a RANGE with IDLE, the silence after which it begins"
             raise at(self.text, by_clock, reason, "IDLE 30 SECONDS")
@@ -419,7 +419,7 @@ class Ranking(WindowedBlock):
         group = rankings.group_of(ranking_clause, self.text)
         if group.frame is None:
             group.frame = rankings.shared(group, self._answers(group))
-        name, label = group.names()[ranking_clause.wanted], group.labels()[ranking_clause.wanted]
+        name, label = group.names()[ranking_clause.query], group.labels()[ranking_clause.query]
         column = _prefixed_name("query", self._columns())
         df = group.frame.df.where(F.col(quote_name(column)) == F.lit(label))
         df = df.withColumn(column, F.lit(name)) if name != label else df
@@ -438,8 +438,8 @@ class Ranking(WindowedBlock):
         frame = source.frame
         options: dict[str, Any] = {"window": window, "order": source.order[0]}
         options |= {"key": self.key or None, "by": self._score()}
-        ranking_clause.given.frame = frame
-        options |= {**ranking_clause.given.arguments(), **self.given.arguments()}
+        ranking_clause.rank_options.frame = frame
+        options |= {**ranking_clause.rank_options.arguments(), **self.given.arguments()}
         if not frame.attributes and match_name("existence", frame.df.columns) is None:
             options.setdefault("existence", match_name(PROB, frame.df.columns))
         queries = [
@@ -462,7 +462,7 @@ class Ranking(WindowedBlock):
         facts = {"timetable": (timetable, options["plan"]), "ranked by": options["by"]}
         answers = self.answer("top-k answers", build, self.place, [], **facts)
         # The timetable can be computed only for queries that the function has accepted.
-        least = [wanted.probability for wanted in group.wanted]
+        least = [wanted.probability for wanted in group.queries]
         step = replace(answers.step, lines=self._lines(timetable, least, options))
         return PlannedFrame(_flatten(answers.df, self._columns(), options.get("group")), step)
 

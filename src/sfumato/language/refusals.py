@@ -218,7 +218,7 @@ def remove_stream_word(
     others = tuple(replace(c, items=rest) if c is select else c for c in clauses)
     if parse_ranking(others, text) is not None:
         raise at(text, word, f"{name} has no effect before TOP: leave {name} out")
-    answers = Aggregation.wanted(others)
+    answers = Aggregation.has_aggregates(others)
     extents = any(option.word == "RANGE" for option in bracket.options)
     if name == "DSTREAM":
         raise at(text, word, "DSTREAM (the rows that leave a window) is not supported")

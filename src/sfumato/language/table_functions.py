@@ -38,7 +38,7 @@ from sfumato.language.tables import PlannedFrame, Tables
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.spark.model.validation import require_frame
-from sfumato.spark.runtime.fuse import steps_of
+from sfumato.spark.runtime.fuse import describe_fusion
 from sfumato.sql_tokens import unquote_name
 from sfumato.windows import Delta, Range, Rows, Session
 
@@ -119,7 +119,7 @@ class TableFunctions:
         given = {n: one_line(text[p.start : p.end]) for n, p in places.items() if n not in inputs}
         steps = {n if len(inputs) > 1 else "": frame.step for n, frame in inputs.items()}
         facts = {"controlled": True} if function is PUBLIC.get("reorder") else {}
-        step = Step(str(name), [*given.items()], steps, facts, runs=steps_of(df))
+        step = Step(str(name), [*given.items()], steps, facts, runs=describe_fusion(df))
         return PlannedFrame(df, step)
 
     def _bound(

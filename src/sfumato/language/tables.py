@@ -27,7 +27,7 @@ from sfumato.language.syntax import (
 )
 from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.untrusted_sql import is_known, is_path, is_trusted
+from sfumato.spark.model.untrusted_sql import is_catalog_table, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
 from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.windows import Delta, Range, Rows
@@ -166,7 +166,7 @@ class Tables:
         parts = name.parts
         # Spark would read csv.`/a` from a file.
         readable = len(parts) == 1 or is_trusted(self.spark)
-        if not readable and (is_path(parts) or not is_known(self.spark, parts)):
+        if not readable and (is_path(parts) or not is_catalog_table(self.spark, parts)):
             return None
         try:
             df = self._given[parts[0].lower()] if self.is_given(name) else None

@@ -39,7 +39,7 @@ def without_data() -> Iterator[None]:
         _WITHOUT_DATA.reset(token)
 
 
-def prepared(
+def prepare_repository(
     settings: ImputationSettings,
     repository: Any,
     frame: Callable[[], Frame],
