@@ -78,18 +78,18 @@ class Top:
         return None if self.every is None else span_of("every", self.every)
 
 
-def listed(queries: Top | int | Sequence[Top | int]) -> Sequence[Any]:
+def as_list(queries: Top | int | Sequence[Top | int]) -> Sequence[Any]:
     """Return a query or a list of queries as a list."""
     return queries if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
 
 
-def least_of(queries: Top | int | Sequence[Top | int]) -> dict[str, float]:
+def probabilities_by_name(queries: Top | int | Sequence[Top | int]) -> dict[str, float]:
     """Return {name: probability} for the queries with a probability."""
-    several = (query for query in listed(queries) if isinstance(query, Top))
+    several = (query for query in as_list(queries) if isinstance(query, Top))
     return {q.label: float(q.probability) for q in several if q.probability is not None}
 
 
-def registered(
+def intervals_by_name(
     queries: Top | int | Sequence[Top | int], otherwise: int | None
 ) -> dict[str, tuple[int, int]]:
     """Return {name: (k, every in microseconds)} for one or several queries.
@@ -97,7 +97,7 @@ def registered(
     otherwise : default of `every`, or None if each query must have an `every`
     Raises TypeError for anything but queries, and ValueError for equal names or a missing `every`.
     """
-    given = listed(queries)
+    given = as_list(queries)
     if not given or not all(_is_query(query) for query in given):
         raise TypeError(
             "`queries` must be one sf.Top, a number k, or a list of at least one, like "
@@ -120,7 +120,7 @@ def registered(
     return found
 
 
-def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
+def split_direction(by: str, ascending: bool | None) -> tuple[str, bool]:
     """Return the expression `by` without its direction, and whether the smallest score ranks first.
 
     Raises TypeError if `by` is not a string. Raises ValueError for a direction that contradicts

@@ -24,16 +24,19 @@ IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the sour
 ANSWERS_SUFFIX = "answers"  # the side with the number of a ranking's answers per query
 
 
-DRIFTING, MIN_TESTS = 0.8, 200  # share in the 90% range below which values drift; minimum number
+MIN_COVERED_SHARE, MIN_TESTED_VALUES = (
+    0.8,
+    200,
+)  # share in the 90% range below which values drift; minimum number
 
 
-def drift(counts: Mapping[str, int]) -> str | None:
+def describe_drift(counts: Mapping[str, int]) -> str | None:
     """Describe a stream's drift away from its repository, or return None.
 
     counts : an operator's counters; `tested` known values, of which `covered` are in their range
     """
     tested, covered = counts.get("tested", 0), counts.get("covered", 0)
-    if tested < MIN_TESTS or covered >= DRIFTING * tested:
+    if tested < MIN_TESTED_VALUES or covered >= MIN_COVERED_SHARE * tested:
         return None
     return (
         f"only {covered:,} of {tested:,} tested known values lie within their imputed 90% range: "

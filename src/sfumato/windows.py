@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from sfumato.calls import checks_call, is_column_object
 from sfumato.duration import microseconds
-from sfumato.limits import MAX_TIME_US, MOST_EMPTY, check_extents
+from sfumato.limits import MAX_EMPTY_EXTENTS, MAX_TIME_US, check_extents
 from sfumato.near_misses import did_you_mean
 
 CALENDAR_UNITS = {
@@ -75,25 +75,22 @@ class Rows:
     lockstep: bool = field(default=False, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+        if not _is_count(self.rows):
             raise ValueError(f"`rows` must be a whole number of at least 1; got {self.rows!r}")
         if not (hasattr(self.confidence, "__float__") and 0 < self.confidence <= 1):
             raise ValueError(
                 f"`confidence` must lie in (0, 1], for example 0.95; got {self.confidence!r}"
             )
-        _check_bound(self.max_tuples)
+        _check_max_tuples(self.max_tuples)
         if self.max_tuples is not None and self.max_tuples < self.rows:
             raise ValueError(
                 f"`max_tuples` must be None or at least `rows` = {self.rows}; got {self.max_tuples}"
             )
         if self.within is not None:
             span_of("within", self.within)
-        slide = self.slide
-        if slide is not None and (
-            isinstance(slide, bool) or not isinstance(slide, int) or slide < 1
-        ):
+        if self.slide is not None and not _is_count(self.slide):
             raise ValueError(
-                f"`slide` must be None or a whole number of at least 1; got {slide!r}. Write "
+                f"`slide` must be None or a whole number of at least 1; got {self.slide!r}. Write "
                 f"slide={self.rows} for one result per {self.rows} rows of a key"
             )
         if not isinstance(self.lockstep, bool):
@@ -169,9 +166,10 @@ class Range:
             raise TypeError(
                 f"`empty` must be True, False or a number of extents; got {self.empty!r}"
             )
-        if not isinstance(self.empty, bool) and not 1 <= self.empty <= MOST_EMPTY:
+        if not isinstance(self.empty, bool) and not 1 <= self.empty <= MAX_EMPTY_EXTENTS:
             raise ValueError(
-                f"`empty` must be a number of extents from 1 to {MOST_EMPTY:,}; got {self.empty!r}"
+                f"`empty` must be a number of extents from 1 to {MAX_EMPTY_EXTENTS:,}; got "
+                f"{self.empty!r}"
             )
         if self.zone is not None:
             _check_zone(self.zone)
@@ -328,7 +326,7 @@ class JoinWindow:
 
     def __post_init__(self) -> None:
         Rows(1 if self.rows is None else self.rows, self.confidence)
-        _check_bound(self.max_tuples)
+        _check_max_tuples(self.max_tuples)
         if self.span is not None:
             span = timedelta(microseconds=span_of("span", self.span))
             object.__setattr__(self, "span", span)
@@ -390,11 +388,11 @@ class Delta:
             raise ValueError(
                 f"`threshold` must lie in (0, 1], for example 0.5; got {self.threshold!r}"
             )
-        _check_bound(self.max_tuples)
+        _check_max_tuples(self.max_tuples)
 
 
-def _check_bound(most: Any) -> None:
-    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+def _check_max_tuples(most: Any) -> None:
+    if most is not None and not _is_count(most):
         raise ValueError(f"`max_tuples` must be None or a whole number of at least 1; got {most!r}")
 
 
@@ -406,6 +404,10 @@ def window_of(given: Any) -> Any:
         return Range(given)
     except ValueError as error:
         raise ValueError(str(error).replace("`length`", "`window`")) from None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _not_a_number(value: Any) -> bool:

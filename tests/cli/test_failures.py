@@ -57,8 +57,8 @@ OWN = RuntimeError("Traceback (most recent call last):\nValueError: no such sens
 
 def attempted(errors, monkeypatch):
     """Exit code, how often a sink was started, and what was said, if it fails in these ways."""
-    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
-    monkeypatch.setattr("sfumato.cli.run.LOOK_EVERY", 0.002)
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("sfumato.cli.run.POLL_INTERVAL_SECONDS", 0.002)
     left = list(errors)
     code, said = followed(sink_query(lambda _: EndedQuery(left.pop(0))))
     return code, len(errors) - len(left), said
@@ -73,7 +73,7 @@ def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
 
 def test_a_sink_starts_again_only_when_its_query_is_over(monkeypatch):
     """Spark says that a query is not active a little before its name is free."""
-    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_RETRY_SECONDS", 0.001)
     for error, frames in ((None, 2), (KILLED, 1)):
         queries = [EndedQuery(error), EndedQuery(None)]
         over = []
@@ -211,7 +211,7 @@ def test_a_checkpoint_that_is_deleted_while_the_query_runs_ends_the_run(tmp_path
             self.over = True
 
     sink = sink_query(lambda _: Alive(None))
-    sink.marks["the checkpoint folder"] = mark
+    sink.required_files["the checkpoint folder"] = mark
     code, said = followed(sink)
     assert code == 1
     assert f"the checkpoint folder {mark.parent} was deleted" in said
@@ -222,8 +222,8 @@ def test_a_checkpoint_that_is_deleted_while_the_query_runs_ends_the_run(tmp_path
 
 
 def test_a_query_starts_once_those_that_it_reads_have_ended_for_good(monkeypatch):
-    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
-    monkeypatch.setattr("sfumato.cli.run.LOOK_EVERY", 0.002)
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("sfumato.cli.run.POLL_INTERVAL_SECONDS", 0.002)
     started, errors = [], [KILLED, None, None]
 
     def starter(query):

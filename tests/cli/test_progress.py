@@ -116,7 +116,7 @@ def said(watch, now, *, number=0, **counts):
     batches = []
     if counts:
         batches = QueryProgress().take([report(number, 5, sfumato_reorder_in=counts)])
-    return list(watch.look(batches, now))
+    return list(watch.detect(batches, now))
 
 
 def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
@@ -190,21 +190,21 @@ def test_metrics_of_a_chain_have_the_names_of_their_operators_where_these_are_fr
 def test_rows_out_of_order_of_arrival_are_told_once_with_cause_and_cure():
     progress, watch = QueryProgress(), DisorderDetector()
     orderly = {"rows": 10, "out_of_order": 0}
-    assert list(watch.look(progress.take([report(0, 10, sfumato_reorder_in=orderly)]))) == []
+    assert list(watch.detect(progress.take([report(0, 10, sfumato_reorder_in=orderly)]))) == []
     late = report(
         1,
         10,
         sfumato_reorder_in={"rows": 10, "out_of_order": 4},
         sfumato_window_1={"rows": 9, "out_of_order": 9},
     )
-    (sentence,) = watch.look(progress.take([late]))
+    (sentence,) = watch.detect(progress.take([late]))
     assert sentence.startswith("reorder_in: 4 of 20 rows so far were read after rows that arrived")
     assert "Likely cause: files" in sentence
     assert "Give the files modification times in order of arrival" in sentence
     again = report(2, 10, sfumato_reorder_in={"rows": 10, "out_of_order": 4})
-    assert list(watch.look(progress.take([again]))) == []
+    assert list(watch.detect(progress.take([again]))) == []
     alone = report(3, 10, sfumato_window_2={"rows": 9, "out_of_order": 9})
-    (sentence,) = watch.look(progress.take([alone]))
+    (sentence,) = watch.detect(progress.take([alone]))
     assert sentence.endswith(". Reorder the rows first")
 
 
@@ -213,8 +213,8 @@ def test_what_is_held_is_counted_from_the_start_of_a_run():
     assert progress.held is None
     for number, (run, change) in enumerate([("a", 7), ("a", -2), ("b", 6), ("b", 1)]):
         one = report(number, 10, run=run, sfumato_reorder_1={"rows": 10, "held": change, **SHOWN})
-        list(watch.look(progress.take([one]), 0.0))
+        list(watch.detect(progress.take([one]), 0.0))
     assert progress.held == 7
     assert progress.counters[part("sfumato_reorder_1")]["rows"] == 40
-    (sentence,) = watch.look([], 1000.0)
+    (sentence,) = watch.detect([], 1000.0)
     assert "holds 7 rows" in sentence

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sfumato.cli import session
-from sfumato.cli.configure import INSTALLATION
+from sfumato.cli.configure import CONF_VARIABLES
 
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch):
-    for name in ("PYSPARK_SUBMIT_ARGS", *INSTALLATION):
+    for name in ("PYSPARK_SUBMIT_ARGS", *CONF_VARIABLES):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sfumato.charts import save, timetable_chart
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
 from sfumato.cli.plan import build_plan
-from sfumato.cli.sink_query import try_start
+from sfumato.cli.sink_query import check_start
 from sfumato.language.steps import Step, explain_step
 from sfumato.spark.model.estimates import timetables
 from sfumato.spark.model.repository import without_data
@@ -39,7 +39,7 @@ def check_pipeline(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
         for sink in pipeline.sinks:
             rows = plan.rows_of(sink)
             if rows.isStreaming:
-                try_start(sink, rows, folder)
+                check_start(sink, rows, folder)
             encoding = "" if sink.value is None else f" as {sink.value}"
             yield f"sink {sink.name}: {_place(sink)} gets {_rows(sink)}{encoding}"
     yield "No problems found."

@@ -130,9 +130,9 @@ def _drop_empty(folder: Path) -> None:
             each.rmdir()
 
 
-BEFORE_START = "spark.python.unix.domain.socket.enabled"  # cannot change once a server runs
+STATIC_SETTING = "spark.python.unix.domain.socket.enabled"  # cannot change once a server runs
 # Environment variables of folders whose configuration files may name a cluster
-INSTALLATION = ("SPARK_HOME", "SPARK_CONF_DIR")
+CONF_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR")
 
 
 def configure(
@@ -187,7 +187,7 @@ def configure(
         if _is_here(remote or str(given.get("spark.master") or os.environ.get("MASTER") or "")):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in settings(cores, local_disk=local_disk).items():
-        if name not in given and not (remote and name == BEFORE_START):
+        if name not in given and not (remote and name == STATIC_SETTING):
             builder = builder.config(name, value)
     if not served and "ipykernel" in sys.modules:
         _start_quietly(builder)
@@ -226,4 +226,6 @@ def children_print_to(target: int) -> Iterator[None]:
 
 def _is_here(master: str) -> bool:
     """Return whether Spark runs on this machine; configuration files may name a cluster."""
-    return master.startswith("local") if master else not any(v in os.environ for v in INSTALLATION)
+    return (
+        master.startswith("local") if master else not any(v in os.environ for v in CONF_VARIABLES)
+    )

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli.pipeline.environment import RedactingConsole
-from sfumato.metrics.anomalies import in_words, row_count
+from sfumato.metrics.anomalies import describe_held_rows, row_count
 from sfumato.metrics.figures import hidden_in
 from sfumato.metrics.progress import (
     REORDER,
@@ -79,7 +79,7 @@ class Log:
         self._line(f"{batch.started} {sink}: {', '.join(parts)}, {batch.seconds:.3g} s")
         for part, shown in batch.gauges.items():
             if part.kind == REORDER:
-                self._line(f"    {in_words(part, batch.held[part], shown)}")
+                self._line(f"    {describe_held_rows(part, batch.held[part], shown)}")
 
     def table(self, sink: str, what: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
         if not self.is_json:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.configure import INSTALLATION, quiet_children, use_java
+from sfumato.cli.configure import CONF_VARIABLES, quiet_children, use_java
 from sfumato.cli.pipeline.environment import Environment, redact_children
 from sfumato.cli.pipeline.model import PipelineError, SparkPart
 from sfumato.spark.settings import settings
@@ -85,7 +85,7 @@ def session(
 def heap() -> dict[str, str]:
     """Return the setting of the Java heap; empty if the environment may set it."""
     submitted = "--driver-memory" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    if submitted or any(name in os.environ for name in INSTALLATION):
+    if submitted or any(name in os.environ for name in CONF_VARIABLES):
         return {}
     size = min(max(available_memory() // 4, 1 << 30), MAX_HEAP)
     return {"spark.driver.memory": f"{size >> 20}m"}

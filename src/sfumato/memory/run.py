@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.limits import MOST_EMPTY
+from sfumato.limits import MAX_EMPTY_EXTENTS
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, metadata_of
-from sfumato.reports import drift
+from sfumato.reports import describe_drift
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import (
     BOOLEAN_TYPE,
@@ -95,14 +95,15 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n})
     above = {"the probabilities of its rule sum to more than 1": counts.get("rejected", 0)}
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in above.items() if n})
-    drifted = drift(counts)
+    drifted = describe_drift(counts)
     if drifted is not None:
         warnings.warn(f"{job.function}: {drifted}", DriftWarning, stacklevel=calls_from_user() + 1)
     bounded = not isinstance(getattr(getattr(job.config, "window", None), "empty", True), bool)
     if counts.get("skipped") and not bounded:
         warnings.warn(
             f"{job.function}: {counts['skipped']} extents without rows are not in the answers, "
-            f"because a gap has more than {MOST_EMPTY:,} of them; look for a row with a wrong time",
+            f"because a gap has more than {MAX_EMPTY_EXTENTS:,} of them; look for a row with a "
+            "wrong time",
             UserWarning,
             stacklevel=calls_from_user() + 1,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.metrics.history import RecentWaits, added_up
+from sfumato.metrics.history import RecentWaits, sum_histograms
 from sfumato.reports import (
     ANSWERS_SUFFIX,
     IDENTITY,
@@ -96,7 +96,7 @@ class PartTotals:
         stays = {n: before[n] for n in STICKY_GAUGES if n in before and gauges.get(n) is None}
         self.gauges = {**gauges, **stays}
         if any(gauges.get(WAITS) or ()):
-            self.waits = added_up(self.waits, gauges[WAITS])
+            self.waits = sum_histograms(self.waits, gauges[WAITS])
             self.recent_waits.add(gauges[WAITS], time.monotonic())
 
     @property

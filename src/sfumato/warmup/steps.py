@@ -285,7 +285,7 @@ def ranking() -> None:
 WARM_UP_STEPS: dict[str, Callable[[], Any]] = {
     "row hashes": row_hashes,
     "disorder": disorder,
-    "laws": distributions,
+    "distributions": distributions,
     "count windows": count_windows,
     "delta windows": delta_windows,
     "time windows": time_windows,

@@ -43,18 +43,20 @@ SQL = re.compile(r"queries\.[^.]+\.sql")
 def read_pipeline(file: Path) -> Pipeline:
     """Read a pipeline from a TOML file, or from all TOML files in a folder."""
     if not file.is_dir():
-        return parse_pipeline(_text(file), file)
+        return parse_pipeline(_read_text(file), file)
     files = sorted(file.glob("*.toml"))
     if not files:
         raise PipelineError(f"the folder {file} has no *.toml file")
-    return _pipeline(_merge([(each, _content(_text(each), each)) for each in files]), file, file)
+    return _build_pipeline(
+        _merge([(each, _parse_toml(_read_text(each), each)) for each in files]), file, file
+    )
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
-    return _pipeline(_content(text, file), file, file.resolve().parent)
+    return _build_pipeline(_parse_toml(text, file), file, file.resolve().parent)
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -68,7 +70,7 @@ def _text(file: Path) -> str:
         raise PipelineError(f"cannot read {file}: {error}") from error
 
 
-def _content(text: str, file: Path) -> dict[str, Any]:
+def _parse_toml(text: str, file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -98,10 +100,10 @@ def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
     return whole
 
 
-def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
+def _build_pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
     environment, folder = Environment(os.environ), folder.resolve()
     try:
-        read = convert(_fill(content, "", environment), PipelineFile)
+        read = convert(_substitute(content, "", environment), PipelineFile)
         pipeline = Pipeline(
             file,
             tuple(build_source(name, table, folder) for name, table in read.sources.items()),
@@ -118,16 +120,18 @@ def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
     return pipeline
 
 
-def _fill(value: Any, place: str, environment: Environment) -> Any:
+def _substitute(value: Any, place: str, environment: Environment) -> Any:
     """Substitute environment variables in all strings of a file except queries."""
     if isinstance(value, dict):
-        found = {key: _fill(each, _join(place, key), environment) for key, each in value.items()}
+        found = {
+            key: _substitute(each, _join(place, key), environment) for key, each in value.items()
+        }
         if OPTIONS_PLACE.fullmatch(place):
             environment.options |= {key for key in value if found[key] != value[key]}
             return {key: _option_text(each) for key, each in found.items()}
         return found
     if isinstance(value, list):
-        return [_fill(each, place, environment) for each in value]
+        return [_substitute(each, place, environment) for each in value]
     if not isinstance(value, str) or SQL.fullmatch(place):
         return value
     try:
@@ -271,7 +275,7 @@ def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSour
     _check_place(place, table)
     table = replace(table, name=name)
     if table.replay is not None:
-        return _replayed(place, table, folder)
+        return _build_replay(place, table, folder)
     if not table.format and table.table is None:
         why = (
             "needs a Spark format and its options, or a file to replay: "
@@ -303,7 +307,7 @@ def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSour
     return replace(table, path=absolute(table.path, folder), avro_schema=schema)
 
 
-def _replayed(place: str, table: PipelineSource, folder: Path) -> PipelineSource:
+def _build_replay(place: str, table: PipelineSource, folder: Path) -> PipelineSource:
     """Build a source that replays a file; the replay keys become options."""
     for key in READ_KEYS:
         if getattr(table, key):
@@ -362,7 +366,7 @@ def build_sinks(
     tables: Mapping[str, Sink], given: Mapping[str, Any], folder: Path
 ) -> tuple[Sink, ...]:
     """Build the sinks, and one sink per folder of late rows. given : the tables as written"""
-    found = {name: _sink(name, table, given[name], folder) for name, table in tables.items()}
+    found = {name: _build_sink(name, table, given[name], folder) for name, table in tables.items()}
     for name, table in tables.items():
         if table.late is None:
             continue
@@ -412,7 +416,7 @@ def _late_sink(place: str, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> 
     return other
 
 
-def _sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) -> Sink:
+def _build_sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) -> Sink:
     place = f"sinks.{name}"
     _check_place(place, table)
     form = "" if "table" in given and "format" not in given else table.format
