@@ -22,12 +22,8 @@ POLL_SECONDS = 0.5  # seconds between two polls of the server
 METRIC_PREFIX = "sfumato_"
 IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the source of a row
 ANSWERS_SUFFIX = "answers"  # the side with the number of a ranking's answers per query
-
-
-MIN_COVERED_SHARE, MIN_TESTED_VALUES = (
-    0.8,
-    200,
-)  # share in the 90% range below which values drift; minimum number
+MIN_COVERED_SHARE = 0.8  # of tested values in their 90% range; below this share, values drift
+MIN_TESTED_VALUES = 200
 
 
 def describe_drift(counts: Mapping[str, int]) -> str | None:

@@ -102,8 +102,7 @@ class LogForm(StrEnum):
 
 
 FileArgument = typer.Argument(
-    metavar="FILE",
-    help="A pipeline file (sources, SQL and sinks in TOML), or a folder of such files.",
+    metavar="FILE", help="A pipeline file (sources, SQL and sinks in TOML), or a folder of them."
 )
 File = Annotated[Path, FileArgument]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free port.")]
@@ -213,9 +212,7 @@ def explain(
     file: File,
     chart: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Write charts of the timetables of TOP queries to this folder."
-        ),
+        typer.Option(metavar="FOLDER", help="Folder for charts of the timetables of TOP queries."),
     ] = None,
     trust: Trust = False,
     allow_packages: AllowPackages = False,

@@ -194,7 +194,7 @@ def build_plan(
     wanted = [sink.query for sink in pipeline.sinks]
     share = None if folder is None else plan.share_ranking
     queries = NamedQueries(spark, texts, wanted, share)
-    plan.upstream_names = queries.upstream_of
+    plan.upstream_names = lambda name: queries.upstream_of([name])
     for source in pipeline.sources:
         for name, frame in _source_frames(spark, source).items():
             frame.createOrReplaceTempView(name)

@@ -461,7 +461,7 @@ def _window_lines(
 ) -> Lines:
     if isinstance(window, Range):
         length, slide = format_duration(window.length_us), format_duration(window.slide_us)
-        several = math.ceil(window.length_us / window.slide_us)
+        several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
         if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
             stored += "; also the newest earlier value per group, which holds until the next value"
@@ -470,7 +470,7 @@ def _window_lines(
             ("answers", "each extent once, when the punctuation has passed its end"),
             ("early", _early_line(how.get("early"), how.get("level"))),
             ("versions", _versions_line(how.get("unique"), how.get("version"))),
-            ("shared", _shared_line(how.get("shared"))),
+            ("shared", f"rows with the same {shared} take the same alternative" if shared else ""),
             ("state", f"the tuples of {length} and the buffer; {stored}"),
         ]
     answers = ("answers", "one per arriving tuple")
@@ -512,10 +512,6 @@ def _versions_line(unique: str | list[str] | None, version: str | None) -> str:
     return (
         f"per {ids}, the row with the largest {version} that arrives before the extent is complete"
     )
-
-
-def _shared_line(shared: str | None) -> str:
-    return f"rows with the same {shared} take the same alternative" if shared is not None else ""
 
 
 def _without_spelling(call: str) -> str:

@@ -238,13 +238,7 @@ class PlainSelect:
         for items in self.items:
             alias, value = alias_of(items)
             field = self._field(value)
-            name = (
-                unquote_name(alias)
-                if alias is not None
-                else field.name
-                if field is not None
-                else ""
-            )
+            name = "" if field is None else field.name if alias is None else unquote_name(alias)
             if field is None or not name or name in columns:
                 return None
             columns[name] = field.path, ""

@@ -163,13 +163,10 @@ class TimeOptions(TableOptions):
             raise at(self.text, wattr.place, reason, "SELECT AVG(x)")
         own = {*EXTENT_WORDS, "WATTR", *OPERATOR_WORDS}
         if other := next((o for o in self.options if o.word not in own), None):
-            earliest = (
-                f"SELECT *, array_min(alternatives.{name}) AS earliest FROM {self.table_name}"
-            )
             reason = (
                 f"{name} is an uncertain event time, but {other.word} needs a certain one: first "
-                f"reorder by the earliest time in a subquery, ({earliest}) [WATTR earliest "
-                f"{other.word} ...]"
+                "reorder by the earliest time in a subquery, (SELECT *, array_min(alternatives."
+                f"{name}) AS earliest FROM {self.table_name}) [WATTR earliest {other.word} ...]"
             )
             raise at(self.text, other, reason)
 

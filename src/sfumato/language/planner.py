@@ -134,14 +134,12 @@ class Planner:
 
     def answers(self) -> list[PlannedFrame]:
         """Return all statements as frames; an EXPLAIN becomes a frame with the plan."""
-        return [
-            replace(
-                frame, df=self.spark.createDataFrame([(explain_step(frame.step),)], "plan string")
-            )
-            if statement.explain
-            else frame
-            for statement, frame in zip(self.script.statements, self.frames(), strict=True)
-        ]
+        frames = self.frames()
+        for i, statement in enumerate(self.script.statements):
+            if statement.explain:
+                plan = self.spark.createDataFrame([(explain_step(frames[i].step),)], "plan string")
+                frames[i] = replace(frames[i], df=plan)
+        return frames
 
     def _plan_statement(self, body: Body) -> PlannedFrame:
         """Return a statement as a frame; text without constructs goes to Spark unchanged."""
@@ -184,9 +182,8 @@ class Planner:
                 raise at(self.text, cte.query, "a common table expression must be a query")
             frame = self.plan_query(cte.query.query, common)
             if cte.columns is not None and cte.columns.body is not None:
-                names = [
-                    unquote_name(str(i)) for i in cte.columns.body.clauses[0].items if i != ","
-                ]
+                columns = cte.columns.body.clauses[0].items
+                names = [unquote_name(str(item)) for item in columns if item != ","]
                 frame = replace(frame, df=frame.df.toDF(*names))
             common[unquote_name(cte.name).lower()] = frame
         if body.with_token is not None and body.clauses:
@@ -202,9 +199,8 @@ class Planner:
         relations = next((c.tables for c in clauses if c.word == "FROM"), ())
         others = tuple(c for c in clauses if c.word != "FROM")
         others = remove_stream_word(others, relations, edits)
-        return Block(
-            self.tables, self.rankings, others, relations, scope, edits, self._plan_relation
-        )
+        plan = self._plan_relation
+        return Block(self.tables, self.rankings, others, relations, scope, edits, plan)
 
     def _plan_relation(self, relation: Relation, scope: Scope) -> PlannedFrame | None:
         if relation.query is not None:
@@ -458,7 +454,7 @@ class NamedQueries:
         for name, text in texts.items():
             with suppress(SqlError):  # planning raises it again
                 self._scripts[name] = parse_script(text, trusted=is_trusted(spark))
-        needed = self._needed(wanted)
+        needed = self.upstream_of(wanted)
         for name, script in self._scripts.items():
             for statement in script.statements if name in needed else ():
                 with suppress(SqlError):
@@ -472,16 +468,13 @@ class NamedQueries:
                 script = parse_script(self.texts[name], trusted=is_trusted(self.spark))
             return Planner(self.spark, script, self.rankings).answers()
 
-    def upstream_of(self, name: str) -> set[str]:
-        """Return the names of the scripts upstream of a script, including itself."""
-        return self._needed([name])
-
     def answered_with(self, name: str) -> list[str]:
         """Return the scripts answered together with a script, including itself; [] if none are."""
         groups = [group.members for group in self.rankings.groups() if name in group.members]
         return next((list(dict.fromkeys(members)) for members in groups if len(members) > 1), [])
 
-    def _needed(self, wanted: Iterable[str]) -> set[str]:
+    def upstream_of(self, wanted: Iterable[str]) -> set[str]:
+        """Return the names of the scripts upstream of scripts, including themselves."""
         by_name = {name.lower(): name for name in self._scripts}
         waiting, needed = [name for name in wanted if name in self._scripts], set[str]()
         while waiting:

@@ -479,6 +479,7 @@ class Ranking(WindowedBlock):
             else f"the last {format_duration(window.length_us)}"
         )
         shared, alone = timetables(timetable, given["plan"])
+        cycle = format_duration(shared.cycle)
         cost, most = (table.cost_per_unit * 3_600_000_000 for table in (shared, alone))
         queries = [
             f"{name} (k = {k}, every {format_duration(every)}"
@@ -492,10 +493,7 @@ class Ranking(WindowedBlock):
             *argument_lines({**listed, "by": one_line(given["by"])}),
             ("existence", describe_existence(self.source.frame, given.get("existence"))),
             ("window", held),
-            (
-                "timetable",
-                f"a cycle of {format_duration(shared.cycle)}: {_runs(shared, timetable)}",
-            ),
+            ("timetable", f"a cycle of {cycle}: {_runs(shared, timetable)}"),
             ("cost", f"{cost:.6g} (sum of k) per hour; {most:.6g} without sharing (NS)"),
             ("saving", f"{most / cost:.3g} times"),
             ("parallel", per_key(self.key)),

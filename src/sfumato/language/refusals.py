@@ -67,9 +67,7 @@ OVER_REASON = (
     "OVER (...) reads the rows of the whole stream, not the rows of an extent: leave OVER out and "
     "write GROUP BY with the columns of PARTITION BY"
 )
-PER_EXTENT_REASON = (
-    "over a RANGE window would apply to each extent separately, which is not supported"
-)
+EXTENT_REASON = "over a RANGE window would apply to each extent separately, which is not supported"
 STREAM_WORDS = ("ISTREAM", "RSTREAM", "DSTREAM")  # CQL operators from windows to streams
 CLAUSES_ON_ALTERNATIVES = ("WHERE", "RANK_BY", "FREQUENCY")
 
@@ -245,7 +243,7 @@ def check_tables(block: Block) -> None:
         raise block.tables.unknown(block.unknown[0], block.scope)
     for items in block.conditions():
         for reference in (
-            _uncertain_references(items, block) if any(is_word(i, "ON") for i in items) else ()
+            _distributions(items, block) if any(is_word(i, "ON") for i in items) else ()
         ):
             name = reference.parts[-1]
             reason = f"a join cannot use the uncertain {name}: compare EXPECTED({name})"
@@ -260,13 +258,13 @@ def check_unanswered(block: Block) -> None:
     sources, text = block.sources, block.text
     ranged = [source for source in sources if isinstance(source.window, Range)]
     if len(ranged) > 1:
-        raise at(text, ranged[1].node, f"a join {PER_EXTENT_REASON}")
+        raise at(text, ranged[1].node, f"a join {EXTENT_REASON}")
     for clause in block.clauses if ranged else ():
         first = (*clause.items, None)[0]
         if clause.word in ("GROUP_BY", "HAVING"):
-            raise at(text, clause.place, f"{clause.keyword} {PER_EXTENT_REASON}")
+            raise at(text, clause.place, f"{clause.keyword} {EXTENT_REASON}")
         if clause.word == "SELECT" and is_word(first, "DISTINCT"):
-            raise at(text, first, f"DISTINCT {PER_EXTENT_REASON}")
+            raise at(text, first, f"DISTINCT {EXTENT_REASON}")
     for items in block.word_lists():
         for reference in references(items):
             name = reference.parts[-1].upper()
@@ -275,7 +273,7 @@ def check_unanswered(block: Block) -> None:
                 continue
             attribute = attribute_argument(reference, sources)
             if ranged:
-                reason = OVER_REASON if is_word(reference.after, "OVER") else PER_EXTENT_REASON
+                reason = OVER_REASON if is_word(reference.after, "OVER") else EXTENT_REASON
                 raise at(text, reference.word, f"{name} {reason}")
             if attribute is not None:
                 hint = f"{name}(EXPECTED({attribute})) aggregates the expected values"
@@ -293,7 +291,7 @@ def check_operands(block: Block, is_handled: Callable[[int], bool]) -> None:
     renamed = {
         unquote_name(name).lower()
         for name, value in named
-        if name is not None and not any(r.whole for r in _uncertain_references(value, block))
+        if name is not None and not any(r.whole for r in _distributions(value, block))
     }
     for clause in block.clauses:
         if clause.word in CLAUSES_ON_ALTERNATIVES:
@@ -301,11 +299,11 @@ def check_operands(block: Block, is_handled: Callable[[int], bool]) -> None:
         wrong = [
             (r, what)
             for items, what in _ordering_items(clause)
-            for r in _uncertain_references(items, block)
+            for r in _distributions(items, block)
         ]
         wrong = [(r, what) for r, what in wrong if r.parts[-1].lower() not in renamed]
         distinct = clause.word == "SELECT" and is_word(next(iter(clause.items), None), "DISTINCT")
-        for reference in _uncertain_references(clause.items, block):
+        for reference in _distributions(clause.items, block):
             if distinct and reference.whole:
                 wrong.append((reference, "DISTINCT needs numbers"))
             elif reference.operator:
@@ -317,7 +315,7 @@ def check_operands(block: Block, is_handled: Callable[[int], bool]) -> None:
                 raise at(block.text, reference.word, reason, f"EXPECTED({name})")
 
 
-def _uncertain_references(items: Items, block: Block) -> Iterator[Reference]:
+def _distributions(items: Items, block: Block) -> Iterator[Reference]:
     """Yield the references to uncertain attributes that denote their distributions."""
     bound = set(_lambda_names(items))
     for reference in references(items, enter=outside_measures(block.sources)):

@@ -252,9 +252,8 @@ def _micro_batch(report: Any) -> MicroBatch:
     counters: dict[OperatorPart, dict[str, int]] = {}
     gauges: dict[OperatorPart, dict[str, Any]] = {}
     for part, values in parts_of(rows).items():
-        shown = (
-            () if part.side == ANSWERS_SUFFIX else (*GAUGES, REASON_LABEL)
-        )  # queries have user-defined names
+        # The queries of a ranking have user-defined names.
+        shown = () if part.side == ANSWERS_SUFFIX else (*GAUGES, REASON_LABEL)
         counters[part] = {n: value or 0 for n, value in values.items() if n not in shown}
         found = {n: values[n] for n in shown if n in values and n != REASON_LABEL}
         if found.get(WAITS):

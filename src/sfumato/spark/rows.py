@@ -14,22 +14,11 @@ from pyspark.sql.window import Window, WindowSpec
 from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.spark.crossing.chunks import MetricsName
 from sfumato.spark.model.alternatives import ALTERNATIVES, existence
-from sfumato.spark.model.columns import (
-    column,
-    computed,
-    named,
-    table_of,
-    without_constraints,
-)
+from sfumato.spark.model.columns import column, computed, named, table_of, without_constraints
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.repository import PreparedRepository
 from sfumato.spark.model.untrusted_sql import check_expression, for_spark
-from sfumato.spark.runtime.run import (
-    answers_type,
-    metrics_name,
-    result_column,
-    warn_of_invalid_rows,
-)
+from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
 from sfumato.sql_tokens import quote_name
 from sfumato.tables.arrow import numbers_of
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
@@ -227,14 +216,14 @@ def imputed(
     kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
     outputs = [*passed(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
-    answers = answers_type(outputs)
+    answers = answers_of(outputs)
     for flag in FLAGS:
         answers = answers.add(flag, BooleanType())
     read = df.select("*", *wanted)
     read = without_constraints(read.toDF(*(f"c{i}" for i in range(len(read.columns)))))
     done = read.mapInArrow(_imputer_function(prepared, len(df.columns)), answers)
     observed = _observe(done, metrics_name("impute", name))
-    return observed.select(*map(result_column, outputs))
+    return observed.select(*map(result_of, outputs))
 
 
 def _imputer_function(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]

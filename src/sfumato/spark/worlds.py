@@ -12,12 +12,7 @@ from pyspark.sql.types import StringType
 from sfumato.spark.model.columns import column, computed, named, table_of, without_constraints
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.rows import REASON_COLUMN, invalid_row_metrics
-from sfumato.spark.runtime.run import (
-    answers_type,
-    metrics_name,
-    result_column,
-    warn_of_invalid_rows,
-)
+from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
 from sfumato.tables.reading.frame import EXISTENCE, error_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY
@@ -49,7 +44,7 @@ def drawn(frame: SparkFrame, draw: Draw, name: str | None) -> DataFrame:
             for part in draw.parts(pa.table(batch).rename_columns(columns)):
                 yield from part.to_batches()
 
-    return valid.mapInArrow(rows, answers_type(outputs)).select(*map(result_column, outputs))
+    return valid.mapInArrow(rows, answers_of(outputs)).select(*map(result_of, outputs))
 
 
 def merged(frame: SparkFrame, merge: Merge) -> DataFrame:

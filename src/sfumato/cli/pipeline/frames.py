@@ -15,13 +15,7 @@ RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
 MAX_VALUE = 200  # maximum number of characters of a value in a reason
 DEFAULT_METADATA = ("partition",)
 CONFLUENT, SCHEMA_ID_BYTES = "confluent-avro", 5  # bytes before the value: 0 and the schema id
-DEAD_LETTER_COLUMNS = (
-    "key",
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-)  # Kafka columns of a dead letter
+DEAD_LETTER_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")  # from Kafka
 
 
 SourceFrames = tuple[DataFrame, DataFrame | None]  # decoded rows, undecodable rows

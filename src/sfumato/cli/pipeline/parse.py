@@ -47,9 +47,8 @@ def read_pipeline(file: Path) -> Pipeline:
     files = sorted(file.glob("*.toml"))
     if not files:
         raise PipelineError(f"the folder {file} has no *.toml file")
-    return _build_pipeline(
-        _merge([(each, _parse_toml(_read_text(each), each)) for each in files]), file, file
-    )
+    contents = [(each, _parse_toml(_read_text(each), each)) for each in files]
+    return _build_pipeline(_merge(contents), file, file)
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
@@ -103,7 +102,7 @@ def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
 def _build_pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
     environment, folder = Environment(os.environ), folder.resolve()
     try:
-        read = convert(_substitute(content, "", environment), PipelineFile)
+        read = convert(_fill(content, "", environment), PipelineFile)
         pipeline = Pipeline(
             file,
             tuple(build_source(name, table, folder) for name, table in read.sources.items()),
@@ -120,18 +119,16 @@ def _build_pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pip
     return pipeline
 
 
-def _substitute(value: Any, place: str, environment: Environment) -> Any:
+def _fill(value: Any, place: str, environment: Environment) -> Any:
     """Substitute environment variables in all strings of a file except queries."""
     if isinstance(value, dict):
-        found = {
-            key: _substitute(each, _join(place, key), environment) for key, each in value.items()
-        }
+        found = {key: _fill(each, _join(place, key), environment) for key, each in value.items()}
         if OPTIONS_PLACE.fullmatch(place):
             environment.options |= {key for key in value if found[key] != value[key]}
             return {key: _option_text(each) for key, each in found.items()}
         return found
     if isinstance(value, list):
-        return [_substitute(each, place, environment) for each in value]
+        return [_fill(each, place, environment) for each in value]
     if not isinstance(value, str) or SQL.fullmatch(place):
         return value
     try:
@@ -382,8 +379,7 @@ def build_sinks(
             if late.name in found:
                 why = (
                     f"names a folder, whose sink would be called {late.name}, but this sink "
-                    "already exists: write "
-                    f'late = "{late.name}"'
+                    f'already exists: write late = "{late.name}"'
                 )
                 raise PipelineError.at(place, why)
             late = replace(late, path=absolute(table.late, folder), trigger=sink.trigger)
@@ -445,8 +441,7 @@ def _check_place(place: str, table: PipelineSource | Sink) -> None:
         if key.lower() == "checkpointlocation":
             why = (
                 "is not allowed, because each sink keeps its progress in a subfolder of the "
-                "pipeline's folder: "
-                'write checkpoint = "..." at the top of the file'
+                'pipeline\'s folder: write checkpoint = "..." at the top of the file'
             )
             raise PipelineError.at(f"{place}.options.{key}", why)
         if key.lower() == "path":

@@ -27,10 +27,7 @@ CONNECTORS: Mapping[str, str] = {
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "avro": "org.apache.spark:spark-avro_2.13:4.1.1",
 }
-CONNECTOR_SPARK_VERSIONS = {
-    "delta": "4.2",
-    "iceberg": "4.1",
-}  # PySpark versions of the connectors above
+CONNECTOR_SPARK_VERSIONS = {"delta": "4.2", "iceberg": "4.1"}  # PySpark versions
 BUNDLED_FORMATS = (
     *("json", "csv", "parquet", "orc", "text", "xml", "binaryfile", "jdbc", "rate"),
     *("rate-micro-batch", "socket", "replay", "console", "memory", "noop", ""),
@@ -52,11 +49,8 @@ def check_connectors(pipeline: Pipeline) -> None:
 
 def missing_format(form: str, spark: SparkPart) -> str:
     """Return advice about a format whose connector is missing; "" if it may be available."""
-    return (
-        ""
-        if form.lower() in BUNDLED_FORMATS or _may_provide_connector(form, spark)
-        else connector_advice(form)
-    )
+    may_exist = form.lower() in BUNDLED_FORMATS or _may_provide_connector(form, spark)
+    return "" if may_exist else connector_advice(form)
 
 
 def connector_advice(form: str) -> str:
@@ -195,9 +189,8 @@ def check_settings(spark: SparkPart, allowed: Permissions) -> None:
     for name, value in spark.settings.items():
         place = f"spark.settings.{name}"
         plain = "".join(name.lower().split())
-        if (
-            plain.startswith("sfumato.") and name != MAX_ALTERNATIVES_SETTING
-        ) or "trusttext" in plain:
+        is_own = plain.startswith("sfumato.") and name != MAX_ALTERNATIVES_SETTING
+        if is_own or "trusttext" in plain:
             why = (
                 ": a file must not grant trust to itself; if you trust the file, remove this "
                 f"setting and write {TRUST_FLAG}"

@@ -35,15 +35,8 @@ if TYPE_CHECKING:  # imported in a process next to the driver, which must not im
 BUCKET = "__bucket"
 WORD_MASK = 0xFFFFFFFF
 # Spark's MurmurHash3 of one int: the seed, the factors (odd, modulo 2**32) and the addend.
-HASH_SEED, MURMUR_C1, MURMUR_C2, MURMUR_M, MURMUR_F1, MURMUR_F2 = (
-    42,
-    0xCC9E2D51,
-    0x1B873593,
-    5,
-    0x85EBCA6B,
-    0xC2B2AE35,
-)
-MURMUR_N, INT_BYTES = 0xE6546B64, 4
+MURMUR_C1, MURMUR_C2, MURMUR_F1, MURMUR_F2 = 0xCC9E2D51, 0x1B873593, 0x85EBCA6B, 0xC2B2AE35
+HASH_SEED, MURMUR_M, MURMUR_N, INT_BYTES = 42, 5, 0xE6546B64, 4
 PLACES_COLUMN = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
 QUERY = -1  # a place without rows, where a stream stores its query's identity

@@ -75,22 +75,14 @@ def run_whole(
     given = spark.conf.get("spark.sql.shuffle.partitions", None) or ""
     partitions = min(int(given), buckets) if given.isdecimal() else buckets
     rows = sorted_rows(sides, config, buckets, partitions)
-    most, figures, names = (
-        _batch_rows(spark),
-        OperatorFigures.of(config),
-        [[*of.kinds] for of in sides],
-    )
+    most, figures = _batch_rows(spark), OperatorFigures.of(config)
+    names = [[*of.kinds] for of in sides]
 
     def fed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return answer_batches(
-            feed(read_ahead(batches, READ_AHEAD_BATCHES), config, names, most), columns, figures
-        )
+        emitted = feed(read_ahead(batches, READ_AHEAD_BATCHES), config, names, most)
+        return answer_batches(emitted, columns, figures)
 
     return rows.mapInArrow(fed, answer_type(columns, figures))
-
-
-def explode_answers(out: DataFrame) -> DataFrame:
-    return out.select(F.inline(ANSWERS_COLUMN))
 
 
 def _for_all_tasks(frame: DataFrame, tasks: int) -> DataFrame:

@@ -116,12 +116,10 @@ def _scale_probabilities(given: Column, normalize: bool) -> Column:
         return sum_over(some, lambda a: a["prob"].cast("double"), lambda of: of)
 
     some = F.filter(given, lambda a: a["prob"].isNull() | (a["prob"] != 0.0))
-    return compute_once(
-        some, lambda of: compute_once(total_of(of), lambda total: scaled(of, total))
-    )
+    return bind(some, lambda of: bind(total_of(of), lambda total: scaled(of, total)))
 
 
-def compute_once(value: Column, of: Callable[[Column], Column]) -> Column:
+def bind(value: Column, of: Callable[[Column], Column]) -> Column:
     """Return `of(value)`, with the value computed only once even if `of` uses it repeatedly."""
     return F.transform(F.array(value), of)[0]
 

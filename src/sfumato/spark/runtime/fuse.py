@@ -38,6 +38,7 @@ from sfumato.tables.reading.layout import InputLayout
 from sfumato.tables.reading.rows import Column as ColumnReading
 from sfumato.tables.reading.rows import Reading, Ties
 
+COPIED_COLUMN = re.compile(r"(c|key)(\d+)")  # names of copied input columns in the answers
 STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results that are never NaN
 
 
@@ -96,7 +97,7 @@ class FrameLineage:
         reading = self.inputs[0].reading
         if place is None or len(place.path) > 1 or place.cast:
             return None
-        found = re.fullmatch(r"(c|key)(\d+)", place.path[0])
+        found = COPIED_COLUMN.fullmatch(place.path[0])
         if found is None:
             return None
         return (reading.passed if found[1] == "c" else reading.key)[int(found[2])]
@@ -154,8 +155,9 @@ def select_lineage(how: FrameLineage, frame: DataFrame, what: Selection) -> Fram
         result = place is not None and place.path[0].startswith("result")
         if place is None or place.cast or not result:
             return None
-        plain = len(place.path) == 1 and _is_double(frame, condition.path[0])
-        if not plain and place.path[-1] not in STRUCT_NUMBERS:
+        kind = frame.schema[condition.path[0]].dataType
+        is_double = len(place.path) == 1 and isinstance(kind, DoubleType)
+        if not is_double and place.path[-1] not in STRUCT_NUMBERS:
             return None
         where.append(replace(condition, path=place.path))
     columns = how.columns
@@ -163,18 +165,10 @@ def select_lineage(how: FrameLineage, frame: DataFrame, what: Selection) -> Fram
         columns = {}
         for name, (path, cast) in what.columns.items():
             place = _place_of_path(how, frame, path)
-            if place is None or (cast and (place.cast or not _is_result(place))):
+            if place is None or (cast and (place.cast or COPIED_COLUMN.fullmatch(place.path[0]))):
                 return None
             columns[name] = replace(place, cast=cast or place.cast)
     return replace(how, columns=columns, where=(*how.where, *where))
-
-
-def _is_double(frame: DataFrame, name: str) -> bool:
-    return isinstance(frame.schema[name].dataType, DoubleType)
-
-
-def _is_result(place: Place) -> bool:
-    return not re.fullmatch(r"(c|key)\d+", place.path[0])
 
 
 def _place_of_path(how: FrameLineage, frame: DataFrame, path: Path) -> Place | None:

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, StructType
 
-from sfumato.spark.model.alternatives import compute_once, existence, sum_over
+from sfumato.spark.model.alternatives import bind, existence, sum_over
 from sfumato.spark.model.columns import column, named
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.tables.reading.frame import FILTERED
@@ -40,7 +40,7 @@ def pruned(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> Dat
             )
         return F.struct(kept.alias("kept"), lost.alias("lost"))
 
-    both = F.when(existence(column).isNotNull(), compute_once(places, parted))
+    both = F.when(existence(column).isNotNull(), bind(places, parted))
     return _replace_alternatives(
         frame,
         both,
@@ -120,9 +120,9 @@ def fused(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
             conflict = F.greatest(1.0 - total, F.lit(0.0))
             return F.struct(found.alias("found"), conflict.alias("conflict"))
 
-        return compute_once(total, scaled)
+        return bind(total, scaled)
 
-    both = F.when(~wrong & F.coalesce(*columns).isNotNull(), compute_once(common, normalised))
+    both = F.when(~wrong & F.coalesce(*columns).isNotNull(), bind(common, normalised))
     return _replace_alternatives(
         frame, both, lambda of: (of["found"], of["conflict"].alias(CONFLICT)), {}
     )

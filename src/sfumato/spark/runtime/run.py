@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 from sfumato.reports import ANSWERS_SUFFIX, IDENTITY, METRIC_PREFIX, by_connect, listen, observed
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import MetricsName, RawRows, raw_rows
-from sfumato.spark.crossing.whole_frames import explode_answers, run_whole
+from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, run_whole
 from sfumato.spark.model.columns import arrow_schema, named
 from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime.fuse import ChainPlan, FrameLineage, frame_of, lineage_of, record_lineage
@@ -81,7 +81,7 @@ def run_operator(job: Job) -> DataFrame:
     that warns about them.
     """
     job.config.check()
-    answers = answers_type(job.outputs)
+    answers = answers_of(job.outputs)
     metrics, order = metrics_name(job.metrics, job.name), job.order
     spark = frame_of(job.inputs[0]).df.sparkSession
     config = job.config.typed(lambda: arrow_schema(answers, spark))
@@ -103,8 +103,8 @@ def run_operator(job: Job) -> DataFrame:
         out = run_whole(sides, chain, buckets, answers)
     for name, figures in plan.figures(chain):
         out = out.observe(name, *figures)
-    rows = chunks.unpack(out, answers) if streams else explode_answers(out)
-    found = rows.select(*map(result_column, job.outputs))
+    rows = chunks.unpack(out, answers) if streams else out.select(F.inline(ANSWERS_COLUMN))
+    found = rows.select(*map(result_of, job.outputs))
     record_lineage(
         found, replace(how, fused_with=plan.fused, not_fused_because=plan.last.not_fused_because)
     )
@@ -175,7 +175,7 @@ def type_of(kind: Any, *, fixed: bool) -> DataType:
     return known
 
 
-def answers_type(outputs: Sequence[Output]) -> StructType:
+def answers_of(outputs: Sequence[Output]) -> StructType:
     """Return the columns of the operator's answers, under fixed names."""
     columns: dict[str, Any] = {}
     for output in outputs:
@@ -197,7 +197,7 @@ def cast_of(output: Output) -> DataType | None:
     return cast
 
 
-def result_column(output: Output) -> Column:
+def result_of(output: Output) -> Column:
     """Return a result column, computed from the answers."""
     found = reduce(lambda column, field: column[field], output.source[1:], F.col(output.source[0]))
     if output.default is not None:

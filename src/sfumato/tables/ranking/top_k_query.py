@@ -83,17 +83,8 @@ class RankingQuery(WindowQuery):
         by, ascending = split_direction(by, ascending)
         named = intervals_by_name(queries, window.slide_us if isinstance(window, Range) else None)
         order, key, existence, exclusive, group = columns
-        given = (
-            order,
-            key,
-            existence,
-            None,
-            exclusive,
-            group,
-            named,
-            ascending,
-            probabilities_by_name(queries),
-        )
+        least = probabilities_by_name(queries)
+        given = (order, key, existence, None, exclusive, group, named, ascending, least)
         return cls(frame, [AggregateSpec("", "sum", by)], window, *given)
 
     def __post_init__(self) -> None:
