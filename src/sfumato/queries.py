@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.calls import checks_call
-from sfumato.windows import Duration, span_of
+from sfumato.windows import Duration, duration_us
 
 
 @checks_call('sf.Top(3, every="2 minutes")')
@@ -57,7 +57,7 @@ class Top:
         if not 1 <= self.k < 2**31:
             raise ValueError(f"`k` must be a whole number of at least 1; got {self.k!r}")
         if self.every is not None:
-            span_of("every", self.every)
+            duration_us("every", self.every)
         if self.name is not None and (not isinstance(self.name, str) or not self.name):
             raise TypeError(f"`name` must be a non-empty string or None; got {self.name!r}")
         given = self.probability
@@ -75,7 +75,7 @@ class Top:
     @property
     def interval(self) -> int | None:
         """Return `every` in microseconds, or None."""
-        return None if self.every is None else span_of("every", self.every)
+        return None if self.every is None else duration_us("every", self.every)
 
 
 def as_list(queries: Top | int | Sequence[Top | int]) -> Sequence[Any]:

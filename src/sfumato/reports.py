@@ -58,7 +58,7 @@ class OperatorPart(NamedTuple):
         return METRIC_PREFIX + self.operator + (f"_{self.side}" if self.side else "")
 
 
-def observed(report: Any) -> dict[str, dict[str, Any]]:
+def observed_metrics(report: Any) -> dict[str, dict[str, Any]]:
     """Return a report's observed metrics: name -> field -> value."""
     by_attribute = hasattr(report, "observedMetrics")
     found = report.observedMetrics if by_attribute else report.get("observedMetrics")
@@ -88,7 +88,7 @@ def _by_field(row: Any) -> dict[str, Any]:
     return fields
 
 
-def by_connect(spark: SparkSession) -> bool:
+def is_connect_session(spark: SparkSession) -> bool:
     """Return whether a session is a Spark Connect client."""
     return ".connect." in type(spark).__module__
 
@@ -99,7 +99,7 @@ def listen(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[]
     With Spark Connect, reports arrive up to POLL_SECONDS late, `onQueryIdle` is never called, and
     a query that starts and ends between two polls is missed.
     """
-    if by_connect(spark):
+    if is_connect_session(spark):
         return Poller(spark, listener).stop
     spark.streams.addListener(listener)
     return lambda: spark.streams.removeListener(listener)
@@ -112,7 +112,7 @@ class QueryRun:
     query: Any
     reported: str = ""
 
-    def news(self) -> list[Any]:
+    def new_reports(self) -> list[Any]:
         """Return the reports since the last call, oldest first."""
         last = self.query.lastProgress  # usually unchanged, and much shorter than recentProgress
         if last is None or last.timestamp <= self.reported:
@@ -155,7 +155,7 @@ class Poller:
                 self._runs[run_id] = QueryRun(query)
                 self._listener.onQueryStarted(query)
         for run_id, run in list(self._runs.items()):
-            for report in run.news():
+            for report in run.new_reports():
                 self._listener.onQueryProgress(SimpleNamespace(progress=report))
             if run_id not in active:
                 error = run.query.exception()

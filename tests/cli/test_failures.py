@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from pyspark.errors import StreamingQueryException
 from rich.console import Console
 
-from sfumato.cli.failures import first_cause, folder_trouble
-from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, cell
+from sfumato.cli.failures import describe_unwritable_folder, first_cause
+from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, format_cell
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.run import follow
 from sfumato.cli.sink_query import SinkQuery
@@ -147,10 +147,10 @@ def test_an_error_is_told_by_its_cause_without_java_or_python_traces():
 
 
 def test_cells_are_short():
-    assert cell(None) == "NULL"
-    assert cell(0.1 + 0.2) == "0.3"
-    assert len(cell("x" * 100)) == MAX_CELL
-    assert cell(list(range(MAX_ELEMENTS + 1))).endswith("4 in all]")
+    assert format_cell(None) == "NULL"
+    assert format_cell(0.1 + 0.2) == "0.3"
+    assert len(format_cell("x" * 100)) == MAX_CELL
+    assert format_cell(list(range(MAX_ELEMENTS + 1))).endswith("4 in all]")
 
 
 # ---- folders -------------------------------------------------------------------------------------
@@ -159,9 +159,9 @@ def test_cells_are_short():
 def test_the_folder_that_cannot_be_written_to_is_named_with_the_reason(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     folders = {"the sink's folder": str(tmp_path), "the checkpoint folder": str(tmp_path / "a/b")}
-    assert folder_trouble(folders) is None
+    assert describe_unwritable_folder(folders) is None
     below = {**folders, "the sink's folder": str(tmp_path / "file" / "out")}
-    assert folder_trouble(below) == (
+    assert describe_unwritable_folder(below) == (
         f"the sink's folder {tmp_path}/file/out cannot be written to "
         f"({tmp_path}/file is not a folder)"
     )
@@ -172,11 +172,13 @@ def test_the_folder_that_cannot_be_written_to_is_named_with_the_reason(tmp_path,
 
         with monkeypatch.context() as patch:
             patch.setattr("sfumato.cli.failures.tempfile.TemporaryFile", refuse)
-            said = folder_trouble({"the checkpoint folder": str(tmp_path / "a")})
+            said = describe_unwritable_folder({"the checkpoint folder": str(tmp_path / "a")})
             assert said == (
                 f"the checkpoint folder {tmp_path}/a cannot be written to ({os.strerror(number)})"
             )
-            assert folder_trouble({"the checkpoint folder": "s3://bucket/state"}) is None
+            assert (
+                describe_unwritable_folder({"the checkpoint folder": "s3://bucket/state"}) is None
+            )
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 

@@ -9,7 +9,13 @@ from rich.console import Console
 
 from sfumato.cli.output import Log
 from sfumato.metrics.anomalies import DisorderDetector, StallDetector
-from sfumato.metrics.progress import GAUGES, QueryProgress, by_operator, counted, late_and_rows
+from sfumato.metrics.progress import (
+    GAUGES,
+    QueryProgress,
+    late_and_rows,
+    total_of_counter,
+    totals_by_operator,
+)
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.joins.table_join import JoinTableConfig
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
@@ -49,7 +55,7 @@ def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
         assert counts.total("late") == 5
         assert counts.total("invalid") == 5
         assert counts.total("out_of_order") == 4
-    assert by_operator(progress.counters) == {
+    assert totals_by_operator(progress.counters) == {
         "reorder_1": {"rows": 10, "late": 2, "invalid": 1},
         "reorder_berlin": {"rows": 10, "late": 3, "out_of_order": 4},
         "join_2": {"rows": 18, "invalid": 5},
@@ -159,7 +165,7 @@ def test_late_rows_are_a_share_of_the_rows_of_the_operators_that_mark_them():
     assert late_and_rows(counters) == (15, 150)
     aside = {part("sfumato_reorder_a"): {"rows": 107, "late": 17, "invalid": 4, "duplicates": 3}}
     assert late_and_rows(counters | aside) == (15, 150)
-    assert counted(counters, "late") == 15
+    assert total_of_counter(counters, "late") == 15
     without = {of: counts for of, counts in counters.items() if of.kind != "reorder"}
     assert late_and_rows(without) == (40, 8_999)
     assert late_and_rows({}) == (0, 0)

@@ -41,7 +41,7 @@ def check_pipeline(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
             if rows.isStreaming:
                 check_start(sink, rows, folder)
             encoding = "" if sink.value is None else f" as {sink.value}"
-            yield f"sink {sink.name}: {_place(sink)} gets {_rows(sink)}{encoding}"
+            yield f"sink {sink.name}: {_describe_place(sink)} gets {_describe_rows(sink)}{encoding}"
     yield "No problems found."
 
 
@@ -49,19 +49,19 @@ def _columns(frame: DataFrame) -> str:
     return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema)
 
 
-def _place(sink: Sink) -> str:
+def _describe_place(sink: Sink) -> str:
     if sink.format == CONSOLE:
         return "the console"
     return " ".join(part for part in (sink.format, sink.table or sink.path) if part)
 
 
-def _rows(sink: Sink) -> str:
+def _describe_rows(sink: Sink) -> str:
     if sink.late_rows is None:
         return sink.query
     return f"the late rows of {sink.query}" if sink.late_rows else f"{sink.query} without late rows"
 
 
-def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
+def draw_timetables(steps: Mapping[str, Step], folder: Path) -> list[Path]:
     """Draw the timetables of TOP queries: one chart per group of queries answered together."""
     drawn: dict[Any, str] = {}
     for name, step in steps.items():

@@ -234,10 +234,10 @@ def explain(
             _print(console, f"{text}\n")
     if chart is None:
         return
-    from sfumato.cli.check import draw
+    from sfumato.cli.check import draw_timetables
 
     try:
-        files = draw(plan.steps, chart)
+        files = draw_timetables(plan.steps, chart)
     except ImportError as error:
         raise failed(error) from None
     for drawn in files:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
-from sfumato.cli.output import Log, cell
+from sfumato.cli.output import Log, format_cell
 from sfumato.cli.pipeline.model import Pipeline, PipelineError, Sink
 from sfumato.cli.plan import Plan, build_plan, errors_at, shortest_trigger
 from sfumato.cli.sink_query import MAX_ATTEMPTS, SinkQuery, start_sink
@@ -53,7 +53,7 @@ def newest_answers(query: SinkQuery) -> ResultRows:
 
     def to_cell(name: str, value: Any) -> tuple[str, float | None]:
         may_be_share = name.lower() in PROBABILITY_COLUMNS and isinstance(value, float)
-        return cell(value), value if may_be_share and 0 <= value <= 1 else None
+        return format_cell(value), value if may_be_share and 0 <= value <= 1 else None
 
     rows = [list(map(to_cell, query.columns, row)) for row in reversed(list(query.rows))]
     return ResultRows(query.columns, rows)

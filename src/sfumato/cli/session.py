@@ -69,12 +69,12 @@ def session(
         "spark.ui.enabled": str(page).lower(),
         "spark.ui.showConsoleProgress": "false",
         **(LOOPBACK_SETTINGS if local else {}),
-        **({} if short or not local else heap()),
+        **({} if short or not local else heap_settings()),
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.variable.substitute": "false",  # ${env:NAME} in a query is plain text
         **{name: ",".join(given) for name, given in brought.items() if given},
-        **redactions(part),
+        **redaction_settings(part),
         **part.settings,
     }
     for name, value in chosen.items():
@@ -82,7 +82,7 @@ def session(
     return builder.getOrCreate()
 
 
-def heap() -> dict[str, str]:
+def heap_settings() -> dict[str, str]:
     """Return the setting of the Java heap; empty if the environment may set it."""
     submitted = "--driver-memory" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if submitted or any(name in os.environ for name in CONF_VARIABLES):
@@ -96,7 +96,7 @@ SECRET = "(?i)secret|password|passwd|token|access[.]?key|credential|jaas"
 REDACTED_OPTIONS = "(?i)url|credential|jaas"
 
 
-def redactions(part: SparkPart) -> dict[str, str]:
+def redaction_settings(part: SparkPart) -> dict[str, str]:
     """Return the settings that redact option values in Spark's web page and plans."""
     if not part.hidden:
         return {}

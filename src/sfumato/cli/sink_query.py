@@ -16,7 +16,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
-from sfumato.cli.failures import LostFolderError, first_cause, folder_trouble, is_transient
+from sfumato.cli.failures import (
+    LostFolderError,
+    describe_unwritable_folder,
+    first_cause,
+    is_transient,
+)
 from sfumato.cli.pipeline.model import CONSOLE, PipelineError, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
 from sfumato.cli.pipeline.permissions import FILE_FORMATS
@@ -150,7 +155,7 @@ class SinkQuery:
         why = first_cause(error)
         folders = {"the checkpoint folder": self.checkpoint, "the sink's folder": self.sink.path}
         folders["the folder for temporary files"] = tempfile.gettempdir()
-        found = folder_trouble({what: path for what, path in folders.items() if path})
+        found = describe_unwritable_folder({what: path for what, path in folders.items() if path})
         return why if found is None else f"{why}: {found}"
 
     def check_folders(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.metrics.anomalies import anomalies
-from sfumato.metrics.figures import QueryFigures, SessionFigures, hidden_in
+from sfumato.metrics.figures import QueryFigures, SessionFigures, hide_secrets
 from sfumato.metrics.history import Point, merge_neighbours, quantiles
 from sfumato.metrics.progress import REORDER, WAITS, PartTotals, late_and_rows
 from sfumato.reports import OperatorPart
@@ -48,7 +48,7 @@ def view(
         for query in figures.queries():
             query.detect_stalls()
             queries.append(_query(query, about.get(query.name, About()), now, given))
-    shown: dict[str, Any] = hidden_in({"now": now, "queries": queries}, figures.hide)
+    shown: dict[str, Any] = hide_secrets({"now": now, "queries": queries}, figures.hide)
     return shown
 
 

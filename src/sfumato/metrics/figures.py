@@ -71,14 +71,14 @@ def _point(batch: MicroBatch, now: float) -> Point:
     )
 
 
-def hidden_in(tree: Any, hide: Callable[[str], str]) -> Any:
+def hide_secrets(tree: Any, hide: Callable[[str], str]) -> Any:
     """Return JSON values with `hide` applied to every string, including names."""
     if isinstance(tree, str):
         return hide(tree)
     if isinstance(tree, dict):
-        return {hidden_in(name, hide): hidden_in(value, hide) for name, value in tree.items()}
+        return {hide_secrets(name, hide): hide_secrets(value, hide) for name, value in tree.items()}
     if type(tree) in (list, tuple):
-        return [hidden_in(value, hide) for value in tree]
+        return [hide_secrets(value, hide) for value in tree]
     return tree
 
 

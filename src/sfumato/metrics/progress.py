@@ -12,7 +12,7 @@ from sfumato.reports import (
     IDENTITY,
     METRIC_PREFIX,
     OperatorPart,
-    observed,
+    observed_metrics,
     parts_of,
 )
 
@@ -62,8 +62,8 @@ class MicroBatch:
         return {part.metric: of | self.gauges.get(part, {}) for part, of in self.counters.items()}
 
     def total(self, counter: str) -> int:
-        """Return a counter over all operators; see `counted`."""
-        return counted(self.counters, counter)
+        """Return a counter over all operators; see `total_of_counter`."""
+        return total_of_counter(self.counters, counter)
 
 
 @dataclass
@@ -158,8 +158,8 @@ class QueryProgress:
         return {part: totals.counters for part, totals in self.operators.items()}
 
     def total(self, counter: str) -> int:
-        """Return a counter, such as "late", over all operators; see `counted`."""
-        return counted(self.counters, counter)
+        """Return a counter, such as "late", over all operators; see `total_of_counter`."""
+        return total_of_counter(self.counters, counter)
 
     @property
     def rate(self) -> float:
@@ -174,7 +174,7 @@ class QueryProgress:
         return sum(found) if found else None
 
 
-def counted(counters: Counters, counter: str) -> int:
+def total_of_counter(counters: Counters, counter: str) -> int:
     """Return the total of a counter, counting each row once.
 
     In most queries, operators of one kind read different rows, while operators of different kinds
@@ -201,7 +201,7 @@ def late_and_rows(counters: Counters) -> tuple[int, int]:
     return late_of(kind, {name: _by_kind(counters, name).get(kind, 0) for name in names})
 
 
-def left_out(counters: Counters) -> dict[str, int]:
+def late_rows_left_out(counters: Counters) -> dict[str, int]:
     """Return the late rows left out downstream of reorders, by kind of operator."""
     kinds = _by_kind(counters, "late")
     return {kind: late for kind, late in kinds.items() if kind != REORDER and REORDER in kinds}
@@ -226,7 +226,7 @@ def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
     return kinds
 
 
-def by_operator(counters: Counters) -> dict[str, dict[str, int]]:
+def totals_by_operator(counters: Counters) -> dict[str, dict[str, int]]:
     """Return operator -> counter -> total, without zero counters."""
     operators: dict[str, dict[str, int]] = {}
     came_in: dict[str, int] = {}  # rows of the operators' inputs
@@ -248,7 +248,7 @@ def _add(totals: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def _micro_batch(report: Any) -> MicroBatch:
-    rows = observed(report)
+    rows = observed_metrics(report)
     counters: dict[OperatorPart, dict[str, int]] = {}
     gauges: dict[OperatorPart, dict[str, Any]] = {}
     for part, values in parts_of(rows).items():

@@ -1,7 +1,7 @@
 """The tables of a pipeline file, which msgspec checks and describes, and the parsed pipeline.
 
 Each key is a field: its type checks the value, and its line in the docstring is shown by editors
-and in the documentation. `_kind` completes the error "must be ...".
+and in the documentation. `_expect` completes the error "must be ...".
 """
 
 from __future__ import annotations
@@ -31,28 +31,30 @@ class PipelineError(ValueError):
         return cls(f"`{place}`{why if why.startswith(':') else f' {why}'}")
 
 
-def _kind(expected: str, **limits: Any) -> Meta:
+def _expect(expected: str, **limits: Any) -> Meta:
     return Meta(extra={"expected": expected}, **limits)
 
 
 SCALAR = {"type": ["string", "number", "boolean"]}
-NonEmptyText = Annotated[str, _kind("a non-empty string", pattern=r"\S")]
+NonEmptyText = Annotated[str, _expect("a non-empty string", pattern=r"\S")]
 IS_NAME = "a name of letters, digits and _ that does not begin with a digit"
-Identifier = Annotated[str, _kind(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
-Flag = Annotated[bool, _kind("true or false")]
-RowCount = Annotated[int, _kind("a whole number of rows, at least 1", ge=1)]
-ConsoleRows = Annotated[int, _kind("a whole number from 1 to 1000", ge=1, le=1000)]
-Speed = Annotated[float, _kind("a number above 0 (60 replays a minute per second)", gt=0, le=1e9)]
-OptionValue = Annotated[str, _kind("a string, a number, true or false", extra_json_schema=SCALAR)]
-OptionTable = Annotated[dict[str, OptionValue], _kind("a table of options")]
-Texts = Annotated[tuple[NonEmptyText, ...], _kind("a list of strings")]
+Identifier = Annotated[str, _expect(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+Flag = Annotated[bool, _expect("true or false")]
+RowCount = Annotated[int, _expect("a whole number of rows, at least 1", ge=1)]
+ConsoleRows = Annotated[int, _expect("a whole number from 1 to 1000", ge=1, le=1000)]
+Speed = Annotated[float, _expect("a number above 0 (60 replays a minute per second)", gt=0, le=1e9)]
+OptionValue = Annotated[str, _expect("a string, a number, true or false", extra_json_schema=SCALAR)]
+OptionTable = Annotated[dict[str, OptionValue], _expect("a table of options")]
+Texts = Annotated[tuple[NonEmptyText, ...], _expect("a list of strings")]
 CatalogTable = Annotated[
-    str, _kind("the name of a table, lake.db.t", pattern=r"^[^.`\s]+(\.[^.`\s]+)*$")
+    str, _expect("the name of a table, lake.db.t", pattern=r"^[^.`\s]+(\.[^.`\s]+)*$")
 ]
 IS_MASTER = r"^(local(\[.+\])?|yarn|(spark|k8s)://\S+)$"
-Master = Annotated[str, _kind("local[N], spark://HOST:PORT, yarn or k8s://URL", pattern=IS_MASTER)]
+Master = Annotated[
+    str, _expect("local[N], spark://HOST:PORT, yarn or k8s://URL", pattern=IS_MASTER)
+]
 IS_COORDINATES = "Maven coordinates, group:artifact:version"
-Coordinates = Annotated[str, _kind(IS_COORDINATES, pattern=r"^[^\s:,]+:[^\s:,]+:[^\s:,]+$")]
+Coordinates = Annotated[str, _expect(IS_COORDINATES, pattern=r"^[^\s:,]+:[^\s:,]+:[^\s:,]+$")]
 KafkaColumn = Literal["key", "topic", "partition", "offset", "timestamp", "headers"]
 
 
@@ -60,7 +62,7 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A table of a pipeline file."""
 
 
-def _unwritten(name: str, default: Any = None) -> Any:
+def _internal_field(name: str, default: Any = None) -> Any:
     """Return a field that parsing sets. Files cannot set it, because its key is not a word."""
     return msgspec.field(default=default, name=f"({name})")
 
@@ -76,9 +78,9 @@ class SparkPart(FileTable, frozen=True, kw_only=True):
 
     master: Master | None = None
     settings: OptionTable = {}
-    packages: Annotated[tuple[Coordinates, ...], _kind("a list of strings")] = ()
+    packages: Annotated[tuple[Coordinates, ...], _expect("a list of strings")] = ()
     jars: Texts = ()
-    hidden: tuple[str, ...] = _unwritten("hidden", ())  # options that Spark must redact
+    hidden: tuple[str, ...] = _internal_field("hidden", ())  # options that Spark must redact
 
 
 class PipelineSource(FileTable, frozen=True, kw_only=True):
@@ -108,13 +110,13 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
     table: CatalogTable | None = None
     value: Literal["json", "avro", "confluent-avro"] | None = None
     avro_schema: NonEmptyText | None = None
-    metadata: Annotated[tuple[KafkaColumn, ...], _kind("a list of strings")] = ()
+    metadata: Annotated[tuple[KafkaColumn, ...], _expect("a list of strings")] = ()
     dead_letters: Identifier | None = None
     replay: NonEmptyText | None = None
     order: NonEmptyText | None = None
     speed: Speed | None = None
     rows_per_batch: RowCount | None = None
-    name: str = _unwritten("name", "")
+    name: str = _internal_field("name", "")
 
     @property
     def is_avro(self) -> bool:
@@ -128,7 +130,7 @@ class Query(FileTable, frozen=True, kw_only=True):
     """
 
     sql: Annotated[NonEmptyText, Meta(examples=["SELECT * FROM ..."])]
-    name: str = _unwritten("name", "")
+    name: str = _internal_field("name", "")
 
 
 class Sink(FileTable, frozen=True, kw_only=True):
@@ -158,8 +160,10 @@ class Sink(FileTable, frozen=True, kw_only=True):
     options: OptionTable = {}
     trigger: NonEmptyText | None = None
     rows: ConsoleRows = CONSOLE_ROWS
-    name: str = _unwritten("name", "")
-    late_rows: bool | None = _unwritten("late_rows")  # True: only late rows; False: all other rows
+    name: str = _internal_field("name", "")
+    late_rows: bool | None = _internal_field(
+        "late_rows"
+    )  # True: only late rows; False: all other rows
 
 
 class PipelineFile(FileTable, frozen=True, kw_only=True):
@@ -172,9 +176,9 @@ class PipelineFile(FileTable, frozen=True, kw_only=True):
     checkpoint: NonEmptyText | None = None
     flush: Flag = False
     spark: SparkPart = SparkPart()
-    sources: Annotated[dict[Identifier, PipelineSource], _kind("tables [sources.NAME]")] = {}
-    queries: Annotated[dict[Identifier, Query], _kind("tables [queries.NAME]")] = {}
-    sinks: Annotated[dict[Identifier, Sink], _kind("tables [sinks.NAME]")] = {}
+    sources: Annotated[dict[Identifier, PipelineSource], _expect("tables [sources.NAME]")] = {}
+    queries: Annotated[dict[Identifier, Query], _expect("tables [queries.NAME]")] = {}
+    sinks: Annotated[dict[Identifier, Sink], _expect("tables [sinks.NAME]")] = {}
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ from sfumato.tables.reading.user_warnings import (
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
-from sfumato.windows import Delta, Range, Rows, Session, span_of
+from sfumato.windows import Delta, Range, Rows, Session, duration_us
 
 SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
 TIMED = (Range, Session)  # time windows
@@ -362,7 +362,7 @@ class WindowQuery:
                     f"`early` allows only {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` "
                     f"is {w.function}: compute it in a second window_aggregate, without `early`"
                 )
-        check_early(span_of("early", self.early), self.window.length_us)
+        check_early(duration_us("early", self.early), self.window.length_us)
         check_level(DEFAULT_LEVEL if self.level is None else self.level)
         if self.controlled and self.frame.shown_early is None:
             raise ValueError(
@@ -803,7 +803,7 @@ class WindowQuery:
             for given in (name for name, is_given in asked.items() if is_given):
                 raise ValueError(f"`early` and `{given}` exclude each other: leave one of them out")
             level = DEFAULT_LEVEL if self.level is None else self.level
-            common |= {"early": span_of("early", self.early), "level": float(level)}
+            common |= {"early": duration_us("early", self.early), "level": float(level)}
         if isinstance(window, TIMED):
             config_class: type[ExtentTableConfig] = ExtentTableConfig
             if self.early is not None:
