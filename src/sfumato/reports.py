@@ -58,7 +58,7 @@ class OperatorPart(NamedTuple):
         return METRIC_PREFIX + self.operator + (f"_{self.side}" if self.side else "")
 
 
-def observed_metrics(report: Any) -> dict[str, dict[str, Any]]:
+def metrics_of(report: Any) -> dict[str, dict[str, Any]]:
     """Return a report's observed metrics: name -> field -> value."""
     by_attribute = hasattr(report, "observedMetrics")
     found = report.observedMetrics if by_attribute else report.get("observedMetrics")
@@ -88,7 +88,7 @@ def _by_field(row: Any) -> dict[str, Any]:
     return fields
 
 
-def is_connect_session(spark: SparkSession) -> bool:
+def is_connect(spark: SparkSession) -> bool:
     """Return whether a session is a Spark Connect client."""
     return ".connect." in type(spark).__module__
 
@@ -99,7 +99,7 @@ def listen(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[]
     With Spark Connect, reports arrive up to POLL_SECONDS late, `onQueryIdle` is never called, and
     a query that starts and ends between two polls is missed.
     """
-    if is_connect_session(spark):
+    if is_connect(spark):
         return Poller(spark, listener).stop
     spark.streams.addListener(listener)
     return lambda: spark.streams.removeListener(listener)

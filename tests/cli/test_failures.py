@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from pyspark.errors import StreamingQueryException
 from rich.console import Console
 
-from sfumato.cli.failures import describe_unwritable_folder, first_cause
+from sfumato.cli.failures import find_unwritable, first_cause
 from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, format_cell
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.run import follow
@@ -159,9 +159,9 @@ def test_cells_are_short():
 def test_the_folder_that_cannot_be_written_to_is_named_with_the_reason(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     folders = {"the sink's folder": str(tmp_path), "the checkpoint folder": str(tmp_path / "a/b")}
-    assert describe_unwritable_folder(folders) is None
+    assert find_unwritable(folders) is None
     below = {**folders, "the sink's folder": str(tmp_path / "file" / "out")}
-    assert describe_unwritable_folder(below) == (
+    assert find_unwritable(below) == (
         f"the sink's folder {tmp_path}/file/out cannot be written to "
         f"({tmp_path}/file is not a folder)"
     )
@@ -172,13 +172,11 @@ def test_the_folder_that_cannot_be_written_to_is_named_with_the_reason(tmp_path,
 
         with monkeypatch.context() as patch:
             patch.setattr("sfumato.cli.failures.tempfile.TemporaryFile", refuse)
-            said = describe_unwritable_folder({"the checkpoint folder": str(tmp_path / "a")})
+            said = find_unwritable({"the checkpoint folder": str(tmp_path / "a")})
             assert said == (
                 f"the checkpoint folder {tmp_path}/a cannot be written to ({os.strerror(number)})"
             )
-            assert (
-                describe_unwritable_folder({"the checkpoint folder": "s3://bucket/state"}) is None
-            )
+            assert find_unwritable({"the checkpoint folder": "s3://bucket/state"}) is None
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from pyspark.sql import Row
 
-from sfumato.reports import OperatorPart, QueryRun, observed_metrics, parts_of
+from sfumato.reports import OperatorPart, QueryRun, metrics_of, parts_of
 
 COUNTED = {"rows": 40, "invalid": 10, "reason": "no number"}
 FIELDS = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in COUNTED]
@@ -17,17 +17,17 @@ def test_figures_are_the_same_however_a_report_holds_them():
     for held in (Row(**COUNTED), COUNTED, BY_CONNECT, Row(**BY_CONNECT)):
         metrics = {"sfumato_window_1_input": held}
         for report in ({"observedMetrics": metrics}, SimpleNamespace(observedMetrics=metrics)):
-            assert observed_metrics(report) == {"sfumato_window_1_input": COUNTED}
+            assert metrics_of(report) == {"sfumato_window_1_input": COUNTED}
 
 
 def test_a_report_without_figures_has_none():
-    assert observed_metrics({}) == {}
-    assert observed_metrics(SimpleNamespace(observedMetrics=None)) == {}
+    assert metrics_of({}) == {}
+    assert metrics_of(SimpleNamespace(observedMetrics=None)) == {}
 
 
 def test_figures_that_are_called_values_and_schema_stay_what_they_are():
     report = {"observedMetrics": {"mine": {"values": 3, "schema": 4}}}
-    assert observed_metrics(report) == {"mine": {"values": 3, "schema": 4}}
+    assert metrics_of(report) == {"mine": {"values": 3, "schema": 4}}
 
 
 def row(kind, operator, side, rows):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.charts.style import apply_style, import_altair, new_chart, number_text, theme_of
+from sfumato.charts.style import decorate, import_altair, new_chart, number_text, theme_of
 from sfumato.operators.ranking.timetable import Timetable, first_runs, timetable
 from sfumato.operators.ranking.top_k import rank_probabilities
 
@@ -90,7 +90,7 @@ def rank_chart(
         if hidden
         else "all tuples that have a chance"
     )
-    return apply_style(
+    return decorate(
         alt.hconcat(heat, bars.mark_bar(color=colours.main) + text, spacing=14),
         f"Who is among the top {k}, and at which rank",
         f"over all possible worlds; {more}",
@@ -172,7 +172,7 @@ def timetable_chart(
     compared = "as much as with each query alone"
     if saving >= 1.005:
         compared = f"1/{number_text(saving, 3)} of the cost with each query alone"
-    return apply_style(
+    return decorate(
         alt.vconcat(dots, lines).resolve_scale(color="independent", strokeDash="independent"),
         f"When {len(queries)} queries are answered"
         if len(queries) > 1

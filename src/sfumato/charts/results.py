@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.charts.rankings import timetable_chart
 from sfumato.charts.streams import membership_chart, progress_chart
 from sfumato.charts.style import (
-    apply_style,
+    decorate,
     import_altair,
     new_chart,
     number_text,
@@ -105,9 +105,7 @@ def distribution_chart(distribution: Any, *, title: str | None = None, theme: st
     ]
     if exists < 1.0 - 1e-9:
         subtitle.append(f"a value with probability {exists:.4g}; none with {1 - exists:.2g}")
-    return apply_style(
-        drawn + rule, title or f"How probable each {name} is", *subtitle, theme=theme
-    )
+    return decorate(drawn + rule, title or f"How probable each {name} is", *subtitle, theme=theme)
 
 
 def _bars(values: np.ndarray, prob: np.ndarray) -> list[dict[str, Any]]:
@@ -241,7 +239,7 @@ def results_chart(
         share = alt.Y("existence:Q", title="a value exists", axis=percent, scale=unit)
         below = base.properties(height=70).mark_line(interpolate="step-after", strokeWidth=2)
         drawn = alt.vconcat(drawn, below.encode(y=share, color=colour), spacing=14)
-    return apply_style(drawn, title or f"{result}, window by window", _subtitle(rows), theme=theme)
+    return decorate(drawn, title or f"{result}, window by window", _subtitle(rows), theme=theme)
 
 
 def columns_of(table: Any) -> dict[str, list[Any]] | None:

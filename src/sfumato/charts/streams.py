@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.charts.style import apply_style, import_altair, new_chart, theme_of, time_axis
+from sfumato.charts.style import decorate, import_altair, new_chart, theme_of, time_axis
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.reports import observed_metrics, parts_of
+from sfumato.reports import metrics_of, parts_of
 
 
 def progress_chart(query: Any, *, title: str | None = None, theme: str = "light") -> Any:
@@ -63,12 +63,12 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
     name = getattr(query, "name", None)
     heading = title or (f"Query {name}" if name else "What the query does")
     about = f"the latest {len(rates):,} micro-batches, {total:,} rows read"
-    return apply_style(drawn, heading, about, theme=theme)
+    return decorate(drawn, heading, about, theme=theme)
 
 
 def _shares(report: Any) -> Iterator[tuple[str, float]]:
     """Yield ("late in reorder_1", share of its rows) for each operator with such a counter."""
-    for part, counts in parts_of(observed_metrics(report)).items():
+    for part, counts in parts_of(metrics_of(report)).items():
         rows = counts.get("rows") or 0
         for counter in ("late", "invalid"):
             some = counts.get(counter)
@@ -129,4 +129,4 @@ def membership_chart(
         f"tuples {first:,} to {last:,}; line: probability of being in the window, given that the "
         "tuple exists"
     )
-    return apply_style(drawn + line, title or "Who is in the window", about, under, theme=theme)
+    return decorate(drawn + line, title or "Who is in the window", about, under, theme=theme)

@@ -85,7 +85,7 @@ def time_axis(times: Sequence[str]) -> Any:
     return import_altair().Axis(format="%H:%M" if span >= timedelta(minutes=10) else "%H:%M:%S")
 
 
-def apply_style(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
+def decorate(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
     colours, is_dark = theme_of(theme), theme != "light"
     inks = {"color": colours.ink, "subtitleColor": colours.faint} if is_dark else {}
     sizes = {"fontSize": 16, "subtitleFontSize": 13, "offset": 12}

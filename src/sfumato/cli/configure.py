@@ -184,9 +184,7 @@ def configure(
     served = remote != "" and not remote.startswith("local")
     if not served and "PYSPARK_GATEWAY_PORT" not in os.environ:
         use_java()
-        if _is_local_spark(
-            remote or str(given.get("spark.master") or os.environ.get("MASTER") or "")
-        ):
+        if _is_local(remote or str(given.get("spark.master") or os.environ.get("MASTER") or "")):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in settings(cores, local_disk=local_disk).items():
         if name not in given and not (remote and name == STATIC_SETTING):
@@ -226,8 +224,8 @@ def children_print_to(target: int) -> Iterator[None]:
         os.close(kept)
 
 
-def _is_local_spark(master: str) -> bool:
+def _is_local(master: str) -> bool:
     """Return whether Spark runs on this machine; configuration files may name a cluster."""
-    return (
-        master.startswith("local") if master else not any(v in os.environ for v in CONF_VARIABLES)
-    )
+    if master:
+        return master.startswith("local")
+    return not any(name in os.environ for name in CONF_VARIABLES)

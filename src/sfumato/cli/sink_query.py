@@ -16,12 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
-from sfumato.cli.failures import (
-    LostFolderError,
-    describe_unwritable_folder,
-    first_cause,
-    is_transient,
-)
+from sfumato.cli.failures import LostFolderError, find_unwritable, first_cause, is_transient
 from sfumato.cli.pipeline.model import CONSOLE, PipelineError, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
 from sfumato.cli.pipeline.permissions import FILE_FORMATS
@@ -155,7 +150,7 @@ class SinkQuery:
         why = first_cause(error)
         folders = {"the checkpoint folder": self.checkpoint, "the sink's folder": self.sink.path}
         folders["the folder for temporary files"] = tempfile.gettempdir()
-        found = describe_unwritable_folder({what: path for what, path in folders.items() if path})
+        found = find_unwritable({what: path for what, path in folders.items() if path})
         return why if found is None else f"{why}: {found}"
 
     def check_folders(self) -> None:

@@ -233,9 +233,7 @@ def served(
         if port is not None:
             port = stack.enter_context(_serve_http(figures, port))
         if file is not None:
-            stack.enter_context(
-                _write_repeatedly(lambda: WRITERS[file.suffix](figures, file), every)
-            )
+            stack.enter_context(_repeat(lambda: WRITERS[file.suffix](figures, file), every))
         yield port
 
 
@@ -297,7 +295,7 @@ def _serve_http(figures: SessionFigures, port: int) -> Iterator[int]:
 
 
 @contextmanager
-def _write_repeatedly(write: Callable[[], None], every: float) -> Iterator[None]:
+def _repeat(write: Callable[[], None], every: float) -> Iterator[None]:
     """Call `write` at the start, every `every` seconds, and at the end."""
     write()
     over = Event()

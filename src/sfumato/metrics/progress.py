@@ -12,7 +12,7 @@ from sfumato.reports import (
     IDENTITY,
     METRIC_PREFIX,
     OperatorPart,
-    observed_metrics,
+    metrics_of,
     parts_of,
 )
 
@@ -248,7 +248,7 @@ def _add(totals: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def _micro_batch(report: Any) -> MicroBatch:
-    rows = observed_metrics(report)
+    rows = metrics_of(report)
     counters: dict[OperatorPart, dict[str, int]] = {}
     gauges: dict[OperatorPart, dict[str, Any]] = {}
     for part, values in parts_of(rows).items():

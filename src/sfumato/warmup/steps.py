@@ -78,7 +78,7 @@ def some_aggregates() -> list[Aggregate]:
     return [Aggregate("count"), *of_values]
 
 
-def run_across_restart(operator: Any, *rows: Any) -> Any:
+def restart(operator: Any, *rows: Any) -> Any:
     """Process rows, restore the operator from its snapshot, process the rows again; return it."""
     operator.process(*rows)
     operator = type(operator).restore(operator.snapshot())
@@ -128,19 +128,13 @@ def run_count_windows() -> None:
     window.extend(np.full(WARM_UP_ROWS, 0.5))
     window.in_window(window.indices)
     for distributions in ({}, DISTRIBUTION_OPTIONS):
-        run_across_restart(
-            CountWindowAggregate(30, 0.9, some_aggregates(), **distributions), *some_rows()
-        )
-    run_across_restart(
-        CountWindowAggregate(30, 0.9, plain_aggregates(), certain=True), *certain_rows()
-    )
+        restart(CountWindowAggregate(30, 0.9, some_aggregates(), **distributions), *some_rows())
+    restart(CountWindowAggregate(30, 0.9, plain_aggregates(), certain=True), *certain_rows())
 
 
 def run_delta_windows() -> None:
     for distributions in ({}, DISTRIBUTION_OPTIONS):
-        run_across_restart(
-            DeltaWindowAggregate(0.5, 0, some_aggregates(), **distributions), *some_rows()
-        )
+        restart(DeltaWindowAggregate(0.5, 0, some_aggregates(), **distributions), *some_rows())
 
 
 def run_time_windows() -> None:
@@ -154,7 +148,7 @@ def run_time_windows() -> None:
             sessions.process(group, time, None, None, *arrivals)
         extents.flush(), sessions.flush()
     over_time = ExtentAggregate(30, 7, [Aggregate(f, 0) for f in OVER_TIME])
-    run_across_restart(over_time, group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
+    restart(over_time, group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
     plain = ExtentAggregate(30, 7, plain_aggregates(), certain=True)
     group, *arrivals = certain_rows()
     plain.process(group, np.arange(WARM_UP_ROWS), None, None, *arrivals)

@@ -62,7 +62,7 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A table of a pipeline file."""
 
 
-def _internal_field(name: str, default: Any = None) -> Any:
+def _internal(name: str, default: Any = None) -> Any:
     """Return a field that parsing sets. Files cannot set it, because its key is not a word."""
     return msgspec.field(default=default, name=f"({name})")
 
@@ -80,7 +80,7 @@ class SparkPart(FileTable, frozen=True, kw_only=True):
     settings: OptionTable = {}
     packages: Annotated[tuple[Coordinates, ...], _expect("a list of strings")] = ()
     jars: Texts = ()
-    hidden: tuple[str, ...] = _internal_field("hidden", ())  # options that Spark must redact
+    hidden: tuple[str, ...] = _internal("hidden", ())  # options that Spark must redact
 
 
 class PipelineSource(FileTable, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
     order: NonEmptyText | None = None
     speed: Speed | None = None
     rows_per_batch: RowCount | None = None
-    name: str = _internal_field("name", "")
+    name: str = _internal("name", "")
 
     @property
     def is_avro(self) -> bool:
@@ -130,7 +130,7 @@ class Query(FileTable, frozen=True, kw_only=True):
     """
 
     sql: Annotated[NonEmptyText, Meta(examples=["SELECT * FROM ..."])]
-    name: str = _internal_field("name", "")
+    name: str = _internal("name", "")
 
 
 class Sink(FileTable, frozen=True, kw_only=True):
@@ -160,10 +160,8 @@ class Sink(FileTable, frozen=True, kw_only=True):
     options: OptionTable = {}
     trigger: NonEmptyText | None = None
     rows: ConsoleRows = CONSOLE_ROWS
-    name: str = _internal_field("name", "")
-    late_rows: bool | None = _internal_field(
-        "late_rows"
-    )  # True: only late rows; False: all other rows
+    name: str = _internal("name", "")
+    late_rows: bool | None = _internal("late_rows")  # True: only late rows; False: all other rows
 
 
 class PipelineFile(FileTable, frozen=True, kw_only=True):

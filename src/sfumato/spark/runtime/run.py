@@ -32,14 +32,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from sfumato.reports import (
-    ANSWERS_SUFFIX,
-    IDENTITY,
-    METRIC_PREFIX,
-    is_connect_session,
-    listen,
-    observed_metrics,
-)
+from sfumato.reports import ANSWERS_SUFFIX, IDENTITY, METRIC_PREFIX, is_connect, listen, metrics_of
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import MetricsName, RawRows, raw_rows
 from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, run_whole
@@ -280,7 +273,7 @@ _LISTENING = "_sfumato_listener"  # attribute of a session that has a listener
 
 def warn_of_invalid_rows(spark: SparkSession) -> None:
     """Make a session's streaming queries warn about invalid rows from now on; idempotent."""
-    default = "false" if is_connect_session(spark) else "true"
+    default = "false" if is_connect(spark) else "true"
     if hasattr(spark, _LISTENING) or spark.conf.get(WARN_INVALID_SETTING, default) == "false":
         return
     setattr(spark, _LISTENING, listen(spark, InvalidRows()))
@@ -296,7 +289,7 @@ class InvalidRows(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        for metric, counts in observed_metrics(event.progress).items():
+        for metric, counts in metrics_of(event.progress).items():
             rejected, invalid = counts.get("rejected"), counts.get("invalid")
             if rejected:
                 text = above_one_text(metric, rejected)
