@@ -52,9 +52,9 @@ def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
         ]
     )
     for counts in (progress, batch):
-        assert counts.total("late") == 5
-        assert counts.total("invalid") == 5
-        assert counts.total("out_of_order") == 4
+        assert total_of_counter(counts.counters, "late") == 5
+        assert total_of_counter(counts.counters, "invalid") == 5
+        assert total_of_counter(counts.counters, "out_of_order") == 4
     assert totals_by_operator(progress.counters) == {
         "reorder_1": {"rows": 10, "late": 2, "invalid": 1},
         "reorder_berlin": {"rows": 10, "late": 3, "out_of_order": 4},

@@ -304,8 +304,7 @@ def init(
 @app.command()
 def warm_up(
     processes: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of parallel processes; default: one per core."),
+        int | None, typer.Option(min=1, help="Number of parallel processes; default: one per core.")
     ] = None,
     remove: Annotated[
         bool,

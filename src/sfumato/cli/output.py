@@ -23,6 +23,7 @@ from sfumato.metrics.progress import (
     QueryProgress,
     late_and_rows,
     late_rows_left_out,
+    total_of_counter,
     totals_by_operator,
 )
 
@@ -73,7 +74,7 @@ class Log:
                 metrics=batch.metrics,
             )
             return
-        counts = {counter_label(c): batch.total(c) for c in SHOWN_COUNTERS}
+        counts = {counter_label(c): total_of_counter(batch.counters, c) for c in SHOWN_COUNTERS}
         parts = [f"micro-batch {batch.number}", f"{batch.rows_in:,} rows in"]
         parts += [f"{batch.rows_out:,} out", *(f"{n:,} {c}" for c, n in counts.items() if n)]
         self._line(f"{batch.started} {sink}: {', '.join(parts)}, {batch.seconds:.3g} s")
@@ -168,7 +169,7 @@ def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
         table.add_column(title, justify="right", overflow="fold")
     for name, query in progress.items():
         counts = [query.batches, query.rows_in, query.rate, query.rows_out]
-        counts += [query.total(counter) for counter in SHOWN_COUNTERS]
+        counts += [total_of_counter(query.counters, counter) for counter in SHOWN_COUNTERS]
         held = "" if query.held is None else f"{query.held:,}"
         table.add_row(escape(name), *(f"{count:,.0f}" for count in counts), held)
     return table

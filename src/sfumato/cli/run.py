@@ -123,12 +123,7 @@ def run(
 
 
 def _queries(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    folder: str,
-    once: bool,
-    log: Log,
-    view: RunView,
+    spark: SparkSession, pipeline: Pipeline, folder: str, once: bool, log: Log, view: RunView
 ) -> list[SinkQuery]:
     """Build a run's queries, twice with `flush` to end streams; print the rows of static sinks."""
     plans = []

@@ -308,10 +308,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
 def _join_type(left: Relation, text: str) -> str:
     """Return the word before JOIN, in lower case. Raises SqlError unless it is in OUTER_SIDES."""
     first, *more = left.rest
-    if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in (
-        [],
-        ["OUTER"],
-    ):
+    if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in ([], ["OUTER"]):
         reason = (
             f"{str(first).upper()} JOIN of windows is not supported: a join of windows must be "
             "inner or outer"
@@ -398,12 +395,7 @@ def _side_names(left: Relation, right: Relation, text: str) -> list[str]:
 
 
 def _joined_source(
-    joined: PlannedFrame,
-    names: Sequence[str],
-    span: Node,
-    node: Node,
-    text: str,
-    after: str = "",
+    joined: PlannedFrame, names: Sequence[str], span: Node, node: Node, text: str, after: str = ""
 ) -> Source:
     """Return the join as a source, with a copy of each side's struct under the side's name.
 

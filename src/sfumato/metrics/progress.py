@@ -61,10 +61,6 @@ class MicroBatch:
         """Return counters and gauges by the name of the observed metric."""
         return {part.metric: of | self.gauges.get(part, {}) for part, of in self.counters.items()}
 
-    def total(self, counter: str) -> int:
-        """Return a counter over all operators; see `total_of_counter`."""
-        return total_of_counter(self.counters, counter)
-
 
 @dataclass
 class PartTotals:
@@ -156,10 +152,6 @@ class QueryProgress:
     @property
     def counters(self) -> dict[OperatorPart, dict[str, int]]:
         return {part: totals.counters for part, totals in self.operators.items()}
-
-    def total(self, counter: str) -> int:
-        """Return a counter, such as "late", over all operators; see `total_of_counter`."""
-        return total_of_counter(self.counters, counter)
 
     @property
     def rate(self) -> float:

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructType
 
 from sfumato.reports import IDENTITY, METRIC_PREFIX
-from sfumato.spark.model.columns import arrow_schema, without_constraints
+from sfumato.spark.model.columns import without_constraints
 
 if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
     from sfumato.tables.reading.chain import ChainConfig
@@ -320,10 +320,6 @@ class OperatorFigures:
         for kind in self.names:
             found = found.add(FIGURE_COLUMNS[kind][0], ArrayType(FIGURE_COLUMNS[kind][1]))
         return found
-
-    @property
-    def fields(self) -> list[pa.Field]:
-        return list(arrow_schema(self.columns))
 
     @property
     def places(self) -> dict[str, str]:

@@ -320,7 +320,7 @@ def answer_batches(
 
 def _schema(answer: pa.DataType, figures: OperatorFigures) -> pa.Schema:
     answers = pa.list_(pa.field("element", answer, nullable=False))
-    return pa.schema([pa.field(ANSWERS_COLUMN, answers), *figures.fields])
+    return pa.schema([pa.field(ANSWERS_COLUMN, answers), *arrow_schema(figures.columns)])
 
 
 def _batch(lists: pa.Array | None, cells: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:

@@ -58,9 +58,7 @@ if TYPE_CHECKING:
     from sfumato.tables.reading.layout import LayoutChange
 
 HEADER, LOG = 0, 1  # entries of a bucket's state: the log starts at LOG, pieces are below 0
-MAX_HEADER_SNAPSHOT_BYTES = (
-    32_768  # bytes; a snapshot up to this size is stored in the header's entry
-)
+MAX_HEADER_SNAPSHOT_BYTES = 32_768  # a snapshot up to this size is stored in the header's entry
 MAX_PIECE_BYTES = 4 << 20  # maximum bytes of a snapshot in one entry
 MAX_LOG_ENTRY_BYTES = 8 << 20  # maximum bytes of a log entry; a larger entry becomes a snapshot
 MAX_SEEN = 100_000
@@ -102,10 +100,7 @@ def _run() -> str:
 
 
 def run_buckets(
-    packed: DataFrame,
-    blueprint: ChainConfig,
-    fingerprint: str,
-    idle_timeout: int | None = None,
+    packed: DataFrame, blueprint: ChainConfig, fingerprint: str, idle_timeout: int | None = None
 ) -> DataFrame:
     """Run an operator on chunks of `chunks.pack`; return chunks of answers, counters and gauges.
 
