@@ -56,7 +56,6 @@ def test_figures_are_in_a_list_for_each_kind():
     }
     assert FIGURES.places == places
     assert FIGURES.columns.names == ["numbers", "texts", "lists"]
-    assert [field.name for field in FIGURES.fields] == FIGURES.columns.names
     known = {"late": 3, "slowest": "a", "waits": [1, 2]}
     assert FIGURES.cells(known) == {"numbers": [None, 3], "texts": ["a"], "lists": [[1, 2]]}
     assert OperatorFigures({"rows": "long"}).columns.names == ["numbers"]

@@ -37,7 +37,7 @@ def words(text):
 
 def arguments(text, *columns):
     """The arguments of `sf.top_k` that the words after the score give."""
-    given = words(text).given
+    given = words(text).rank_options
     given.frame = plain_frame(*columns)
     return {name: value for name, value in given.arguments().items() if value is not None}
 
@@ -81,7 +81,9 @@ def test_existence_streams_and_plan_are_options_of_rank_by():
 )  # fmt: skip
 def test_columns_called_like_options_stay_columns(score):
     found = words(f"SELECT TOP 2 * FROM s RANK BY {score}")
-    assert [option.word for option in found.given.options] == ["DESC"] * score.endswith("DESC")
+    assert [option.word for option in found.rank_options.options] == ["DESC"] * score.endswith(
+        "DESC"
+    )
     plain = parse_script(f"SELECT {score} FROM s").statements[0].body.clauses[0].items
     assert len(found.by) == len(plain) - score.endswith("DESC")
 
