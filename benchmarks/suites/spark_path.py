@@ -124,7 +124,7 @@ def echo(stream: Any, key: str | None = None) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     from sfumato.spark.crossing import chunks
-    from sfumato.spark.runtime.run import BUCKETS
+    from sfumato.spark.runtime.run import DEFAULT_BUCKETS
     from sfumato.spark.state.bucket_state import run_buckets
 
     class Echo:  # defined here so that it is pickled by value for the workers
@@ -165,7 +165,7 @@ def echo(stream: Any, key: str | None = None) -> Any:
         def restore(self, data: bytes, change: Any = None) -> Any:
             return Echo()
 
-    bucket = F.lit(0) if key is None else F.pmod(F.hash(key), F.lit(BUCKETS))
+    bucket = F.lit(0) if key is None else F.pmod(F.hash(key), F.lit(DEFAULT_BUCKETS))
     packed = chunks.pack(stream.withColumn(chunks.BUCKET, bucket), side=0)
     out = run_buckets(packed, Blueprint(), '{"operator": "echo"}')
     return chunks.unpack(out, stream.schema)
@@ -310,11 +310,11 @@ def state_rows(spark: Any, folder: Path, size: int) -> list[Row]:
     from pyspark.sql import functions as F  # noqa: N812
 
     from sfumato.spark.crossing import chunks
-    from sfumato.spark.runtime.run import BUCKETS
+    from sfumato.spark.runtime.run import DEFAULT_BUCKETS
 
     table = readings(size * SIZES[size], 1000, 10, seed=5)
     stream = stream_of(spark, write_files(table, size, folder / "in"))
-    bucket = F.pmod(F.hash("device"), F.lit(BUCKETS))
+    bucket = F.pmod(F.hash("device"), F.lit(DEFAULT_BUCKETS))
     packed = chunks.pack(stream.withColumn(chunks.BUCKET, bucket), side=0)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     shuffled = packed.repartition(partitions, chunks.BUCKET).where("length(chunk) > 0")

@@ -65,14 +65,14 @@ def check_call(
 
 def is_column_object(given: Any) -> bool:
     """Return whether a value is a Spark Column or a Polars expression, without importing either."""
-    return has_class_of_spark(given, "Column") or is_polars_expression(given)
+    return is_spark_instance(given, "Column") or is_polars_expression(given)
 
 
 def is_polars_expression(given: Any) -> bool:
     return type(given).__name__ == "Expr" and type(given).__module__.startswith("polars.")
 
 
-def has_class_of_spark(given: Any, name: str) -> bool:
+def is_spark_instance(given: Any, name: str) -> bool:
     """Return whether a value is an instance of a Spark class, without importing Spark."""
     classes = type(given).__mro__
     return any(of.__name__ == name and of.__module__.startswith("pyspark.sql.") for of in classes)

@@ -8,7 +8,7 @@ import sys
 
 MIN_SPARK = (4, 1)
 # Module -> extra that provides it
-BROUGHT_BY = {
+EXTRA_OF_MODULE = {
     "pyspark": "spark",
     "py4j": "spark",
     "pandas": "spark",
@@ -29,12 +29,12 @@ BROUGHT_BY = {
 }
 
 
-def needed(what: str, error: ImportError) -> str | None:
+def missing_extra_message(what: str, error: ImportError) -> str | None:
     """Return the message for an import that failed because of a missing extra, or None."""
     module = (error.name or "").split(".")[0]
     if module == "pyspark" and module in sys.modules:
-        return _too_old(what)
-    extra = BROUGHT_BY.get(module)
+        return _old_spark_message(what)
+    extra = EXTRA_OF_MODULE.get(module)
     if extra is None or not isinstance(error, ModuleNotFoundError):
         return None
     message = f"{what} needs the package `{module}`: pip install 'sfumato[{extra}]'"
@@ -46,7 +46,7 @@ def needed(what: str, error: ImportError) -> str | None:
     return message
 
 
-def _too_old(what: str) -> str | None:
+def _old_spark_message(what: str) -> str | None:
     version = str(getattr(sys.modules["pyspark"], "__version__", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if not numbers or numbers >= MIN_SPARK:

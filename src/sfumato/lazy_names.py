@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import get_data
 from typing import Any
 
-from sfumato.extras import needed
+from sfumato.extras import missing_extra_message
 from sfumato.near_misses import did_you_mean
 
 MODULES = ("sfumato", "sfumato.engine_free", "sfumato.errors", "sfumato.ops")
@@ -56,7 +56,7 @@ class LazyNames:
             value = getattr(import_module(home), name)
         except ImportError as error:
             called = f"{self.module.replace('sfumato', 'sf', 1)}.{name}"
-            if (why := needed(called, error)) is None:
+            if (why := missing_extra_message(called, error)) is None:
                 raise
             raise ImportError(why, name=error.name) from None
         setattr(sys.modules[self.module], name, value)

@@ -11,12 +11,14 @@ from typing import Any
 MAX_TIME_US = 2**60
 MAX_ALTERNATIVES = 10_000  # per row, unless a setting overrides it
 MAX_EXTENTS = 10_000  # maximum number of extents of a `Range` that contain a row
-MAX_PLACED = 100_000_000  # bounds a row's alternatives, see `most_placed`
+MAX_PLACEMENTS = (
+    100_000_000  # bounds a row's alternatives, see `max_alternatives_with_uncertain_time`
+)
 MAX_ALTERNATIVES_SETTING = "sfumato.maxAlternatives"  # setting of the Spark session
 MAX_ALTERNATIVES_VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # environment variable, for tables in memory
 HOW_TO_RAISE = f"{MAX_ALTERNATIVES_SETTING} on Spark, {MAX_ALTERNATIVES_VARIABLE} in memory"
-MOST_EMPTY = 1_000_000  # empty extents per gap; each needs about 200 bytes while it is built
-LARGEST_BOUND = 100_000_000  # lists of alternatives have 32-bit offsets
+MAX_EMPTY_EXTENTS = 1_000_000  # empty extents per gap; each needs about 200 bytes while it is built
+MAX_ALTERNATIVES_BOUND = 100_000_000  # lists of alternatives have 32-bit offsets
 
 
 def alternatives_bound(name: str, given: Any) -> int:
@@ -24,10 +26,10 @@ def alternatives_bound(name: str, given: Any) -> int:
     text = str("" if given is None else given).strip()
     if not text:
         return MAX_ALTERNATIVES
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= LARGEST_BOUND):
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= MAX_ALTERNATIVES_BOUND):
         raise ValueError(
             f"`{name}`, the bound on alternatives per row, must be a whole number from 1 to "
-            f"{LARGEST_BOUND}; got {text[:40]!r}"
+            f"{MAX_ALTERNATIVES_BOUND}; got {text[:40]!r}"
         )
     return int(text)
 
@@ -37,7 +39,7 @@ def alternatives_bound_in_memory() -> int:
     return alternatives_bound(MAX_ALTERNATIVES_VARIABLE, os.environ.get(MAX_ALTERNATIVES_VARIABLE))
 
 
-def too_many(bound: int) -> str:
+def too_many_reason(bound: int) -> str:
     """Return the end of an invalid row's reason, which follows the number of alternatives."""
     return f" alternatives, more than the bound of {bound} ({HOW_TO_RAISE})"
 
@@ -56,15 +58,16 @@ def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
         )
 
 
-def most_placed(extents: int) -> int:
-    """Return √(MAX_PLACED / extents), the most alternatives of a row with an uncertain time."""
-    return math.isqrt(MAX_PLACED // extents)
+def max_alternatives_with_uncertain_time(extents: int) -> int:
+    """Return √(MAX_PLACEMENTS / extents), the bound for a row with an uncertain event time."""
+    return math.isqrt(MAX_PLACEMENTS // extents)
 
 
-def why_not_placed(extents: int) -> str:
+def unplaced_reason(extents: int) -> str:
+    bound = max_alternatives_with_uncertain_time(extents)
     return (
         "an alternative has no time or a time beyond 2**60 microseconds of 1970, or the row has "
-        f"more than {most_placed(extents)} alternatives, each in up to {extents} extents"
+        f"more than {bound} alternatives, each in up to {extents} extents"
     )
 
 

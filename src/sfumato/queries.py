@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.calls import checks_call
-from sfumato.windows import Duration, span_of
+from sfumato.windows import Duration, duration_us
 
 
 @checks_call('sf.Top(3, every="2 minutes")')
@@ -57,7 +57,7 @@ class Top:
         if not 1 <= self.k < 2**31:
             raise ValueError(f"`k` must be a whole number of at least 1; got {self.k!r}")
         if self.every is not None:
-            span_of("every", self.every)
+            duration_us("every", self.every)
         if self.name is not None and (not isinstance(self.name, str) or not self.name):
             raise TypeError(f"`name` must be a non-empty string or None; got {self.name!r}")
         given = self.probability
@@ -75,21 +75,21 @@ class Top:
     @property
     def interval(self) -> int | None:
         """Return `every` in microseconds, or None."""
-        return None if self.every is None else span_of("every", self.every)
+        return None if self.every is None else duration_us("every", self.every)
 
 
-def listed(queries: Top | int | Sequence[Top | int]) -> Sequence[Any]:
+def as_list(queries: Top | int | Sequence[Top | int]) -> Sequence[Any]:
     """Return a query or a list of queries as a list."""
     return queries if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
 
 
-def least_of(queries: Top | int | Sequence[Top | int]) -> dict[str, float]:
+def probabilities_by_name(queries: Top | int | Sequence[Top | int]) -> dict[str, float]:
     """Return {name: probability} for the queries with a probability."""
-    several = (query for query in listed(queries) if isinstance(query, Top))
+    several = (query for query in as_list(queries) if isinstance(query, Top))
     return {q.label: float(q.probability) for q in several if q.probability is not None}
 
 
-def registered(
+def intervals_by_name(
     queries: Top | int | Sequence[Top | int], otherwise: int | None
 ) -> dict[str, tuple[int, int]]:
     """Return {name: (k, every in microseconds)} for one or several queries.
@@ -97,7 +97,7 @@ def registered(
     otherwise : default of `every`, or None if each query must have an `every`
     Raises TypeError for anything but queries, and ValueError for equal names or a missing `every`.
     """
-    given = listed(queries)
+    given = as_list(queries)
     if not given or not all(_is_query(query) for query in given):
         raise TypeError(
             "`queries` must be one sf.Top, a number k, or a list of at least one, like "
@@ -120,7 +120,7 @@ def registered(
     return found
 
 
-def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
+def split_direction(by: str, ascending: bool | None) -> tuple[str, bool]:
     """Return the expression `by` without its direction, and whether the smallest score ranks first.
 
     Raises TypeError if `by` is not a string. Raises ValueError for a direction that contradicts

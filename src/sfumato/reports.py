@@ -22,18 +22,17 @@ POLL_SECONDS = 0.5  # seconds between two polls of the server
 METRIC_PREFIX = "sfumato_"
 IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the source of a row
 ANSWERS_SUFFIX = "answers"  # the side with the number of a ranking's answers per query
+MIN_COVERED_SHARE = 0.8  # of tested values in their 90% range; below this share, values drift
+MIN_TESTED_VALUES = 200
 
 
-DRIFTING, MIN_TESTS = 0.8, 200  # share in the 90% range below which values drift; minimum number
-
-
-def drift(counts: Mapping[str, int]) -> str | None:
+def describe_drift(counts: Mapping[str, int]) -> str | None:
     """Describe a stream's drift away from its repository, or return None.
 
     counts : an operator's counters; `tested` known values, of which `covered` are in their range
     """
     tested, covered = counts.get("tested", 0), counts.get("covered", 0)
-    if tested < MIN_TESTS or covered >= DRIFTING * tested:
+    if tested < MIN_TESTED_VALUES or covered >= MIN_COVERED_SHARE * tested:
         return None
     return (
         f"only {covered:,} of {tested:,} tested known values lie within their imputed 90% range: "
@@ -59,7 +58,7 @@ class OperatorPart(NamedTuple):
         return METRIC_PREFIX + self.operator + (f"_{self.side}" if self.side else "")
 
 
-def observed(report: Any) -> dict[str, dict[str, Any]]:
+def metrics_of(report: Any) -> dict[str, dict[str, Any]]:
     """Return a report's observed metrics: name -> field -> value."""
     by_attribute = hasattr(report, "observedMetrics")
     found = report.observedMetrics if by_attribute else report.get("observedMetrics")
@@ -89,7 +88,7 @@ def _by_field(row: Any) -> dict[str, Any]:
     return fields
 
 
-def by_connect(spark: SparkSession) -> bool:
+def is_connect(spark: SparkSession) -> bool:
     """Return whether a session is a Spark Connect client."""
     return ".connect." in type(spark).__module__
 
@@ -100,7 +99,7 @@ def listen(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[]
     With Spark Connect, reports arrive up to POLL_SECONDS late, `onQueryIdle` is never called, and
     a query that starts and ends between two polls is missed.
     """
-    if by_connect(spark):
+    if is_connect(spark):
         return Poller(spark, listener).stop
     spark.streams.addListener(listener)
     return lambda: spark.streams.removeListener(listener)
@@ -113,7 +112,7 @@ class QueryRun:
     query: Any
     reported: str = ""
 
-    def news(self) -> list[Any]:
+    def new_reports(self) -> list[Any]:
         """Return the reports since the last call, oldest first."""
         last = self.query.lastProgress  # usually unchanged, and much shorter than recentProgress
         if last is None or last.timestamp <= self.reported:
@@ -156,7 +155,7 @@ class Poller:
                 self._runs[run_id] = QueryRun(query)
                 self._listener.onQueryStarted(query)
         for run_id, run in list(self._runs.items()):
-            for report in run.news():
+            for report in run.new_reports():
                 self._listener.onQueryProgress(SimpleNamespace(progress=report))
             if run_id not in active:
                 error = run.query.exception()

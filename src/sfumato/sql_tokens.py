@@ -274,20 +274,21 @@ def render(tokens: Iterable[SqlToken], *, braces: bool = False) -> str:
 
     braces : whether the text goes to a formatter, which needs doubled braces in strings and names
     """
-    return " ".join(_rendered(token, braces) for token in tokens)
+    return " ".join(_render_token(token, braces) for token in tokens)
 
 
-def _rendered(token: SqlToken, braces: bool) -> str:
+def _render_token(token: SqlToken, braces: bool) -> str:
     if token.kind == STRING:
-        text = "".join(_escaped(sign) for sign in token.value)
-        return _doubled(f"'{text}'", braces)
+        text = "'" + "".join(map(_escape, token.value)) + "'"
     # Names with non-ASCII letters are quoted, because Spark versions differ in what they accept.
-    if token.kind == QUOTED or (token.kind == NAME and not token.value.isascii()):
-        return _doubled("`" + token.value.replace("`", "``") + "`", braces)
-    return token.value
+    elif token.kind == QUOTED or (token.kind == NAME and not token.value.isascii()):
+        text = quote_name(token.value)
+    else:
+        return token.value
+    return double_braces(text) if braces else text
 
 
-def _escaped(sign: str) -> str:
+def _escape(sign: str) -> str:
     if sign in "'\\":
         return "\\" + sign
     # A $ starts a variable, which Spark replaces even in strings.
@@ -297,5 +298,17 @@ def _escaped(sign: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _doubled(text: str, braces: bool) -> str:
-    return text.replace("{", "{{").replace("}", "}}") if braces else text
+def quote_name(name: str) -> str:
+    """Return a name in backquotes, with its own backquotes doubled."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def unquote_name(text: str) -> str:
+    """Remove the backquotes of a quoted name; return any other string unchanged."""
+    inner = text[1:-1].replace("``", "`")
+    return inner if text == quote_name(inner) else str(text)
+
+
+def double_braces(text: str) -> str:
+    """Double the braces, so that a formatter leaves them in the text."""
+    return text.replace("{", "{{").replace("}", "}}")

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from sfumato.calls import checks_call, is_column_object
 from sfumato.duration import microseconds
-from sfumato.limits import MAX_TIME_US, MOST_EMPTY, check_extents
+from sfumato.limits import MAX_EMPTY_EXTENTS, MAX_TIME_US, check_extents
 from sfumato.near_misses import did_you_mean
 
 CALENDAR_UNITS = {
@@ -75,25 +75,22 @@ class Rows:
     lockstep: bool = field(default=False, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+        if not _is_count(self.rows):
             raise ValueError(f"`rows` must be a whole number of at least 1; got {self.rows!r}")
         if not (hasattr(self.confidence, "__float__") and 0 < self.confidence <= 1):
             raise ValueError(
                 f"`confidence` must lie in (0, 1], for example 0.95; got {self.confidence!r}"
             )
-        _check_bound(self.max_tuples)
+        _check_max_tuples(self.max_tuples)
         if self.max_tuples is not None and self.max_tuples < self.rows:
             raise ValueError(
                 f"`max_tuples` must be None or at least `rows` = {self.rows}; got {self.max_tuples}"
             )
         if self.within is not None:
-            span_of("within", self.within)
-        slide = self.slide
-        if slide is not None and (
-            isinstance(slide, bool) or not isinstance(slide, int) or slide < 1
-        ):
+            duration_us("within", self.within)
+        if self.slide is not None and not _is_count(self.slide):
             raise ValueError(
-                f"`slide` must be None or a whole number of at least 1; got {slide!r}. Write "
+                f"`slide` must be None or a whole number of at least 1; got {self.slide!r}. Write "
                 f"slide={self.rows} for one result per {self.rows} rows of a key"
             )
         if not isinstance(self.lockstep, bool):
@@ -164,14 +161,15 @@ class Range:
 
     def __post_init__(self) -> None:
         if self.idle_timeout is not None:
-            span_of("idle_timeout", self.idle_timeout)
+            duration_us("idle_timeout", self.idle_timeout)
         if not isinstance(self.empty, int):
             raise TypeError(
                 f"`empty` must be True, False or a number of extents; got {self.empty!r}"
             )
-        if not isinstance(self.empty, bool) and not 1 <= self.empty <= MOST_EMPTY:
+        if not isinstance(self.empty, bool) and not 1 <= self.empty <= MAX_EMPTY_EXTENTS:
             raise ValueError(
-                f"`empty` must be a number of extents from 1 to {MOST_EMPTY:,}; got {self.empty!r}"
+                f"`empty` must be a number of extents from 1 to {MAX_EMPTY_EXTENTS:,}; got "
+                f"{self.empty!r}"
             )
         if self.zone is not None:
             _check_zone(self.zone)
@@ -233,17 +231,17 @@ class Range:
                 f'in window_aggregate with certain event times; got {self!r}. Write "24 hours" '
                 "for a day, and leave out `zone`"
             )
-        return span_of("length", self.length)
+        return duration_us("length", self.length)
 
     @property
     def slide_us(self) -> int:
         """Return `slide` in microseconds; by default `length_us`."""
-        return self.length_us if self.slide is None else span_of("slide", self.slide)
+        return self.length_us if self.slide is None else duration_us("slide", self.slide)
 
     @property
     def idle_timeout_us(self) -> int | None:
         """Return `idle_timeout` in microseconds, or None."""
-        return None if self.idle_timeout is None else span_of("idle_timeout", self.idle_timeout)
+        return None if self.idle_timeout is None else duration_us("idle_timeout", self.idle_timeout)
 
 
 @checks_call('sf.Session("30 minutes")')
@@ -286,25 +284,25 @@ class Session:
     idle_timeout: Duration | None = None
 
     def __post_init__(self) -> None:
-        span_of("gap", self.gap)
+        duration_us("gap", self.gap)
         for name in ("max_length", "idle_timeout"):
             if getattr(self, name) is not None:
-                span_of(name, getattr(self, name))
+                duration_us(name, getattr(self, name))
 
     @property
     def gap_us(self) -> int:
         """Return `gap` in microseconds."""
-        return span_of("gap", self.gap)
+        return duration_us("gap", self.gap)
 
     @property
     def max_length_us(self) -> int | None:
         """Return `max_length` in microseconds, or None."""
-        return None if self.max_length is None else span_of("max_length", self.max_length)
+        return None if self.max_length is None else duration_us("max_length", self.max_length)
 
     @property
     def idle_timeout_us(self) -> int | None:
         """Return `idle_timeout` in microseconds, or None."""
-        return None if self.idle_timeout is None else span_of("idle_timeout", self.idle_timeout)
+        return None if self.idle_timeout is None else duration_us("idle_timeout", self.idle_timeout)
 
 
 @dataclass(frozen=True)
@@ -328,15 +326,15 @@ class JoinWindow:
 
     def __post_init__(self) -> None:
         Rows(1 if self.rows is None else self.rows, self.confidence)
-        _check_bound(self.max_tuples)
+        _check_max_tuples(self.max_tuples)
         if self.span is not None:
-            span = timedelta(microseconds=span_of("span", self.span))
+            span = timedelta(microseconds=duration_us("span", self.span))
             object.__setattr__(self, "span", span)
 
     @property
     def span_us(self) -> int | None:
         """Return `span` in microseconds, or None."""
-        return None if self.span is None else span_of("span", self.span)
+        return None if self.span is None else duration_us("span", self.span)
 
 
 @checks_call('sf.Delta(50, on="speed")')
@@ -382,19 +380,19 @@ class Delta:
     max_tuples: int | None = None
 
     def __post_init__(self) -> None:
-        if _not_a_number(self.delta) or not (math.isfinite(self.delta) and self.delta >= 0):
+        if _is_not_a_number(self.delta) or not (math.isfinite(self.delta) and self.delta >= 0):
             raise ValueError(f"`delta` must be a finite distance of at least 0; got {self.delta!r}")
         if not (isinstance(self.on, str) and self.on) and not is_column_object(self.on):
             raise TypeError(f"`on` must be the name of an attribute; got {self.on!r}")
-        if _not_a_number(self.threshold) or not 0 < self.threshold <= 1:
+        if _is_not_a_number(self.threshold) or not 0 < self.threshold <= 1:
             raise ValueError(
                 f"`threshold` must lie in (0, 1], for example 0.5; got {self.threshold!r}"
             )
-        _check_bound(self.max_tuples)
+        _check_max_tuples(self.max_tuples)
 
 
-def _check_bound(most: Any) -> None:
-    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+def _check_max_tuples(most: Any) -> None:
+    if most is not None and not _is_count(most):
         raise ValueError(f"`max_tuples` must be None or a whole number of at least 1; got {most!r}")
 
 
@@ -408,7 +406,11 @@ def window_of(given: Any) -> Any:
         raise ValueError(str(error).replace("`length`", "`window`")) from None
 
 
-def _not_a_number(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_not_a_number(value: Any) -> bool:
     return isinstance(value, bool) or not isinstance(value, (int, float))
 
 
@@ -438,7 +440,7 @@ def _calendar_units(argument: str, duration: Any) -> tuple[str, int]:
     return unit, int(found[1]) * each
 
 
-def span_of(argument: str, duration: Any) -> int:
+def duration_us(argument: str, duration: Any) -> int:
     """Convert a duration, a string or a timedelta, to microseconds.
 
     Raises TypeError for a bare number, whose unit is unclear, and for other types. Raises

@@ -7,7 +7,7 @@ import pytest
 import sfumato as sf
 from chart_data import data_of
 from sfumato.charts import rank_chart, save, timetable_chart
-from sfumato.cli.check import draw
+from sfumato.cli.check import draw_timetables
 from sfumato.language.steps import Step, table_step
 
 SIX = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]  # queries Q1 ... Q6 of D, in minutes
@@ -80,6 +80,6 @@ def test_the_queries_of_one_ranking_are_drawn_once(tmp_path):
         "c": ranked("top_3", "z"),
         "d": table_step("s", True),
     }
-    files = draw(steps, tmp_path / "pictures")
+    files = draw_timetables(steps, tmp_path / "pictures")
     assert [file.name for file in files] == ["a.html", "a.png", "c.html", "c.png"]
     assert all(file.stat().st_size > 1000 for file in files)

@@ -138,10 +138,12 @@ def test_the_examples_pass_the_checks_before_spark():
 
 def test_a_connector_made_for_another_spark_is_told_with_it(monkeypatch):
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    assert "the connector runs with PySpark 4.1, and this is 4.3.0" in permissions.advice("iceberg")
-    assert "runs with" not in permissions.advice("kafka")
+    assert "the connector runs with PySpark 4.1, and this is 4.3.0" in permissions.connector_advice(
+        "iceberg"
+    )
+    assert "runs with" not in permissions.connector_advice("kafka")
     monkeypatch.setattr("pyspark.__version__", "4.1.1")
-    assert "runs with" not in permissions.advice("iceberg")
+    assert "runs with" not in permissions.connector_advice("iceberg")
 
 
 def test_a_catalog_may_have_other_tables(folder):
@@ -356,14 +358,14 @@ def test_init_says_what_it_cannot_read(tmp_path, monkeypatch, place, said):
 
 
 def test_spark_hides_options_whose_values_have_a_variable(monkeypatch, tmp_path):
-    from sfumato.cli.session import redactions
+    from sfumato.cli.session import redaction_settings
 
     monkeypatch.setenv("WHERE", "host:9092")
     text = KAFKA.replace('"host:9092"', '"${WHERE}"')
     part = parse_pipeline(text, tmp_path / "p.toml").spark
     assert part.hidden == ("kafka.bootstrap.servers",)
-    patterns = redactions(part)
+    patterns = redaction_settings(part)
     assert set(patterns) == {"spark.redaction.regex", "spark.sql.redaction.options.regex"}
     assert all(r"\Qkafka.bootstrap.servers\E" in of for of in patterns.values())
     assert "host:9092" not in str(patterns)
-    assert redactions(parse_pipeline(KAFKA, tmp_path / "p.toml").spark) == {}
+    assert redaction_settings(parse_pipeline(KAFKA, tmp_path / "p.toml").spark) == {}

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from pyspark.errors import StreamingQueryException
 from rich.console import Console
 
-from sfumato.cli.failures import first_cause, folder_trouble
-from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, cell
+from sfumato.cli.failures import find_unwritable, first_cause
+from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, format_cell
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.run import follow
 from sfumato.cli.sink_query import SinkQuery
@@ -57,8 +57,8 @@ OWN = RuntimeError("Traceback (most recent call last):\nValueError: no such sens
 
 def attempted(errors, monkeypatch):
     """Return exit code, starts and output of a sink whose queries end with these errors."""
-    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
-    monkeypatch.setattr("sfumato.cli.run.LOOK_EVERY", 0.002)
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("sfumato.cli.run.POLL_INTERVAL_SECONDS", 0.002)
     left = list(errors)
     code, said = followed(sink_query(lambda _: EndedQuery(left.pop(0))))
     return code, len(errors) - len(left), said
@@ -73,7 +73,7 @@ def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
 
 def test_a_sink_starts_again_only_when_its_query_is_over(monkeypatch):
     """Spark reports a query as inactive slightly before its name is free."""
-    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_RETRY_SECONDS", 0.001)
     for error, frames in ((None, 2), (KILLED, 1)):
         queries = [EndedQuery(error), EndedQuery(None)]
         over = []
@@ -147,10 +147,10 @@ def test_an_error_is_told_by_its_cause_without_java_or_python_traces():
 
 
 def test_cells_are_short():
-    assert cell(None) == "NULL"
-    assert cell(0.1 + 0.2) == "0.3"
-    assert len(cell("x" * 100)) == MAX_CELL
-    assert cell(list(range(MAX_ELEMENTS + 1))).endswith("4 in all]")
+    assert format_cell(None) == "NULL"
+    assert format_cell(0.1 + 0.2) == "0.3"
+    assert len(format_cell("x" * 100)) == MAX_CELL
+    assert format_cell(list(range(MAX_ELEMENTS + 1))).endswith("4 in all]")
 
 
 # ---- folders -------------------------------------------------------------------------------------
@@ -159,9 +159,9 @@ def test_cells_are_short():
 def test_the_folder_that_cannot_be_written_to_is_named_with_the_reason(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     folders = {"the sink's folder": str(tmp_path), "the checkpoint folder": str(tmp_path / "a/b")}
-    assert folder_trouble(folders) is None
+    assert find_unwritable(folders) is None
     below = {**folders, "the sink's folder": str(tmp_path / "file" / "out")}
-    assert folder_trouble(below) == (
+    assert find_unwritable(below) == (
         f"the sink's folder {tmp_path}/file/out cannot be written to "
         f"({tmp_path}/file is not a folder)"
     )
@@ -172,11 +172,11 @@ def test_the_folder_that_cannot_be_written_to_is_named_with_the_reason(tmp_path,
 
         with monkeypatch.context() as patch:
             patch.setattr("sfumato.cli.failures.tempfile.TemporaryFile", refuse)
-            said = folder_trouble({"the checkpoint folder": str(tmp_path / "a")})
+            said = find_unwritable({"the checkpoint folder": str(tmp_path / "a")})
             assert said == (
                 f"the checkpoint folder {tmp_path}/a cannot be written to ({os.strerror(number)})"
             )
-            assert folder_trouble({"the checkpoint folder": "s3://bucket/state"}) is None
+            assert find_unwritable({"the checkpoint folder": "s3://bucket/state"}) is None
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
@@ -211,7 +211,7 @@ def test_a_checkpoint_that_is_deleted_while_the_query_runs_ends_the_run(tmp_path
             self.over = True
 
     sink = sink_query(lambda _: Alive(None))
-    sink.marks["the checkpoint folder"] = mark
+    sink.required_files["the checkpoint folder"] = mark
     code, said = followed(sink)
     assert code == 1
     assert f"the checkpoint folder {mark.parent} was deleted" in said
@@ -222,8 +222,8 @@ def test_a_checkpoint_that_is_deleted_while_the_query_runs_ends_the_run(tmp_path
 
 
 def test_a_query_starts_once_those_that_it_reads_have_ended_for_good(monkeypatch):
-    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
-    monkeypatch.setattr("sfumato.cli.run.LOOK_EVERY", 0.002)
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("sfumato.cli.run.POLL_INTERVAL_SECONDS", 0.002)
     started, errors = [], [KILLED, None, None]
 
     def starter(query):

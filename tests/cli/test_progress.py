@@ -9,7 +9,13 @@ from rich.console import Console
 
 from sfumato.cli.output import Log
 from sfumato.metrics.anomalies import DisorderDetector, StallDetector
-from sfumato.metrics.progress import GAUGES, QueryProgress, by_operator, counted, late_and_rows
+from sfumato.metrics.progress import (
+    GAUGES,
+    QueryProgress,
+    late_and_rows,
+    total_of_counter,
+    totals_by_operator,
+)
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.joins.table_join import JoinTableConfig
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
@@ -46,10 +52,10 @@ def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
         ]
     )
     for counts in (progress, batch):
-        assert counts.total("late") == 5
-        assert counts.total("invalid") == 5
-        assert counts.total("out_of_order") == 4
-    assert by_operator(progress.counters) == {
+        assert total_of_counter(counts.counters, "late") == 5
+        assert total_of_counter(counts.counters, "invalid") == 5
+        assert total_of_counter(counts.counters, "out_of_order") == 4
+    assert totals_by_operator(progress.counters) == {
         "reorder_1": {"rows": 10, "late": 2, "invalid": 1},
         "reorder_berlin": {"rows": 10, "late": 3, "out_of_order": 4},
         "join_2": {"rows": 18, "invalid": 5},
@@ -116,7 +122,7 @@ def said(watch, now, *, number=0, **counts):
     batches = []
     if counts:
         batches = QueryProgress().take([report(number, 5, sfumato_reorder_in=counts)])
-    return list(watch.look(batches, now))
+    return list(watch.detect(batches, now))
 
 
 def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
@@ -159,7 +165,7 @@ def test_late_rows_are_a_share_of_the_rows_of_the_operators_that_mark_them():
     assert late_and_rows(counters) == (15, 150)
     aside = {part("sfumato_reorder_a"): {"rows": 107, "late": 17, "invalid": 4, "duplicates": 3}}
     assert late_and_rows(counters | aside) == (15, 150)
-    assert counted(counters, "late") == 15
+    assert total_of_counter(counters, "late") == 15
     without = {of: counts for of, counts in counters.items() if of.kind != "reorder"}
     assert late_and_rows(without) == (40, 8_999)
     assert late_and_rows({}) == (0, 0)
@@ -190,21 +196,21 @@ def test_metrics_of_a_chain_have_the_names_of_their_operators_where_these_are_fr
 def test_rows_out_of_order_of_arrival_are_told_once_with_cause_and_cure():
     progress, watch = QueryProgress(), DisorderDetector()
     orderly = {"rows": 10, "out_of_order": 0}
-    assert list(watch.look(progress.take([report(0, 10, sfumato_reorder_in=orderly)]))) == []
+    assert list(watch.detect(progress.take([report(0, 10, sfumato_reorder_in=orderly)]))) == []
     late = report(
         1,
         10,
         sfumato_reorder_in={"rows": 10, "out_of_order": 4},
         sfumato_window_1={"rows": 9, "out_of_order": 9},
     )
-    (sentence,) = watch.look(progress.take([late]))
+    (sentence,) = watch.detect(progress.take([late]))
     assert sentence.startswith("reorder_in: 4 of 20 rows so far were read after rows that arrived")
     assert "Likely cause: files" in sentence
     assert "Give the files modification times in order of arrival" in sentence
     again = report(2, 10, sfumato_reorder_in={"rows": 10, "out_of_order": 4})
-    assert list(watch.look(progress.take([again]))) == []
+    assert list(watch.detect(progress.take([again]))) == []
     alone = report(3, 10, sfumato_window_2={"rows": 9, "out_of_order": 9})
-    (sentence,) = watch.look(progress.take([alone]))
+    (sentence,) = watch.detect(progress.take([alone]))
     assert sentence.endswith(". Reorder the rows first")
 
 
@@ -213,8 +219,8 @@ def test_what_is_held_is_counted_from_the_start_of_a_run():
     assert progress.held is None
     for number, (run, change) in enumerate([("a", 7), ("a", -2), ("b", 6), ("b", 1)]):
         one = report(number, 10, run=run, sfumato_reorder_1={"rows": 10, "held": change, **SHOWN})
-        list(watch.look(progress.take([one]), 0.0))
+        list(watch.detect(progress.take([one]), 0.0))
     assert progress.held == 7
     assert progress.counters[part("sfumato_reorder_1")]["rows"] == 40
-    (sentence,) = watch.look([], 1000.0)
+    (sentence,) = watch.detect([], 1000.0)
     assert "holds 7 rows" in sentence

@@ -14,7 +14,11 @@ import pytest
 
 import sfumato as sf
 from handed_on import handed_on
-from sfumato.limits import MAX_ALTERNATIVES, MAX_ALTERNATIVES_VARIABLE, most_placed
+from sfumato.limits import (
+    MAX_ALTERNATIVES,
+    MAX_ALTERNATIVES_VARIABLE,
+    max_alternatives_with_uncertain_time,
+)
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 KIND = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64()), ("y", pa.float64())]))
@@ -220,7 +224,7 @@ def test_a_row_may_be_in_ten_thousand_extents():
 def test_a_row_with_an_uncertain_time_may_lie_in_a_bounded_number_of_places():
     rows = [[{"prob": 1 / n, "at": i} for i in range(n)] for n in (100, 101)]
     given = pa.table({"alternatives": rows})
-    assert most_placed(10_000) == 100
+    assert max_alternatives_with_uncertain_time(10_000) == 100
     with pytest.warns(
         InvalidRowsWarning, match="more than 100 alternatives, each in up to 10000 e"
     ):

@@ -216,7 +216,7 @@ def test_what_takes_long_is_said_in_words():
     (query,) = figures.queries()
     for waiting in query.stalls._reorders.values():
         waiting.patience = 0.0
-    query.look()
+    query.detect_stalls()
     ((_, sentence),) = query.messages
     assert "reorder_1 has emitted no in-order rows" in sentence
     assert "the operator waits for b" in sentence

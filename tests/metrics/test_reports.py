@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from pyspark.sql import Row
 
-from sfumato.reports import OperatorPart, QueryRun, observed, parts_of
+from sfumato.reports import OperatorPart, QueryRun, metrics_of, parts_of
 
 COUNTED = {"rows": 40, "invalid": 10, "reason": "no number"}
 FIELDS = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in COUNTED]
@@ -17,17 +17,17 @@ def test_figures_are_the_same_however_a_report_holds_them():
     for held in (Row(**COUNTED), COUNTED, BY_CONNECT, Row(**BY_CONNECT)):
         metrics = {"sfumato_window_1_input": held}
         for report in ({"observedMetrics": metrics}, SimpleNamespace(observedMetrics=metrics)):
-            assert observed(report) == {"sfumato_window_1_input": COUNTED}
+            assert metrics_of(report) == {"sfumato_window_1_input": COUNTED}
 
 
 def test_a_report_without_figures_has_none():
-    assert observed({}) == {}
-    assert observed(SimpleNamespace(observedMetrics=None)) == {}
+    assert metrics_of({}) == {}
+    assert metrics_of(SimpleNamespace(observedMetrics=None)) == {}
 
 
 def test_figures_that_are_called_values_and_schema_stay_what_they_are():
     report = {"observedMetrics": {"mine": {"values": 3, "schema": 4}}}
-    assert observed(report) == {"mine": {"values": 3, "schema": 4}}
+    assert metrics_of(report) == {"mine": {"values": 3, "schema": 4}}
 
 
 def row(kind, operator, side, rows):
@@ -74,7 +74,7 @@ def report(number):
 
 def test_what_is_reported_between_two_questions_comes_once():
     run = QueryRun(Asked())
-    came = [r.number for _ in range(20) for r in run.news()]
+    came = [r.number for _ in range(20) for r in run.new_reports()]
     assert came == list(range(len(came)))
     assert len(came) > 15
 
@@ -82,6 +82,6 @@ def test_what_is_reported_between_two_questions_comes_once():
 def test_a_query_without_news_has_none():
     quiet = SimpleNamespace(lastProgress=report(3), recentProgress=[report(2), report(3)])
     run = QueryRun(quiet)
-    assert [r.number for r in run.news()] == [2, 3]
-    assert run.news() == []
-    assert QueryRun(SimpleNamespace(lastProgress=None, recentProgress=[])).news() == []
+    assert [r.number for r in run.new_reports()] == [2, 3]
+    assert run.new_reports() == []
+    assert QueryRun(SimpleNamespace(lastProgress=None, recentProgress=[])).new_reports() == []

@@ -163,14 +163,19 @@ def test_an_old_pyspark_is_named_with_its_version(monkeypatch):
 
     monkeypatch.setattr(pyspark, "__version__", "3.5.9")
     error = ImportError("cannot import name 'StatefulProcessor'", name="pyspark.sql.streaming")
-    assert extras.needed("sf.reorder", error) == (
+    assert extras.missing_extra_message("sf.reorder", error) == (
         "sf.reorder needs PySpark 4.1 or later; this is 3.5.9. Run pip install 'sfumato[spark]'"
     )
 
 
 def test_another_failure_of_an_import_is_not_explained_away():
-    assert extras.needed("sf.chart", ModuleNotFoundError("", name="sfumato.charts.none")) is None
-    assert extras.needed("sf.reorder", ImportError("", name="pyspark.sql")) is None
+    assert (
+        extras.missing_extra_message(
+            "sf.chart", ModuleNotFoundError("", name="sfumato.charts.none")
+        )
+        is None
+    )
+    assert extras.missing_extra_message("sf.reorder", ImportError("", name="pyspark.sql")) is None
 
 
 def declared() -> dict[str, list[str]]:
@@ -179,7 +184,7 @@ def declared() -> dict[str, list[str]]:
 
 
 def test_every_extra_that_a_sentence_names_is_there_and_all_has_each():
-    assert set(extras.BROUGHT_BY.values()) <= set(declared())
+    assert set(extras.EXTRA_OF_MODULE.values()) <= set(declared())
     everything = declared()["all"][0].partition("[")[2].rstrip("]").split(",")
     assert set(everything) == set(declared()) - {
         "",
@@ -206,4 +211,4 @@ def test_every_package_that_the_source_imports_is_known():
             elif isinstance(node, ast.ImportFrom) and node.module:
                 found.add(node.module.split(".")[0])
     foreign = found - set(sys.stdlib_module_names) - {"sfumato"}
-    assert foreign - always - set(extras.BROUGHT_BY) == set()
+    assert foreign - always - set(extras.EXTRA_OF_MODULE) == set()

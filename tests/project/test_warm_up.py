@@ -37,10 +37,10 @@ def test_after_it_every_operator_finds_its_kernels_compiled():
 def test_a_part_of_it_says_what_it_does():
     told: list[str] = []
     before = done()
-    warmed = warm_up(["laws"], told.append)
-    assert told == ["laws"]
+    warmed = warm_up(["distributions"], told.append)
+    assert told == ["distributions"]
     assert warmed.compiled == len(done().compiled) - len(before.compiled)
-    assert warm_up(["laws"])[:2] == (0, 0)
+    assert warm_up(["distributions"])[:2] == (0, 0)
     assert set(told) < set(WARM_UP_STEPS)
 
 
@@ -52,7 +52,7 @@ from sfumato.warmup import warm_up as warming
 warming.STEPS_BY_LINE = "import sys; sys.prefix = '/proc/none'" + warming.STEPS_BY_LINE
 told = []
 # The second and third are one step: two processes compile it, and write it, at the same time.
-warmed = warming.warm_up(["row hashes", "laws", "laws"], told.append, processes=2)
+warmed = warming.warm_up(["row hashes", "distributions", "distributions"], told.append, processes=2)
 print(json.dumps([warmed.compiled, len(done().compiled), warmed.loaded, sorted(told)]))
 """
 
@@ -73,7 +73,7 @@ def test_processes_share_the_work_and_may_write_the_same_kernel_at_the_same_time
         files = list(tmp_path.glob("*/*.nbc"))
         if expected_here:  # this process compiles the hashes, the others the step "laws"
             assert 2 <= here < compiled == len(files)
-            assert told == ["laws"] * 4 + ["row hashes"]
+            assert told == ["distributions"] * 4 + ["row hashes"]
         else:
             assert (compiled, here) == (0, 0)
         assert loaded >= 1
@@ -81,7 +81,7 @@ def test_processes_share_the_work_and_may_write_the_same_kernel_at_the_same_time
 
 def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="`processes` must be 1 or more; got 0"):
-        warm_up(["laws"], processes=0)
+        warm_up(["distributions"], processes=0)
     with pytest.raises(KeyError, match="there is no warm-up step 'lows'"):
         warm_up(["lows"])
 

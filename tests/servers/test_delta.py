@@ -17,7 +17,7 @@ from servers.fetched import PYSPARK_OF_DELTA
 from servers.jars import NoRegistryError, added
 from servers.other_pyspark import path_with
 from servers.pipeline_process import ended, killed, started
-from sfumato.cli.pipeline.permissions import CONNECTORS, RUNS_WITH
+from sfumato.cli.pipeline.permissions import CONNECTOR_SPARK_VERSIONS, CONNECTORS
 
 FILES, ROWS = 8, 50  # source files, and rows per file
 SETTINGS = """
@@ -79,7 +79,7 @@ def readings(number):
 @pytest.fixture
 def jars(monkeypatch):
     """Return the paths of Delta Lake's jars; processes use the PySpark version it is made for."""
-    assert PYSPARK_OF_DELTA.startswith(RUNS_WITH["delta"])
+    assert PYSPARK_OF_DELTA.startswith(CONNECTOR_SPARK_VERSIONS["delta"])
     try:
         found = added(CONNECTORS["delta"])
         monkeypatch.setenv("PYTHONPATH", path_with(PYSPARK_OF_DELTA))

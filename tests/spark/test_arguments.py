@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQueryListener
 
 import sfumato as sf
-from sfumato.spark.runtime.run import warning_text
+from sfumato.spark.runtime.run import invalid_rows_text
 from streams import observed, run, stream_of
 
 pytestmark = pytest.mark.spark
@@ -122,7 +122,7 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     assert (
         "the most common reason: the probabilities sum to more than 1); further rows are" in mine[0]
     )
-    assert warning_text("sfumato_top_k_1_input", 200, 96).startswith(
+    assert invalid_rows_text("sfumato_top_k_1_input", 200, 96).startswith(
         "top_k_1_input: 96 of 200 rows (48.0%)"
     )
 

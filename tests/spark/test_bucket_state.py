@@ -24,14 +24,14 @@ from sfumato.tables.operator import ROW, TIE
 def test_an_operator_goes_on_in_any_worker_and_no_entry_is_large(batches):
     entries, total, processor = Entries(), 0, None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bucket_state, "PIECE", 65_536)
-        patch.setattr(bucket_state, "MAX_LOGGED", 65_536)
+        patch.setattr(bucket_state, "MAX_PIECE_BYTES", 65_536)
+        patch.setattr(bucket_state, "MAX_LOG_ENTRY_BYTES", 65_536)
         for n, elsewhere in batches:
             if processor is None or elsewhere:
                 processor = worker(entries)
             total += n
             assert feed(processor, np.arange(n)) == total
-            limit = 65_536 + bucket_state.WITH_HEADER + 4096
+            limit = 65_536 + bucket_state.MAX_HEADER_SNAPSHOT_BYTES + 4096
             assert max(len(value[0]) for value in entries.held.values()) <= limit
 
 
@@ -44,8 +44,8 @@ def test_a_small_snapshot_stays_with_the_header_while_the_log_grows():
 
 
 def test_of_a_snapshot_only_pieces_that_are_new_are_written(monkeypatch):
-    monkeypatch.setattr(bucket_state, "PIECE", 65_536)
-    monkeypatch.setattr(bucket_state, "MAX_LOGGED", 0)  # always a snapshot
+    monkeypatch.setattr(bucket_state, "MAX_PIECE_BYTES", 65_536)
+    monkeypatch.setattr(bucket_state, "MAX_LOG_ENTRY_BYTES", 0)  # always a snapshot
     entries = Entries()
     processor = worker(entries)
     feed(processor, np.random.default_rng(0).random(200_000).cumsum())

@@ -15,17 +15,19 @@ def batch(*values):
 
 
 def test_rows_of_several_batches_are_gathered_until_they_are_enough(monkeypatch):
-    monkeypatch.setattr(chunks, "GATHERED", 4)
+    monkeypatch.setattr(chunks, "ROWS_PER_PACK", 4)
     of = iter([batch(1, 2), batch(), batch(3), batch(4, 5), batch(6, 7, 8, 9, 10), batch(11)])
-    found = [table["x"].to_pylist() for table in chunks._gathered(of)]
+    found = [table["x"].to_pylist() for table in chunks._gather_batches(of)]
     assert found == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [11]]
 
 
 def test_large_rows_are_not_gathered(monkeypatch):
     monkeypatch.setattr(chunks, "MAX_BYTES", 16)
-    found = [table.num_rows for table in chunks._gathered(iter([batch(1), batch(2), batch(3)]))]
+    found = [
+        table.num_rows for table in chunks._gather_batches(iter([batch(1), batch(2), batch(3)]))
+    ]
     assert found == [2, 1]
-    assert list(chunks._gathered(iter([batch(), batch()]))) == []
+    assert list(chunks._gather_batches(iter([batch(), batch()]))) == []
 
 
 def test_chunks_of_one_side_are_read_as_one_table():
@@ -54,7 +56,6 @@ def test_figures_are_in_a_list_for_each_kind():
     }
     assert FIGURES.places == places
     assert FIGURES.columns.names == ["numbers", "texts", "lists"]
-    assert [field.name for field in FIGURES.fields] == FIGURES.columns.names
     known = {"late": 3, "slowest": "a", "waits": [1, 2]}
     assert FIGURES.cells(known) == {"numbers": [None, 3], "texts": ["a"], "lists": [[1, 2]]}
     assert OperatorFigures({"rows": "long"}).columns.names == ["numbers"]

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from sfumato.spark.crossing.chunks import FROZEN, GcFreezer
+from sfumato.spark.crossing.chunks import FREEZE_SECONDS, GcFreezer
 
 
 class Loop:
@@ -41,12 +41,12 @@ def test_what_is_alive_after_a_batch_is_frozen_once_there_was_a_collection(froze
     gc.collect()
     frozen.after_batch(False)
     assert gc.get_freeze_count() > 1000
-    frozen.now[0] = FROZEN - 1
+    frozen.now[0] = FREEZE_SECONDS - 1
     frozen.after_batch(False)
     assert gc.get_freeze_count() > 1000
 
 
-@pytest.mark.parametrize(("later", "operators_left"), [(FROZEN, False), (1.0, True)])
+@pytest.mark.parametrize(("later", "operators_left"), [(FREEZE_SECONDS, False), (1.0, True)])
 def test_garbage_that_was_frozen_is_found_later(frozen, later, operators_left):
     frozen.after_batch(False)
     gc.collect()

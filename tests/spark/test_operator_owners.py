@@ -74,7 +74,7 @@ def test_an_owner_that_works_for_the_query_drops_its_operator():
     header, _ = here(entries)._header(3)
     request = operator_owners.BatchRequest("query", 3, header.nonce, "next", 0, False, 0)
     batch = [(0, b"not looked at")]
-    with operator_owners._at_work("query"):
+    with operator_owners._query_lock("query"):
         assert operator_owners.run_remote(name, request, batch) is None
     assert operator_owners.run_local(request, batch) is None
 
@@ -85,7 +85,7 @@ def test_an_operator_counts_as_a_multiple_of_its_state(monkeypatch):
     entries = Entries()
     feed(here(entries), np.arange(20_000))
     state = sum(len(value[0]) for value in entries.held.values())
-    factor = operator_owners.OBJECTS_PER_BYTE
+    factor = operator_owners.MEMORY_PER_STATE_BYTE
     assert 0.9 * factor * state < cache.bytes <= factor * state
 
 

@@ -26,11 +26,11 @@ from spark_tables import tables_of
 
 @contextmanager
 def in_batches_of_seven(spark):
-    spark.conf.set(whole_frames.ROWS_SETTING, "7")
+    spark.conf.set(whole_frames.BATCH_ROWS_SETTING, "7")
     try:
         yield
     finally:
-        spark.conf.unset(whole_frames.ROWS_SETTING)
+        spark.conf.unset(whole_frames.BATCH_ROWS_SETTING)
 
 
 EVENT = "IF(id % 7 = 3, NULL, unix_seconds(made))"
@@ -95,12 +95,12 @@ def test_places_are_where_spark_hashes_to_the_number(spark):
 @pytest.mark.spark
 def test_the_rows_of_a_batch_are_a_whole_number(spark):
     for wrong in ("0", "many", "-1"):
-        spark.conf.set(whole_frames.ROWS_SETTING, wrong)
+        spark.conf.set(whole_frames.BATCH_ROWS_SETTING, wrong)
         try:
             with pytest.raises(ValueError, match="must be a whole number of at least 1; got"):
                 sf.earlier_values(spark.range(3), "id", order="id")
         finally:
-            spark.conf.unset(whole_frames.ROWS_SETTING)
+            spark.conf.unset(whole_frames.BATCH_ROWS_SETTING)
 
 
 # ---- what an operator is fed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.language.blocks import ResultField, Rewriting, plain_select
-from sfumato.language.planner import parsed
+from sfumato.language.planner import parse_script
 from sfumato.language.tables import Source
 from sfumato.spark.runtime.fuse import Selection
 from sfumato.tables.reading.chain import Condition, Place
@@ -13,7 +13,7 @@ from sfumato.tables.reading.chain import Condition, Place
 
 def selection(text, fields=None):
     """Return the selection of a query over the table `s`; `fields` : replacements of calls."""
-    script = parsed(text)
+    script = parse_script(text)
     (statement,) = script.statements
     edits = Rewriting(text)
     for written, field in (fields or {}).items():
@@ -79,15 +79,15 @@ def test_anything_else_is_not(text):
 
 
 def test_a_selection_has_the_columns_of_its_operator(spark):
-    from sfumato.spark.runtime.fuse import FrameLineage, selected
+    from sfumato.spark.runtime.fuse import FrameLineage, select_lineage
 
     how = FrameLineage([], None, "m", columns={"a": Place(("key0",))}, order=())
     frame = spark.range(1).selectExpr("id AS a")
     plain = selection("SELECT a AS b FROM s")
     assert plain is not None
-    found = selected(how, frame, plain)
+    found = select_lineage(how, frame, plain)
     assert found is not None
     assert found.columns == {"b": Place(("key0",))}
     unknown = selection("SELECT NULL AS b FROM s")
     assert unknown is not None
-    assert selected(how, frame, unknown) is None
+    assert select_lineage(how, frame, unknown) is None

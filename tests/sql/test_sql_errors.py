@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sfumato.language.brackets import bracket_of
 from sfumato.language.joins import join_words
-from sfumato.language.planner import parsed
+from sfumato.language.planner import parse_script
 from sfumato.language.refusals import check_query, check_words
-from sfumato.language.syntax import SqlError, listed
+from sfumato.language.syntax import SqlError, format_choices
 from sfumato.near_misses import near
 from sql.plain_frame import plain_frame
 
@@ -22,7 +22,7 @@ STREAM = plain_frame("id", "ts", "arrival", "temperature", "a")
 
 def understand(text, stream=STREAM):
     """Process a script up to the call of a function."""
-    script = parsed(text)
+    script = parse_script(text)
     for statement in script.statements:
         body = statement.body
         check_query(script, body)
@@ -265,6 +265,6 @@ def test_deep_nesting_is_an_error_and_not_a_crash():
 def test_near_words_and_lists():
     assert near("confidnce", ["ROWS", "CONFIDENCE"]) == "CONFIDENCE"
     assert near("xyz", ["ROWS", "CONFIDENCE"]) is None
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b or c"
-    assert listed("abcdefghij") == "a, b, c, d, e, f, g, h or one of 2 more"
+    assert format_choices(["a"]) == "a"
+    assert format_choices(["a", "b", "c"]) == "a, b or c"
+    assert format_choices("abcdefghij") == "a, b, c, d, e, f, g, h or one of 2 more"

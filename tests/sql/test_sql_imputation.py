@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.language import explain, sql
-from sfumato.language.planner import parsed
+from sfumato.language.planner import parse_script
 from sfumato.language.refusals import has_constructs
 from sfumato.language.syntax import SqlError
 
@@ -176,7 +176,7 @@ def test_a_common_table_can_be_the_repository_and_several_tables_follow(spark, t
     ],
 )
 def test_a_function_or_table_called_impute_stays_sparks(text):
-    assert not has_constructs(parsed(text).statements[0].body)
+    assert not has_constructs(parse_script(text).statements[0].body)
 
 
 WRONG = [

@@ -15,11 +15,11 @@ from lark import Lark, logger
 from sfumato.language import explain, sql
 from sfumato.language.blocks import Rewriting
 from sfumato.language.brackets import bracket_of
-from sfumato.language.joins import equated, join_words
+from sfumato.language.joins import join_words, key_pairs
 from sfumato.language.parse import GRAMMAR, Word, fragment, parse
-from sfumato.language.planner import VOCABULARY, parsed
+from sfumato.language.planner import VOCABULARY, parse_script
 from sfumato.language.refusals import has_constructs
-from sfumato.language.steps import size, span
+from sfumato.language.steps import format_bytes, format_duration
 from sfumato.language.syntax import Node, SqlError, references, stars
 from sfumato.operators.windows.uncertain_window import expected_tuples
 from sfumato.windows import Rows
@@ -34,7 +34,7 @@ Q1 = (
 
 
 def body(text):
-    (statement,) = parsed(text).statements
+    (statement,) = parse_script(text).statements
     return statement.body
 
 
@@ -185,7 +185,7 @@ def test_a_similarity_join_parses_with_all_its_options():
         "strategy": "index",
         "output": "changes",
     }
-    pairs = [(str(one), str(other)) for one, other in equated(join)]
+    pairs = [(str(one), str(other)) for one, other in key_pairs(join)]
     assert pairs == [("a.sensor", "b.sensor"), ("b.room", "a.room")]
     assert body(text).clauses[-1].word == "WHERE"
 
@@ -238,7 +238,7 @@ SPARKS_OWN = [
 
 @pytest.mark.parametrize("text", SPARKS_OWN)
 def test_whatever_is_sparks_own_parses_and_shows_nothing_of_ours(text):
-    (statement,) = parsed(text).statements
+    (statement,) = parse_script(text).statements
     assert not has_constructs(statement.body)
     assert text[statement.start : statement.end] == text.strip()
 
@@ -258,13 +258,13 @@ def test_the_words_of_our_constructs_stay_identifiers_everywhere_else(word):
 @given(st.lists(st.sampled_from([*SPARKS_OWN, Q1.format(" SLACK 10")]), min_size=1, max_size=6))
 def test_a_script_is_split_at_its_semicolons_only(texts):
     script = " ;\n".join(texts) + " ;; "
-    parts = [script[s.start : s.end] for s in parsed(script).statements]
+    parts = [script[s.start : s.end] for s in parse_script(script).statements]
     assert parts == texts
 
 
 def test_semicolons_in_strings_names_and_comments_end_nothing():
     text = "SELECT ';', `;` /* ; */ -- ;\n FROM t"
-    assert len(parsed(text).statements) == 1
+    assert len(parse_script(text).statements) == 1
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_references_are_names_with_their_qualifier_but_not_strings_aliases_or_fi
 
 def test_stars_stand_for_columns_unless_they_multiply_or_count():
     items = select_items("SELECT *, a.* EXCEPT (x), 2 * 3, count(*), struct(*), x * y FROM t")
-    assert [(star.qualifier, star.but is not None) for star in stars(items)] == [
+    assert [(star.qualifier, star.except_list is not None) for star in stars(items)] == [
         (None, False),
         ("a", True),
         (None, False),
@@ -300,8 +300,8 @@ def test_stars_stand_for_columns_unless_they_multiply_or_count():
 
 
 def test_explain_is_a_word_only_at_the_beginning():
-    assert parsed("EXPLAIN SELECT 1").statements[0].explain
-    assert not parsed("SELECT explain FROM explain").statements[0].explain
+    assert parse_script("EXPLAIN SELECT 1").statements[0].explain
+    assert not parse_script("SELECT explain FROM explain").statements[0].explain
 
 
 # ---- the parser itself ---------------------------------------------------------------------------
@@ -332,11 +332,11 @@ def test_words_that_are_not_registered_are_no_words():
 
 def test_parsing_takes_milliseconds():
     text = ";\n".join(SPARKS_OWN)
-    parsed(text)
+    parse_script(text)
 
     def timed():
         start = time.perf_counter()
-        parsed(text)
+        parse_script(text)
         return time.perf_counter() - start
 
     per_query = median(timed() for _ in range(3)) / len(SPARKS_OWN)
@@ -400,15 +400,15 @@ def test_no_number_of_uncertain_tuples_gives_certainty():
 
 
 def test_spans_and_sizes_read_well():
-    spans = [span(x) for x in (300 * SECOND, 30 * SECOND, 1500, 1000)]
+    spans = [format_duration(x) for x in (300 * SECOND, 30 * SECOND, 1500, 1000)]
     assert spans == ["5 min", "30 s", "1500 us", "1 ms"]
-    sizes = [size(x) for x in (999, 1500, 2.5e6, 3e12)]
+    sizes = [format_bytes(x) for x in (999, 1500, 2.5e6, 3e12)]
     assert sizes == ["999 bytes", "1.5 kB", "2.5 MB", "3e+03 GB"]
 
 
 @pytest.mark.parametrize("word", ["LEFT", "FULL OUTER", "NATURAL", "CROSS"])
 def test_the_word_of_a_join_after_a_window_is_no_alias(word):
-    script = parsed(f"SELECT * FROM s [WATTR ts MAX] {word} JOIN r ON s.id = r.id")
+    script = parse_script(f"SELECT * FROM s [WATTR ts MAX] {word} JOIN r ON s.id = r.id")
     first = next(script.statements[0].body.relations)
     assert first.alias is None
     assert [str(item) for item in first.rest] == word.split()

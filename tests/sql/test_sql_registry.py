@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import sfumato as sf
 from sfumato.api.calls import public_functions
 from sfumato.language import SqlError, explain, sql
-from sfumato.language.planner import parsed
+from sfumato.language.planner import parse_script
 from sfumato.language.table_functions import function_of, tables_read
 from sql_readings import readings
 
@@ -22,7 +22,7 @@ def above(df, least, *, of="arrival"):
 def test_every_public_function_from_frames_to_a_frame_is_one():
     known = []
     for name in public_functions():
-        (relation,) = parsed(f"SELECT * FROM {name}(s)").statements[0].body.relations
+        (relation,) = parse_script(f"SELECT * FROM {name}(s)").statements[0].body.relations
         of_api = public_functions()[name].__module__.startswith("sfumato.api.")
         if of_api and function_of(relation.head) is not None:
             known.append(name)
@@ -45,7 +45,7 @@ def test_every_public_function_from_frames_to_a_frame_is_one():
     ],
 )
 def test_the_tables_among_the_arguments_are_read(text, tables):
-    (statement,) = parsed(text).statements
+    (statement,) = parse_script(text).statements
     assert [str(name) for name in tables_read(statement.body)] == tables
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import SqlError, sql
-from sfumato.spark.model.outside_text import TRUST_SETTING
+from sfumato.spark.model.untrusted_sql import TRUST_SETTING
 
 pytestmark = pytest.mark.spark
 

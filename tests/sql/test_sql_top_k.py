@@ -12,7 +12,7 @@ import pytest
 import sfumato as sf
 from engine_cases import rows_of
 from sfumato.language import SqlError, explain, sql
-from sfumato.language.planner import parsed
+from sfumato.language.planner import parse_script
 from sfumato.language.ranking_answers import parse_ranking
 from spark_tables import tables_of
 from sql.plain_frame import plain_frame
@@ -32,12 +32,12 @@ PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
 
 
 def words(text):
-    return parse_ranking(parsed(text).statements[0].body.clauses, text)
+    return parse_ranking(parse_script(text).statements[0].body.clauses, text)
 
 
 def arguments(text, *columns):
     """Return the arguments of `sf.top_k` from the words after the score."""
-    given = words(text).given
+    given = words(text).rank_options
     given.frame = plain_frame(*columns)
     return {name: value for name, value in given.arguments().items() if value is not None}
 
@@ -48,12 +48,12 @@ def test_the_words_of_a_ranking_are_read():
         "FREQUENCY 1 hour 30 mins"
     )
     found = words(text)
-    assert (found.wanted, found.rest) == ((3, 5_400_000_000, 0.5), True)
+    assert (found.query, found.rest) == ((3, 5_400_000_000, 0.5), True)
     assert [str(item) for item in found.by] == ["a", ".", "speed", "*", "2"]
     wanted = {"plan": "dp", "ascending": True, "exclusive": "rule", "semantics": "pk_topk"}
     assert arguments(text, "rule") == wanted
     plain = words("SELECT top-4 FROM s FREQUENCY 3 mins")
-    assert (plain.wanted, plain.by, plain.rest) == ((4, 180_000_000, None), (), False)
+    assert (plain.query, plain.by, plain.rest) == ((4, 180_000_000, None), (), False)
     assert words("SELECT top - 3 FROM s") is None
     assert words("SELECT top FROM s") is None
 
@@ -81,8 +81,10 @@ def test_existence_streams_and_plan_are_options_of_rank_by():
 )  # fmt: skip
 def test_columns_called_like_options_stay_columns(score):
     found = words(f"SELECT TOP 2 * FROM s RANK BY {score}")
-    assert [option.word for option in found.given.options] == ["DESC"] * score.endswith("DESC")
-    plain = parsed(f"SELECT {score} FROM s").statements[0].body.clauses[0].items
+    assert [option.word for option in found.rank_options.options] == ["DESC"] * score.endswith(
+        "DESC"
+    )
+    plain = parse_script(f"SELECT {score} FROM s").statements[0].body.clauses[0].items
     assert len(found.by) == len(plain) - score.endswith("DESC")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.api.calls import is_column_of_spark
-from sfumato.extras import needed
+from sfumato.extras import missing_extra_message
 from sfumato.limits import check_alternatives
 from sfumato.operators.distributions.error_points import standard_points
 
@@ -23,7 +23,7 @@ def _engine(*given: Any) -> Any:
         try:
             from sfumato.spark.model import alternatives as of_spark
         except ImportError as error:
-            why = needed("a Spark column", error)
+            why = missing_extra_message("a Spark column", error)
             raise ImportError(why or str(error), name=error.name) from error
         if not of_spark.can_make_columns():
             raise ValueError(

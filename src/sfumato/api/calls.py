@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
-from sfumato.calls import check_call, has_class_of_spark, is_column_object, is_polars_expression
+from sfumato.calls import check_call, is_column_object, is_polars_expression, is_spark_instance
 from sfumato.memory import frame as memory_frame
 from sfumato.memory.frame import ArrowFrame, convert_like
 from sfumato.memory.run import run_in_memory
@@ -113,12 +113,12 @@ def _check_metrics_name(name: Any) -> None:
 
 def is_of_spark(given: Any) -> bool:
     """Return whether an object is a frame of Spark or Spark Connect, or a declared frame."""
-    return type(given).__name__ == "DeclaredFrame" or has_class_of_spark(given, "DataFrame")
+    return type(given).__name__ == "DeclaredFrame" or is_spark_instance(given, "DataFrame")
 
 
 def is_column_of_spark(given: Any) -> bool:
     """Return whether an object is a Spark column or a string, which may name one."""
-    return isinstance(given, str) or has_class_of_spark(given, "Column")
+    return isinstance(given, str) or is_spark_instance(given, "Column")
 
 
 def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -> None:
@@ -154,7 +154,7 @@ def plain_name(argument: str, column: Any) -> str:
 
     Raises TypeError unless the object is a plain column reference.
     """
-    if has_class_of_spark(column, "Column"):
+    if is_spark_instance(column, "Column"):
         name = str(column).removeprefix("Column<'").removesuffix("'>")
         if name.replace("`", "").isidentifier():
             return name.replace("`", "")
@@ -168,7 +168,7 @@ def plain_name(argument: str, column: Any) -> str:
 
 def name_in_memory(argument: str, column: Any) -> str:
     """Return the name of a plain Polars column object. Raises TypeError for any other object."""
-    if has_class_of_spark(column, "Column"):
+    if is_spark_instance(column, "Column"):
         raise TypeError(
             f"`{argument}` must be a column name (a string) for a table in memory; got a Spark "
             f'column. Write "{plain_name(argument, column)}"'

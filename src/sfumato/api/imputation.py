@@ -135,14 +135,14 @@ class Imputation(ImputationArguments):
         ValueError, TypeError
             For a repository without the required columns.
         """
-        from sfumato.spark.model.repository import prepared
+        from sfumato.spark.model.repository import prepare_repository
 
         known = self.__dict__.get("_prepared")
 
         def frame() -> Frame:
             return repository_frame(self.repository, of_spark=True, spark=spark)
 
-        found = prepared(
+        found = prepare_repository(
             self.settings, self.repository, frame, known, lambda: self.rows_of(frame())
         )
         self.__dict__["_prepared"] = found

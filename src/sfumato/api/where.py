@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
-from sfumato.limits import LARGEST_BOUND
+from sfumato.limits import MAX_ALTERNATIVES_BOUND
 from sfumato.operators.arguments import flag, share, whole
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 
@@ -115,7 +115,7 @@ def prune(
             "`min_prob` or `top` must be given: write, for example, min_prob=0.01 or top=5"
         )
     least = share("min_prob", min_prob) if min_prob else 0.0
-    most = LARGEST_BOUND if top is None else whole("top", top)
+    most = MAX_ALTERNATIVES_BOUND if top is None else whole("top", top)
     frame = frame_of(df)
     if not frame.uncertain:
         raise ValueError(

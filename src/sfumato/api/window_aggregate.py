@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
-from sfumato.limits import why_not_placed
+from sfumato.limits import unplaced_reason
 from sfumato.tables.reading.extents import extents_per_row
 from sfumato.tables.reading.frame import column_names
 from sfumato.tables.reading.job import Input, Job
@@ -235,7 +235,7 @@ def window_input(query: WindowQuery, with_rows: bool = False, placed: Range | No
 
     `placed` is the window whose extents the rows belong to, if `by_extent` placed the rows.
     """
-    why = "" if placed is None else why_not_placed(extents_per_row(placed))
+    why = "" if placed is None else unplaced_reason(extents_per_row(placed))
     about: dict[str, Any] = {"values": query.expressions}
     if query.version is not None:
         about |= {"unique": query.ids, "version": query.version}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.charts.style import altair, chart_of, number_text, styled, theme_of
+from sfumato.charts.style import decorate, import_altair, new_chart, number_text, theme_of
 from sfumato.operators.ranking.timetable import Timetable, first_runs, timetable
 from sfumato.operators.ranking.top_k import rank_probabilities
 
@@ -43,7 +43,7 @@ def rank_chart(
     theme : "light" or "dark"
     Raises ImportError without Altair, and ValueError for arguments out of range.
     """
-    alt, colours = altair(), theme_of(theme)
+    alt, colours = import_altair(), theme_of(theme)
     chances = rank_probabilities(*ranked, k=k, **options)
     total = chances.sum(axis=1)
     if labels is not None and len(labels) != total.size:
@@ -66,7 +66,7 @@ def rank_chart(
     sums = [{"tuple": name, "sum": float(total[i])} for i, name in names.items()]
     shades = alt.Scale(scheme="viridis", domainMin=0)
     heat = (
-        chart_of(cells, alt.Step(24), max(CELL * k, 120))
+        new_chart(cells, alt.Step(24), max(CELL * k, 120))
         .mark_rect()
         .encode(
             x=alt.X("rank:O", title="rank", axis=alt.Axis(labelAngle=0)),
@@ -77,7 +77,7 @@ def rank_chart(
             tooltip=["tuple:N", "rank:O", "chance:Q"],
         )
     )
-    bars = chart_of(sums, alt.Step(24), 220).encode(
+    bars = new_chart(sums, alt.Step(24), 220).encode(
         x=alt.X("sum:Q", title=f"Pr(among the top {k})", scale=alt.Scale(domain=[0, 1])),
         y=alt.Y("tuple:N", title=None, sort=order, axis=alt.Axis(labels=False, ticks=False)),
     )
@@ -90,7 +90,7 @@ def rank_chart(
         if hidden
         else "all tuples that have a chance"
     )
-    return styled(
+    return decorate(
         alt.hconcat(heat, bars.mark_bar(color=colours.main) + text, spacing=14),
         f"Who is among the top {k}, and at which rank",
         f"over all possible worlds; {more}",
@@ -119,7 +119,7 @@ def timetable_chart(
     against : plans to compare with, by their names in `timetable`     theme : "light" or "dark"
     Raises ImportError without Altair, and ValueError unless `names` has one name per query.
     """
-    alt, colours = altair(), theme_of(theme)
+    alt, colours = import_altair(), theme_of(theme)
     queries = table.queries
     names = [f"q{i + 1}" for i in range(len(queries))] if names is None else list(names)
     if len(names) != len(queries):
@@ -146,7 +146,7 @@ def timetable_chart(
     shades = alt.Scale(scheme=blues, reverse=theme == "dark")
     legend = alt.Legend(format="d", values=ks if len(ks) <= 6 else [ks[0], ks[-1]])
     dots = (
-        chart_of(answers, alt.Step(22), RANKING_WIDTH)
+        new_chart(answers, alt.Step(22), RANKING_WIDTH)
         .mark_circle(size=90, opacity=1)
         .encode(
             x=time,
@@ -159,7 +159,7 @@ def timetable_chart(
     shown = [PLAN_NAMES[plan] for plan in plans]
     inks = alt.Scale(domain=shown, range=list(colours.palette))
     lines = (
-        chart_of(_costs(table, plans, end, size), 180, RANKING_WIDTH)
+        new_chart(_costs(table, plans, end, size), 180, RANKING_WIDTH)
         .mark_line(interpolate="step-after", strokeWidth=2.5)
         .encode(
             x=time,
@@ -172,7 +172,7 @@ def timetable_chart(
     compared = "as much as with each query alone"
     if saving >= 1.005:
         compared = f"1/{number_text(saving, 3)} of the cost with each query alone"
-    return styled(
+    return decorate(
         alt.vconcat(dots, lines).resolve_scale(color="independent", strokeDash="independent"),
         f"When {len(queries)} queries are answered"
         if len(queries) > 1

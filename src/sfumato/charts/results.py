@@ -14,7 +14,14 @@ import numpy as np
 
 from sfumato.charts.rankings import timetable_chart
 from sfumato.charts.streams import membership_chart, progress_chart
-from sfumato.charts.style import altair, chart_of, number_text, styled, theme_of, time_axis
+from sfumato.charts.style import (
+    decorate,
+    import_altair,
+    new_chart,
+    number_text,
+    theme_of,
+    time_axis,
+)
 from sfumato.operators.ranking.timetable import Timetable
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
@@ -61,7 +68,7 @@ def distribution_chart(distribution: Any, *, title: str | None = None, theme: st
     equal width. If the probabilities sum to less than 1, the subtitle gives the probability that
     there is no value. Raises TypeError for other types.
     """
-    alt, colours = altair(), theme_of(theme)
+    alt, colours = import_altair(), theme_of(theme)
     found = distribution_of(distribution)
     if found is None:
         raise TypeError(
@@ -77,7 +84,7 @@ def distribution_chart(distribution: Any, *, title: str | None = None, theme: st
     gap = (0.02 if len(values) > 1 else 1.0) * (last - first)
     along = alt.Scale(domain=[first - gap, last + gap], nice=False)
     drawn = (
-        chart_of(bars)
+        new_chart(bars)
         .mark_rect(color=colours.main, opacity=0.85)
         .encode(
             x=alt.X("low:Q", title=name, scale=along),
@@ -98,7 +105,7 @@ def distribution_chart(distribution: Any, *, title: str | None = None, theme: st
     ]
     if exists < 1.0 - 1e-9:
         subtitle.append(f"a value with probability {exists:.4g}; none with {1 - exists:.2g}")
-    return styled(drawn + rule, title or f"How probable each {name} is", *subtitle, theme=theme)
+    return decorate(drawn + rule, title or f"How probable each {name} is", *subtitle, theme=theme)
 
 
 def _bars(values: np.ndarray, prob: np.ndarray) -> list[dict[str, Any]]:
@@ -137,7 +144,7 @@ def _boxes(
 
 def _heights(bars: list[dict[str, Any]], name: str) -> Any:
     """Return the vertical axis: probabilities if the bars have equal width, otherwise densities."""
-    alt = altair()
+    alt = import_altair()
     widths = np.array([bar["high"] - bar["low"] for bar in bars])
     if np.ptp(widths) > 1e-6 * widths.max():
         title = f"probability per unit of {name}"
@@ -182,7 +189,7 @@ def results_chart(
     quantiles, otherwise with one standard deviation on either side. If some results may not exist,
     a second chart below shows the probability of existence.
     """
-    alt, colours = altair(), theme_of(theme)
+    alt, colours = import_altair(), theme_of(theme)
     for argument, name in (("result", result), ("x", x), ("key", key)):
         if name is not None and name not in columns:
             raise ValueError(f"`{argument}` must be one of {', '.join(columns)}; got {name!r}")
@@ -210,7 +217,7 @@ def results_chart(
     scale, legend = alt.Scale(range=list(colours.palette)), alt.Legend(symbolOpacity=1)
     coloured = alt.Color("key:N", title=key, scale=scale, legend=legend)
     colour = coloured if key else alt.value(colours.main)
-    base = chart_of(rows).encode(x=along, detail="part:N")
+    base = new_chart(rows).encode(x=along, detail="part:N")
 
     def up(field: str) -> Any:
         return alt.Y(f"{field}:Q", title=result, scale=alt.Scale(zero=False))
@@ -232,7 +239,7 @@ def results_chart(
         share = alt.Y("existence:Q", title="a value exists", axis=percent, scale=unit)
         below = base.properties(height=70).mark_line(interpolate="step-after", strokeWidth=2)
         drawn = alt.vconcat(drawn, below.encode(y=share, color=colour), spacing=14)
-    return styled(drawn, title or f"{result}, window by window", _subtitle(rows), theme=theme)
+    return decorate(drawn, title or f"{result}, window by window", _subtitle(rows), theme=theme)
 
 
 def columns_of(table: Any) -> dict[str, list[Any]] | None:
@@ -346,13 +353,13 @@ def _places(columns: dict[str, list[Any]], x: str | None) -> tuple[list[Any], st
         return list(range(1, len(next(iter(columns.values()))) + 1)), "Q", "row"
     if all(isinstance(cell, datetime) for cell in cells):
         aware = any(cell.tzinfo is not None for cell in cells)
-        return [_as_shown(cell) for cell in cells], "T", f"{name} (UTC)" if aware else name
+        return [_display_time(cell) for cell in cells], "T", f"{name} (UTC)" if aware else name
     if all(isinstance(cell, int | float | np.number) for cell in cells):
         return [float(cell) for cell in cells], "Q", name
     return [str(cell) for cell in cells], "N", name
 
 
-def _as_shown(time: datetime) -> str:
+def _display_time(time: datetime) -> str:
     """Return a time as displayed: in UTC if it has a zone."""
     return (time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)).isoformat()
 

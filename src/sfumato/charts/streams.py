@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.charts.style import altair, chart_of, styled, theme_of, time_axis
+from sfumato.charts.style import decorate, import_altair, new_chart, theme_of, time_axis
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.reports import observed, parts_of
+from sfumato.reports import metrics_of, parts_of
 
 
 def progress_chart(query: Any, *, title: str | None = None, theme: str = "light") -> Any:
@@ -19,7 +19,7 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
     query : a StreamingQuery, or its `recentProgress`
     Raises ValueError if the query has had no micro-batch yet.
     """
-    alt, colours = altair(), theme_of(theme)
+    alt, colours = import_altair(), theme_of(theme)
     rates, shares = [], []
     for report in getattr(query, "recentProgress", query):
         durations = _get(report, "durationMs") or {}
@@ -37,7 +37,7 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
     scale = alt.Scale(domain=ends) if len(rates) > 1 else alt.Scale()
     along = alt.X("at:T", title="time (UTC)", axis=time_axis(ends), scale=scale)
     drawn = (
-        chart_of(rates, 150)
+        new_chart(rates, 150)
         .mark_line(color=colours.main, strokeWidth=2, point=alt.OverlayMarkDef(color=colours.main))
         .encode(
             x=along,
@@ -49,7 +49,7 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
         percent = alt.Axis(format="%", tickCount=5)
         inks = alt.Scale(range=list(colours.palette))
         below = (
-            chart_of(shares, 150)
+            new_chart(shares, 150)
             .mark_line(strokeWidth=2, point=True)
             .encode(
                 x=along,
@@ -63,12 +63,12 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
     name = getattr(query, "name", None)
     heading = title or (f"Query {name}" if name else "What the query does")
     about = f"the latest {len(rates):,} micro-batches, {total:,} rows read"
-    return styled(drawn, heading, about, theme=theme)
+    return decorate(drawn, heading, about, theme=theme)
 
 
 def _shares(report: Any) -> Iterator[tuple[str, float]]:
     """Yield ("late in reorder_1", share of its rows) for each operator with such a counter."""
-    for part, counts in parts_of(observed(report)).items():
+    for part, counts in parts_of(metrics_of(report)).items():
         rows = counts.get("rows") or 0
         for counter in ("late", "invalid"):
             some = counts.get(counter)
@@ -89,7 +89,7 @@ def membership_chart(
     it exists, is among the window's newest existing tuples. T_j falls with a tuple's age. Raises
     ValueError for an empty window.
     """
-    alt, colours = altair(), theme_of(theme)
+    alt, colours = import_altair(), theme_of(theme)
     if not window.held:
         raise ValueError("the window is still empty: there is nothing to draw")
     inside = np.asarray(window.in_window(window.indices))
@@ -107,7 +107,7 @@ def membership_chart(
         for r in rows
     ]
     whole = alt.Axis(tickMinStep=1, format="d")
-    base = chart_of(bars, 240)
+    base = new_chart(bars, 240)
     drawn = base.mark_rect().encode(
         x=alt.X("low:Q", title="tuple of the stream, oldest left", scale=along, axis=whole),
         x2="high:Q",
@@ -129,4 +129,4 @@ def membership_chart(
         f"tuples {first:,} to {last:,}; line: probability of being in the window, given that the "
         "tuple exists"
     )
-    return styled(drawn + line, title or "Who is in the window", about, under, theme=theme)
+    return decorate(drawn + line, title or "Who is in the window", about, under, theme=theme)

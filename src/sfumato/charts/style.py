@@ -45,7 +45,7 @@ THEMES = {
 }  # fmt: skip
 
 
-def altair() -> ModuleType:
+def import_altair() -> ModuleType:
     """Return the module `altair`. Raises ImportError with installation instructions."""
     try:
         import altair
@@ -61,8 +61,8 @@ def theme_of(name: str) -> Theme:
     return THEMES[name]
 
 
-def chart_of(rows: list[dict[str, Any]], height: int = HEIGHT, width: int = WIDTH) -> Any:
-    alt = altair()
+def new_chart(rows: list[dict[str, Any]], height: int = HEIGHT, width: int = WIDTH) -> Any:
+    alt = import_altair()
     return alt.Chart(alt.Data(values=rows), width=width, height=height)
 
 
@@ -81,15 +81,17 @@ def time_axis(times: Sequence[str]) -> Any:
     """Return a time axis for ISO times: clock times, or dates if they span at least two days."""
     span = datetime.fromisoformat(max(times)) - datetime.fromisoformat(min(times))
     if span >= timedelta(days=2):
-        return altair().Axis()
-    return altair().Axis(format="%H:%M" if span >= timedelta(minutes=10) else "%H:%M:%S")
+        return import_altair().Axis()
+    return import_altair().Axis(format="%H:%M" if span >= timedelta(minutes=10) else "%H:%M:%S")
 
 
-def styled(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
+def decorate(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
     colours, is_dark = theme_of(theme), theme != "light"
     inks = {"color": colours.ink, "subtitleColor": colours.faint} if is_dark else {}
     sizes = {"fontSize": 16, "subtitleFontSize": 13, "offset": 12}
-    text = altair().TitleParams(title, subtitle=list(subtitle), anchor="start", **sizes, **inks)
+    text = import_altair().TitleParams(
+        title, subtitle=list(subtitle), anchor="start", **sizes, **inks
+    )
     axis: dict[str, Any] = {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"}
     legend = dict(axis)
     if is_dark:

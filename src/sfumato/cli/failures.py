@@ -66,7 +66,7 @@ class LostFolderError(Exception):
 PROBE = 1 << 20  # bytes
 
 
-def folder_trouble(folders: Mapping[str, str]) -> str | None:
+def find_unwritable(folders: Mapping[str, str]) -> str | None:
     """Describe the first folder that is not writable and the reason; None if all are writable."""
     for what, path in folders.items():
         if WITH_SCHEME.match(path):

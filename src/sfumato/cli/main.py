@@ -30,7 +30,7 @@ FAILED, USAGE = 1, 2
 Cores = Annotated[
     int | None, typer.Option(min=1, help="Number of processor cores for Spark; default: all.")
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own error messages too.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Spark's error messages.")]
 
 
 @contextmanager
@@ -102,7 +102,7 @@ class LogForm(StrEnum):
 
 
 FileArgument = typer.Argument(
-    metavar="FILE", help="A pipeline (sources, SQL and sinks in TOML), or a folder of such files."
+    metavar="FILE", help="A pipeline file (sources, SQL and sinks in TOML), or a folder of them."
 )
 File = Annotated[Path, FileArgument]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free port.")]
@@ -152,7 +152,7 @@ def main(
 def run(
     file: File,
     once: Annotated[
-        bool, typer.Option("--once", help="Process the rows that the sources have now, then stop.")
+        bool, typer.Option("--once", help="Process the rows that are available now, then stop.")
     ] = False,
     log: Annotated[
         LogForm | None,
@@ -212,7 +212,7 @@ def explain(
     file: File,
     chart: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Draw the timetables of TOP queries into this folder."),
+        typer.Option(metavar="FOLDER", help="Folder for charts of the timetables of TOP queries."),
     ] = None,
     trust: Trust = False,
     allow_packages: AllowPackages = False,
@@ -234,10 +234,10 @@ def explain(
             _print(console, f"{text}\n")
     if chart is None:
         return
-    from sfumato.cli.check import draw
+    from sfumato.cli.check import draw_timetables
 
     try:
-        files = draw(plan.steps, chart)
+        files = draw_timetables(plan.steps, chart)
     except ImportError as error:
         raise failed(error) from None
     for drawn in files:
@@ -304,8 +304,7 @@ def init(
 @app.command()
 def warm_up(
     processes: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of parallel processes; default: one per core."),
+        int | None, typer.Option(min=1, help="Number of parallel processes; default: one per core.")
     ] = None,
     remove: Annotated[
         bool,

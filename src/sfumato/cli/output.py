@@ -15,15 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli.pipeline.environment import RedactingConsole
-from sfumato.metrics.anomalies import in_words, row_count
-from sfumato.metrics.figures import hidden_in
+from sfumato.metrics.anomalies import describe_held_rows, row_count
+from sfumato.metrics.figures import hide_secrets
 from sfumato.metrics.progress import (
     REORDER,
     MicroBatch,
     QueryProgress,
-    by_operator,
     late_and_rows,
-    left_out,
+    late_rows_left_out,
+    total_of_counter,
+    totals_by_operator,
 )
 
 if TYPE_CHECKING:
@@ -73,13 +74,13 @@ class Log:
                 metrics=batch.metrics,
             )
             return
-        counts = {label(c): batch.total(c) for c in SHOWN_COUNTERS}
+        counts = {counter_label(c): total_of_counter(batch.counters, c) for c in SHOWN_COUNTERS}
         parts = [f"micro-batch {batch.number}", f"{batch.rows_in:,} rows in"]
         parts += [f"{batch.rows_out:,} out", *(f"{n:,} {c}" for c, n in counts.items() if n)]
         self._line(f"{batch.started} {sink}: {', '.join(parts)}, {batch.seconds:.3g} s")
         for part, shown in batch.gauges.items():
             if part.kind == REORDER:
-                self._line(f"    {in_words(part, batch.held[part], shown)}")
+                self._line(f"    {describe_held_rows(part, batch.held[part], shown)}")
 
     def table(self, sink: str, what: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
         if not self.is_json:
@@ -93,7 +94,7 @@ class Log:
 
     def refresh(self, queries: Sequence[SinkQuery]) -> None:
         if self._live is not None:
-            shown, console = _progress(queries), self.console
+            shown, console = _progress_group(queries), self.console
             if isinstance(console, RedactingConsole):
                 shown = console.hidden(shown)
             self._live.update(shown)
@@ -103,11 +104,11 @@ class Log:
         started = [query for query in queries if query.query is not None]
         cause = "" if failed is None or failed.error is None else failed.cause(failed.error)
         if not self.is_json:
-            self.console.print(_progress(started))
+            self.console.print(_progress_group(started))
         for query in started:
             if self.is_json:
                 self.table(query.name, "", query.columns, query.rows)
-                totals = by_operator(query.progress.counters)
+                totals = totals_by_operator(query.progress.counters)
                 self.event(query.name, "failed" if query is failed else "ended", metrics=totals)
             else:
                 self._totals(escape(query.name), query.progress)
@@ -117,15 +118,15 @@ class Log:
             self.console.print(f"[red]Failed:[/red] sink {escape(failed.name)}: {escape(cause)}")
 
     def _totals(self, name: str, progress: QueryProgress) -> None:
-        for operator, counts in by_operator(progress.counters).items():
-            listed = ", ".join(f"{n:,} {label(each)}" for each, n in counts.items())
+        for operator, counts in totals_by_operator(progress.counters).items():
+            listed = ", ".join(f"{n:,} {counter_label(each)}" for each, n in counts.items())
             if listed:
                 text = f"{name}: {escape(operator)}: {listed}"
                 self.console.print(text, style="dim", highlight=False)
         late, rows = late_and_rows(progress.counters)
         if late:
             share = f"{late / rows:.2%} of {rows:,}"
-            others = left_out(progress.counters).items()
+            others = late_rows_left_out(progress.counters).items()
             listed = "".join(f"; {kind} left out {count:,}" for kind, count in others)
             self.console.print(f"{name}: {row_count(late)} came too late ({share}){listed}.")
         if progress.held and progress.held > 0:
@@ -137,7 +138,7 @@ class Log:
 
     def _json(self, **fields: Any) -> None:
         if isinstance(self.console, RedactingConsole) and self.console.environment is not None:
-            fields = hidden_in(fields, self.console.environment.hidden)
+            fields = hide_secrets(fields, self.console.environment.hidden)
         self._line(json.dumps(fields, default=_as_json))
 
 
@@ -145,7 +146,7 @@ def _as_json(value: Any) -> Any:
     return value.asDict(recursive=True) if hasattr(value, "asDict") else str(value)
 
 
-def _progress(queries: Sequence[SinkQuery]) -> Group:
+def _progress_group(queries: Sequence[SinkQuery]) -> Group:
     started = [query for query in queries if query.query is not None]
     tables = [
         rows_table(f"{query.name}: the newest {row_count(len(rows))}", query.columns, rows)
@@ -155,7 +156,7 @@ def _progress(queries: Sequence[SinkQuery]) -> Group:
     return Group(*tables, progress_table({query.name: query.progress for query in started}))
 
 
-def label(counter: str) -> str:
+def counter_label(counter: str) -> str:
     return LABELS.get(counter, counter.replace("_", " "))
 
 
@@ -168,7 +169,7 @@ def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
         table.add_column(title, justify="right", overflow="fold")
     for name, query in progress.items():
         counts = [query.batches, query.rows_in, query.rate, query.rows_out]
-        counts += [query.total(counter) for counter in SHOWN_COUNTERS]
+        counts += [total_of_counter(query.counters, counter) for counter in SHOWN_COUNTERS]
         held = "" if query.held is None else f"{query.held:,}"
         table.add_row(escape(name), *(f"{count:,.0f}" for count in counts), held)
     return table
@@ -181,18 +182,18 @@ def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(cell(value)) for value in row))
+        table.add_row(*(escape(format_cell(value)) for value in row))
     # A title of the table itself would wrap at the table's width.
     return Group(Text(title, style="bold"), table)
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """Format a value of a row in a few characters."""
-    text = _text(value)
+    text = _format_value(value)
     return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, float):
@@ -201,9 +202,9 @@ def _text(value: Any) -> str:
         whole = "seconds" if value.second else "minutes"
         return value.isoformat(sep=" ", timespec="auto" if value.microsecond else whole)
     if isinstance(value, list):
-        shown = ", ".join(_text(v) for v in value[:MAX_ELEMENTS])
+        shown = ", ".join(_format_value(v) for v in value[:MAX_ELEMENTS])
         more = f", … {len(value)} in all" if len(value) > MAX_ELEMENTS else ""
         return f"[{shown}{more}]"
     if hasattr(value, "asDict"):
-        return ", ".join(f"{k}={_text(v)}" for k, v in value.asDict().items())
+        return ", ".join(f"{k}={_format_value(v)}" for k, v in value.asDict().items())
     return str(value)

@@ -25,11 +25,11 @@ from sfumato.cli.pipeline.checks import check_statements
 from sfumato.cli.pipeline.frames import encode, read_source
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, PipelineError, PipelineSource, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
-from sfumato.cli.pipeline.permissions import advice
+from sfumato.cli.pipeline.permissions import connector_advice
 from sfumato.duration import microseconds
 from sfumato.language.planner import NamedQueries
 from sfumato.language.ranking_answers import RankingGroup
-from sfumato.language.steps import Step, explained
+from sfumato.language.steps import Step, explain_step
 from sfumato.language.tables import PlannedFrame
 
 LATE_COLUMN = "late"  # the controller's flag for late rows
@@ -62,8 +62,8 @@ class Plan:
     folder : the checkpoints' folder; None: nothing is shared
     keeps_checkpoints : whether the next run uses the same folder, perhaps with different queries
     explanations, steps : by query, its plan in words and its last operation
-    names_read : function that returns a query and the queries upstream of it
-    parted : by query, the rows whose late rows are written to a separate sink
+    upstream_names : function that returns a query and the queries upstream of it
+    late_split_frames : by query, the rows whose late rows are written to a separate sink
     shared : the queries whose rows several sinks read
     """
 
@@ -74,8 +74,8 @@ class Plan:
     frames: dict[str, DataFrame] = field(default_factory=dict)
     explanations: dict[str, str] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
-    names_read: Callable[[str], set[str]] = field(default=lambda name: {name})
-    parted: dict[str, DataFrame] = field(default_factory=dict)
+    upstream_names: Callable[[str], set[str]] = field(default=lambda name: {name})
+    late_split_frames: dict[str, DataFrame] = field(default_factory=dict)
     shared: list[SharedQuery] = field(default_factory=list)
 
     @property
@@ -88,7 +88,7 @@ class Plan:
             rows = self.frames[sink.query]
         else:
             late = F.coalesce(F.col(LATE_COLUMN), F.lit(False))
-            rows = self.parted[sink.query].where(late if sink.late_rows else ~late)
+            rows = self.late_split_frames[sink.query].where(late if sink.late_rows else ~late)
         try:
             return encode(rows, sink)
         except ValueError as error:
@@ -96,7 +96,7 @@ class Plan:
 
     def late_target(self, query: str) -> float | None:
         """Return the largest drop ratio of a query and its upstream queries, or None."""
-        read = [self.steps[name] for name in self.names_read(query) if name in self.steps]
+        read = [self.steps[name] for name in self.upstream_names(query) if name in self.steps]
         ratios = [each.facts.get("drop_ratio") for step in read for each in step.walk()]
         return max((ratio for ratio in ratios if ratio is not None), default=None)
 
@@ -106,22 +106,23 @@ class Plan:
         """Raise PipelineError for a sink that cannot write its rows or would duplicate some."""
         for sink in self.pipeline.sinks:
             if sink not in self.streams and sink.format != CONSOLE:
-                why = f"writes the rows of {sink.query}, which reads only static sources: make one "
-                why += "of these sources a stream, or show the rows on the console"
+                why = (
+                    f"writes the rows of {sink.query}, which reads only static sources: make one "
+                    "of these sources a stream, or show the rows on the console"
+                )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
         for shared in self.shared:
             for sink in self.streams if shared.is_new else ():
                 checkpoint = f"{self.folder}/{sink.name}"
-                is_reader = not self.names_read(sink.query).isdisjoint(shared.readers)
-                if is_reader and _exists(self.spark, f"{checkpoint}/offsets"):
+                is_reader = not self.upstream_names(sink.query).isdisjoint(shared.readers)
+                if is_reader and _folder_exists(self.spark, f"{checkpoint}/offsets"):
                     why = (
                         f"has a checkpoint, {checkpoint}, from a run in which the sink did not "
-                        "read "
+                        f"read the answers to {', '.join(shared.readers)}: the ranking has since "
+                        "changed (table, window, filter or RANK BY), or the checkpoint was written "
+                        "by an earlier version. To start again, give the sink a new name, or "
+                        "choose a new checkpoint folder"
                     )
-                    why += f"the answers to {', '.join(shared.readers)}: the ranking "
-                    why += "has since changed (table, window, filter or RANK BY), or the "
-                    why += "checkpoint was written by an earlier version. To start again, give the "
-                    why += "sink a new name, or choose a new checkpoint folder"
                     raise PipelineError.at(f"sinks.{sink.name}", why)
 
     # ---- shared queries --------------------------------------------------------------------------
@@ -140,26 +141,28 @@ class Plan:
         df = self._share(name, title, queries, frame.repartition(1), maxFilesPerTrigger=1)
         return replace(answers, df=df)
 
-    def part_late_rows(self, sink: Sink) -> None:
+    def split_late_rows(self, sink: Sink) -> None:
         """Make the sinks of a query's late and other rows read one shared query."""
         query, frame = sink.query, self.frames[sink.query]
-        if query in self.parted:
+        if query in self.late_split_frames:
             return
         if dict(frame.dtypes).get(LATE_COLUMN) != "boolean":
-            why = f"needs a boolean column `{LATE_COLUMN}` in {query}, which disorder control "
-            why += "adds: select this column too, from a table with WATTR in brackets"
+            why = (
+                f"needs a boolean column `{LATE_COLUMN}` in {query}, which disorder control adds: "
+                "select this column too, from a table with WATTR in brackets"
+            )
             raise PipelineError.at(f"sinks.{sink.name}.late", why)
         if self.folder is not None and frame.isStreaming:
             for name, kind in frame.dtypes:
                 if any(word in kind for word in UNSTORABLE):
                     why = (
                         f"has a column `{name}` of type {kind}, which files cannot store: cast it, "
+                        "so that the late rows can be written separately"
                     )
-                    why += "so that the late rows can be written separately"
                     raise PipelineError.at(f"queries.{query}", why)
             title = f"{query} with its late rows"
             frame = self._share(f"late-{query}", title, (query,), frame)
-        self.parted[query] = frame
+        self.late_split_frames[query] = frame
 
     def _share(
         self, name: str, title: str, readers: tuple[str, ...], frame: DataFrame, **options: int
@@ -168,7 +171,7 @@ class Plan:
         folder = f"{self.folder}/shared-{name}"
         path = f"{folder}/answers"
         # The checkpoint decides, because the answers' folder is created before sinks are checked.
-        is_new = not _exists(self.spark, f"{folder}/offsets")
+        is_new = not _folder_exists(self.spark, f"{folder}/offsets")
         if WITH_SCHEME.match(path):
             self.spark.createDataFrame([], frame.schema).write.mode("append").parquet(path)
         else:
@@ -191,7 +194,7 @@ def build_plan(
     wanted = [sink.query for sink in pipeline.sinks]
     share = None if folder is None else plan.share_ranking
     queries = NamedQueries(spark, texts, wanted, share)
-    plan.names_read = queries.read_by
+    plan.upstream_names = lambda name: queries.upstream_of([name])
     for source in pipeline.sources:
         for name, frame in _source_frames(spark, source).items():
             frame.createOrReplaceTempView(name)
@@ -204,12 +207,12 @@ def build_plan(
             _ = planned[0].df.schema  # analyse now, so that an error names its query
         planned[0].df.createOrReplaceTempView(name)
         plan.frames[name], plan.steps[name] = planned[0].df, planned[0].step
-        plan.explanations[name] = explained(planned[0].step)
-        if others := [other for other in queries.with_(name) if other != name]:
+        plan.explanations[name] = explain_step(planned[0].step)
+        if others := [other for other in queries.answered_with(name) if other != name]:
             plan.explanations[name] += f"\nanswered in one run with {', '.join(others)}"
     for sink in pipeline.sinks:
         if sink.late_rows is not None:
-            plan.part_late_rows(sink)
+            plan.split_late_rows(sink)
     return plan
 
 
@@ -243,7 +246,7 @@ def errors_at(place: str) -> Iterator[None]:
 def missing_connector(error: Exception) -> str:
     """Return advice to add a connector that Spark did not find; "" for other errors."""
     found = NOT_FOUND.search(str(error))
-    return "" if found is None else f". The file {advice(found[1])}"
+    return "" if found is None else f". The file {connector_advice(found[1])}"
 
 
 def shortest_trigger(sinks: Iterable[Sink]) -> str | None:
@@ -255,7 +258,7 @@ def shortest_trigger(sinks: Iterable[Sink]) -> str | None:
     return min(given, key=lambda trigger: microseconds("trigger", trigger))
 
 
-def _exists(spark: SparkSession, folder: str) -> bool:
+def _folder_exists(spark: SparkSession, folder: str) -> bool:
     """Return whether a folder exists on any file system known to Spark."""
     if not WITH_SCHEME.match(folder):
         return Path(folder).is_dir()

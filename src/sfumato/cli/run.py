@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
-from sfumato.cli.output import Log, cell
+from sfumato.cli.output import Log, format_cell
 from sfumato.cli.pipeline.model import Pipeline, PipelineError, Sink
 from sfumato.cli.plan import Plan, build_plan, errors_at, shortest_trigger
-from sfumato.cli.sink_query import ATTEMPTS, SinkQuery, start_sink
+from sfumato.cli.sink_query import MAX_ATTEMPTS, SinkQuery, start_sink
 from sfumato.live.view import About, ResultRows
 from sfumato.metrics.anomalies import row_count
 from sfumato.metrics.exporters import served
@@ -53,7 +53,7 @@ def newest_answers(query: SinkQuery) -> ResultRows:
 
     def to_cell(name: str, value: Any) -> tuple[str, float | None]:
         may_be_share = name.lower() in PROBABILITY_COLUMNS and isinstance(value, float)
-        return cell(value), value if may_be_share and 0 <= value <= 1 else None
+        return format_cell(value), value if may_be_share and 0 <= value <= 1 else None
 
     rows = [list(map(to_cell, query.columns, row)) for row in reversed(list(query.rows))]
     return ResultRows(query.columns, rows)
@@ -93,7 +93,7 @@ def serve_run(
         yield view
 
 
-LOOK_EVERY = 0.25  # seconds between checks of the queries
+POLL_INTERVAL_SECONDS = 0.25
 
 
 def run(
@@ -123,12 +123,7 @@ def run(
 
 
 def _queries(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    folder: str,
-    once: bool,
-    log: Log,
-    view: RunView,
+    spark: SparkSession, pipeline: Pipeline, folder: str, once: bool, log: Log, view: RunView
 ) -> list[SinkQuery]:
     """Build a run's queries, twice with `flush` to end streams; print the rows of static sinks."""
     plans = []
@@ -141,7 +136,7 @@ def _queries(
         log.say("No checkpoint folder is set: the next run starts from the beginning.", style="dim")
     for sink in pipeline.sinks:
         if sink not in plan.streams:
-            _show(log, sink, plan.rows_of(sink))
+            _print_rows(log, sink, plan.rows_of(sink))
     add = partial(
         SinkQuery, starter=partial(start_sink, folder=folder, once=once), figures=view.figures
     )
@@ -160,7 +155,7 @@ def _queries(
     return [*shared, *sinks]
 
 
-def _show(log: Log, sink: Sink, frame: DataFrame) -> None:
+def _print_rows(log: Log, sink: Sink, frame: DataFrame) -> None:
     with errors_at(f"sinks.{sink.name}"):
         rows = frame.limit(sink.rows).collect()
     log.table(sink.name, f"the first {row_count(len(rows))}", frame.columns, rows)
@@ -178,9 +173,9 @@ def follow(queries: Sequence[SinkQuery], log: Log) -> int:
         with log.refreshed():
             while failed is None and not all(query.is_over for query in queries):
                 _start_next(queries)
-                failed = _look(queries, log)
+                failed = _poll(queries, log)
                 log.refresh(queries)
-                time.sleep(LOOK_EVERY)
+                time.sleep(POLL_INTERVAL_SECONDS)
     except KeyboardInterrupt:
         for query in queries:
             query.interrupted = query.query is not None
@@ -189,7 +184,7 @@ def follow(queries: Sequence[SinkQuery], log: Log) -> int:
         for query in queries:
             query.stop()
     for query in queries:
-        for batch in query.look():
+        for batch in query.poll():
             log.batch(query.name, batch)
     log.end(queries, failed)
     return 0 if failed is None else 1
@@ -198,28 +193,28 @@ def follow(queries: Sequence[SinkQuery], log: Log) -> int:
 def _start_next(queries: Sequence[SinkQuery]) -> None:
     """Start the next query once earlier ones are running and its upstream queries have ended."""
     waiting = [query for query in queries if query.query is None]
-    if not waiting or not all(query.has_begun for query in queries):
+    if not waiting or not all(query.allows_next_start for query in queries):
         return
     if all(query.is_over for query in waiting[0].after):
         waiting[0].start()
 
 
-def _look(queries: Sequence[SinkQuery], log: Log) -> SinkQuery | None:
+def _poll(queries: Sequence[SinkQuery], log: Log) -> SinkQuery | None:
     """Check the started queries and run due restarts; return a permanently failed query."""
     for query in queries:
         if query.query is None:
             continue
         query.check_folders()
-        batches = query.look()
+        batches = query.poll()
         for batch in batches:
             log.batch(query.name, batch)
         for warning in query.warnings(batches):
             log.event(query.name, warning)
-        query.go_on()
+        query.advance()
         if query.error is not None:
             cause, wait = query.cause(query.error), query.retry()
             if wait is None:
                 return query
-            again = f"attempt {query.attempts + 1} of {ATTEMPTS} in {wait:g} s"
+            again = f"attempt {query.attempts + 1} of {MAX_ATTEMPTS} in {wait:g} s"
             log.event(query.name, f"{cause}; {again}")
     return None

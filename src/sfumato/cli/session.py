@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.configure import INSTALLATION, quiet_children, use_java
+from sfumato.cli.configure import CONF_VARIABLES, quiet_children, use_java
 from sfumato.cli.pipeline.environment import Environment, redact_children
 from sfumato.cli.pipeline.model import PipelineError, SparkPart
 from sfumato.spark.settings import settings
@@ -69,12 +69,12 @@ def session(
         "spark.ui.enabled": str(page).lower(),
         "spark.ui.showConsoleProgress": "false",
         **(LOOPBACK_SETTINGS if local else {}),
-        **({} if short or not local else heap()),
+        **({} if short or not local else heap_settings()),
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.variable.substitute": "false",  # ${env:NAME} in a query is plain text
         **{name: ",".join(given) for name, given in brought.items() if given},
-        **redactions(part),
+        **redaction_settings(part),
         **part.settings,
     }
     for name, value in chosen.items():
@@ -82,10 +82,10 @@ def session(
     return builder.getOrCreate()
 
 
-def heap() -> dict[str, str]:
+def heap_settings() -> dict[str, str]:
     """Return the setting of the Java heap; empty if the environment may set it."""
     submitted = "--driver-memory" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    if submitted or any(name in os.environ for name in INSTALLATION):
+    if submitted or any(name in os.environ for name in CONF_VARIABLES):
         return {}
     size = min(max(available_memory() // 4, 1 << 30), MAX_HEAP)
     return {"spark.driver.memory": f"{size >> 20}m"}
@@ -96,7 +96,7 @@ SECRET = "(?i)secret|password|passwd|token|access[.]?key|credential|jaas"
 REDACTED_OPTIONS = "(?i)url|credential|jaas"
 
 
-def redactions(part: SparkPart) -> dict[str, str]:
+def redaction_settings(part: SparkPart) -> dict[str, str]:
     """Return the settings that redact option values in Spark's web page and plans."""
     if not part.hidden:
         return {}
@@ -140,7 +140,7 @@ def command_session(
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     if trust:
-        from sfumato.spark.model.outside_text import TRUST_SETTING
+        from sfumato.spark.model.untrusted_sql import TRUST_SETTING
 
         spark.conf.set(TRUST_SETTING, "true")
     else:  # a query must not read a path as a table
@@ -161,9 +161,9 @@ def _started(part: SparkPart, **options: Any) -> SparkSession:
             raise
         why = (
             f"{', '.join(part.packages)} could not be fetched, or Spark did not start with these "
-            "packages: "
+            "packages: --verbose shows the reason; without a network, give the files as "
+            "`spark.jars`"
         )
-        why += "--verbose shows the reason; without a network, give the files as `spark.jars`"
         raise PipelineError.at("spark.packages", f": {why}") from error
 
 

@@ -16,18 +16,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
-from sfumato.cli.failures import LostFolderError, first_cause, folder_trouble, is_transient
+from sfumato.cli.failures import LostFolderError, find_unwritable, first_cause, is_transient
 from sfumato.cli.pipeline.model import CONSOLE, PipelineError, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
-from sfumato.cli.pipeline.permissions import OF_FILES
+from sfumato.cli.pipeline.permissions import FILE_FORMATS
 from sfumato.cli.plan import SPARK_ERRORS, missing_connector
 from sfumato.metrics.anomalies import DisorderDetector
 from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.progress import ROWS_OUT, MicroBatch
 
-ATTEMPTS = 5  # maximum number of starts in a row without a finished micro-batch
-FIRST_WAIT = 1.0  # seconds before the second attempt; each later wait is twice as long
-MAX_START_TIME = 30.0  # seconds after which the next query starts in any case
+MAX_ATTEMPTS = 5  # maximum number of starts in a row without a finished micro-batch
+FIRST_RETRY_SECONDS = 1.0  # seconds before the second attempt; each later wait is twice as long
+MAX_START_SECONDS = 30.0  # seconds after which the next query starts in any case
 
 
 @dataclass
@@ -39,7 +39,7 @@ class SinkQuery:
     after : queries that must have ended before this query starts
     figures : receives the reports
     interrupted : whether Ctrl-C stopped it before its end
-    marks : by required folder, a file that must remain there once it has been seen
+    required_files : by required folder, a file that must remain there once it has been seen
     rows : the newest rows of a console sink
     """
 
@@ -57,7 +57,7 @@ class SinkQuery:
     warned: float = 0.0  # seconds since 1970
     disorder: DisorderDetector = field(default_factory=DisorderDetector)
     checkpoint: str | None = None
-    marks: dict[str, Path] = field(default_factory=dict)
+    required_files: dict[str, Path] = field(default_factory=dict)
     seen: set[Path] = field(default_factory=set)
     lost: LostFolderError | None = None
 
@@ -83,7 +83,7 @@ class SinkQuery:
         if self.query is not None:
             self.query.stop()
 
-    def look(self) -> list[MicroBatch]:
+    def poll(self) -> list[MicroBatch]:
         """Process the newest reports; return their new micro-batches."""
         if self.query is None:
             return []
@@ -100,13 +100,13 @@ class SinkQuery:
     def warnings(self, batches: Sequence[MicroBatch]) -> Iterator[str]:
         """Yield messages about new anomalies. batches : the new micro-batches"""
         with self.figures.locked():
-            self.progress.look()
+            self.progress.detect_stalls()
             new = [(at, text) for at, text in self.progress.messages if at > self.warned]
         self.warned = max((at for at, _ in new), default=self.warned)
         yield from (text for _, text in new)
-        yield from self.disorder.look(batches)
+        yield from self.disorder.detect(batches)
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Start the next attempt or the next frame if it is due."""
         if self.retry_at is not None and time.monotonic() >= self.retry_at:
             self.start()
@@ -117,9 +117,9 @@ class SinkQuery:
 
     def retry(self) -> float | None:
         """Schedule another attempt after a transient failure; return the seconds until then."""
-        if self.error is None or self.attempts >= ATTEMPTS or not is_transient(self.error):
+        if self.error is None or self.attempts >= MAX_ATTEMPTS or not is_transient(self.error):
             return None
-        wait = FIRST_WAIT * 2.0 ** (self.attempts - 1)
+        wait = FIRST_RETRY_SECONDS * 2.0 ** (self.attempts - 1)
         self.retry_at, self.progress.ended = time.monotonic() + wait, None
         return wait
 
@@ -130,11 +130,11 @@ class SinkQuery:
         return is_over and len(self.frames) == 1 and self.error is None
 
     @property
-    def has_begun(self) -> bool:
+    def allows_next_start(self) -> bool:
         """Return whether the next query may start: this one has run, waits for rows, or is slow."""
         if self.query is None or not self.query.isActive or self.query.lastProgress is not None:
             return True
-        if time.monotonic() - self.progress.started > MAX_START_TIME:
+        if time.monotonic() - self.progress.started > MAX_START_SECONDS:
             return True
         return str(self.query.status["message"]).startswith("Waiting")
 
@@ -150,17 +150,19 @@ class SinkQuery:
         why = first_cause(error)
         folders = {"the checkpoint folder": self.checkpoint, "the sink's folder": self.sink.path}
         folders["the folder for temporary files"] = tempfile.gettempdir()
-        found = folder_trouble({what: path for what, path in folders.items() if path})
+        found = find_unwritable({what: path for what, path in folders.items() if path})
         return why if found is None else f"{why}: {found}"
 
     def check_folders(self) -> None:
         """Stop the query if a required folder was deleted; Spark would create it again, empty."""
-        for what, mark in self.marks.items():
+        for what, mark in self.required_files.items():
             if mark.exists():
                 self.seen.add(mark)
             elif mark in self.seen and self.lost is None and self.query is not None:
-                why = f"{what} {mark.parent} was deleted or emptied while the query ran: restore "
-                why += "its contents, or start with a new checkpoint and a new sink"
+                why = (
+                    f"{what} {mark.parent} was deleted or emptied while the query ran: restore its "
+                    "contents, or start with a new checkpoint and a new sink"
+                )
                 self.lost = LostFolderError(why)
                 self.query.stop()
 
@@ -189,16 +191,16 @@ def start_sink(running: SinkQuery, *, folder: str, once: bool) -> StreamingQuery
         else:
             query = writer.start(sink.path) if sink.path else writer.start()
     except SPARK_ERRORS as error:
-        raise _refused(error, sink, running.cause(error)) from error
+        raise _pipeline_error(error, sink, running.cause(error)) from error
     # Spark writes these files once; it would not write them into a folder that it creates again.
     if not WITH_SCHEME.match(checkpoint):
-        running.marks["the checkpoint folder"] = Path(checkpoint) / "metadata"
-    if sink.format.lower() in OF_FILES and sink.path and not WITH_SCHEME.match(sink.path):
-        running.marks["the sink's folder"] = Path(sink.path) / "_spark_metadata"
+        running.required_files["the checkpoint folder"] = Path(checkpoint) / "metadata"
+    if sink.format.lower() in FILE_FORMATS and sink.path and not WITH_SCHEME.match(sink.path):
+        running.required_files["the sink's folder"] = Path(sink.path) / "_spark_metadata"
     return query
 
 
-def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
+def check_start(sink: Sink, rows: DataFrame, folder: str) -> None:
     """Start a sink's stream and stop it immediately, so that Spark checks it; read no row."""
     place = f"{folder}/{sink.name}"
     writers: list[Any] = [rows.writeStream.foreachBatch(lambda batch, number: None)]
@@ -212,16 +214,16 @@ def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
         try:
             query = named.option("checkpointLocation", f"{place}/checkpoint{number}").start()
         except SPARK_ERRORS as error:
-            raise _refused(error, sink, first_cause(error)) from error
+            raise _pipeline_error(error, sink, first_cause(error)) from error
         query.stop()
 
 
-def _refused(error: Exception, sink: Sink, cause: str) -> PipelineError:
-    what = f"{cause}{_other_mode(error, sink)}{missing_connector(error)}"
+def _pipeline_error(error: Exception, sink: Sink, cause: str) -> PipelineError:
+    what = f"{cause}{_mode_advice(error, sink)}{missing_connector(error)}"
     return PipelineError(f"`sinks.{sink.name}`: {what}")
 
 
-def _other_mode(error: Exception, sink: Sink) -> str:
+def _mode_advice(error: Exception, sink: Sink) -> str:
     """Return advice about an output mode that the query does not support."""
     condition = getattr(error, "getCondition", lambda: None)() or ""
     if not condition.startswith("STREAMING_OUTPUT_MODE"):

@@ -64,14 +64,14 @@ def sql(
     >>> ordered.where("late").count()
     1
     """
-    from sfumato.language.planner import Planner, parsed
+    from sfumato.language.planner import Planner, parse_script
     from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread
-    from sfumato.spark.model.outside_text import is_trusted
+    from sfumato.spark.model.untrusted_sql import is_trusted
 
     _check(spark, text)
 
     def plan() -> list[DataFrame]:
-        script = parsed(text, trusted=is_trusted(spark))
+        script = parse_script(text, trusted=is_trusted(spark))
         return [frame.df for frame in Planner(spark, script, given=frames).answers()]
 
     declared = any(isinstance(frame, DeclaredFrame) for frame in frames.values())
@@ -108,16 +108,16 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., 
     >>> plan.splitlines()[2].strip()
     'reorder by event time'
     """
-    from sfumato.language.planner import Planner, parsed
-    from sfumato.language.steps import Explanation, explained
-    from sfumato.spark.model.outside_text import is_trusted
+    from sfumato.language.planner import Planner, parse_script
+    from sfumato.language.steps import Explanation, explain_step
     from sfumato.spark.model.repository import without_data
+    from sfumato.spark.model.untrusted_sql import is_trusted
 
     _check(spark, text)
-    script = parsed(text, trusted=is_trusted(spark))
+    script = parse_script(text, trusted=is_trusted(spark))
     with without_data():
         planned = Planner(spark, script, given=frames).frames()
-    plans = [explained(frame.step) for frame in planned]
+    plans = [explain_step(frame.step) for frame in planned]
     if len(plans) > 1:
         plans = [f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1)]
     return Explanation("\n".join(plans))

@@ -17,8 +17,7 @@ from sfumato.api.window_aggregate import (
     parse_aggregates,
     quantile_name,
 )
-from sfumato.language.blocks import Block, ResultField, Rewriting
-from sfumato.language.blocks import level as level_of
+from sfumato.language.blocks import Block, ResultField, Rewriting, parse_level
 from sfumato.language.construct_options import (
     EARLY,
     FORGET,
@@ -32,13 +31,14 @@ from sfumato.language.construct_options import (
 from sfumato.language.steps import (
     Lines,
     Step,
-    held,
-    names_in,
-    newest,
+    describe_count,
+    describe_delta,
+    describe_window,
+    format_duration,
+    format_percent,
+    list_names,
     one_line,
     per_key,
-    percent,
-    span,
     typical_bytes,
 )
 from sfumato.language.syntax import (
@@ -52,7 +52,6 @@ from sfumato.language.syntax import (
     is_type,
     is_word,
     name_in,
-    quoted,
     references,
     span_of,
     split,
@@ -63,16 +62,17 @@ from sfumato.language.tables import (
     BracketWindow,
     PlannedFrame,
     Source,
-    column,
-    existence_said,
-    free,
+    describe_existence,
+    free_name,
     match_name,
+    resolve_column,
 )
 from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
 from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.runtime.fuse import steps_of
+from sfumato.spark.runtime.fuse import describe_fusion
+from sfumato.sql_tokens import quote_name
 from sfumato.windows import Delta, Range
 
 
@@ -86,9 +86,9 @@ class WindowedBlock:
         # Words in the table's bracket that belong to the operator over the window.
         words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION, SHARED)
         where = (source.node, self.text, "the stream", source.frame)
-        self.given = Options(source.of_operator, *where, words=words)
+        self.given = Options(source.operator_options, *where, words=words)
         self.early = self.given.get(EARLY.word)
-        self.calling = self.given  # the words that errors point at
+        self.error_options = self.given  # the words that errors point at
 
     def covers(self, place: int) -> bool:
         """Return whether a position in the text is in a handled span."""
@@ -106,7 +106,7 @@ class WindowedBlock:
                 )
                 raise at(self.text, items[0] if items else clause or self.source.node, reason)
             last = Name(name.start, name.end, name.words[-1:])
-            keys.append(column(last, self.source.frame.df.columns, "the stream", self.text))
+            keys.append(resolve_column(last, self.source.frame.df.columns, "the stream", self.text))
         return keys
 
     def answer(
@@ -114,21 +114,25 @@ class WindowedBlock:
     ) -> PlannedFrame:
         """Return the frame built by `make`, with its step; errors point at `node`."""
         frame = self.source.frame
-        df = self.block.checked(lambda: self.calling.call(make), node, frame)
+        df = self.block.build_frame(lambda: self.error_options.call(make), node, frame)
         name = self.given.value(NAMED) or ""
         inputs = {"": frame.step}
-        return PlannedFrame(df, Step(title, lines, inputs, facts, runs=steps_of(df), named=name))
+        return PlannedFrame(
+            df, Step(title, lines, inputs, facts, runs=describe_fusion(df), named=name)
+        )
 
     def remove(self, *words: str) -> None:
         for clause in (self.clauses[word] for word in words if word in self.clauses):
             self.block.edits.remove(clause.start, clause.end)
-            self.block.gone.add(clause.word)
+            self.block.answered.add(clause.word)
 
 
 # ---- aggregates ----------------------------------------------------------------------------------
 
-MOST = 64  # default number of values of DISTRIBUTION(x)
-MOST_VALUES = 1_000_000  # the same for PROB: merged values would change the probability
+DEFAULT_DISTRIBUTION_VALUES = 64  # default number of values of DISTRIBUTION(x)
+DISTRIBUTION_VALUES_OF_PROB = (
+    1_000_000  # the same for PROB: merged values would change the probability
+)
 OVER_TIME = ("time_avg", "integral")
 CALLS = {
     **{name: name for name in ("count", "count_distinct", "sum", "avg", "min", "max")},
@@ -150,14 +154,14 @@ FIELDS = {
     "DISTRIBUTION": "distribution",
 }
 """Result field per measure of an aggregate; a QUANTILE's field depends on its level."""
-OF_CERTAIN = {
+CERTAIN_MEASURE_SQL = {
     "EXISTENCE": "CAST({0} IS NOT NULL AS DOUBLE)",
     "STDDEV": "CASE WHEN {0} IS NOT NULL THEN 0D END",
     "DISTRIBUTION": "CASE WHEN {0} IS NOT NULL THEN array(named_struct('prob', 1D, 'value', "
     "CAST({0} AS DOUBLE))) ELSE array() END",
 }
 """SQL for measures of an aggregate over certain rows; other measures are the value itself."""
-HAVE_CALLS = ("SELECT", "HAVING", "ORDER_BY", "")
+CLAUSES_WITH_CALLS = ("SELECT", "HAVING", "ORDER_BY", "")
 
 
 def is_aggregate(reference: Reference) -> bool:
@@ -167,7 +171,7 @@ def is_aggregate(reference: Reference) -> bool:
     return known and not is_word(reference.after, "OVER", "FILTER")
 
 
-def _is_sparks(reference: Reference) -> bool:
+def _is_spark_aggregate(reference: Reference) -> bool:
     return reference.parts[-1].lower() in AGGREGATES and not reference.is_measure
 
 
@@ -194,11 +198,11 @@ class Aggregation(WindowedBlock):
         self.certain = not source.frame.attributes and match_name("existence", columns) is None
 
     @classmethod
-    def wanted(cls, clauses: Sequence[Clause]) -> bool:
+    def has_aggregates(cls, clauses: Sequence[Clause]) -> bool:
         return any(clause.word in ("GROUP_BY", "HAVING") for clause in clauses) or any(
-            is_aggregate(reference) or _is_sparks(reference)
+            is_aggregate(reference) or _is_spark_aggregate(reference)
             for clause in clauses
-            if clause.word in HAVE_CALLS
+            if clause.word in CLAUSES_WITH_CALLS
             for reference in references(clause.items)
         )
 
@@ -206,13 +210,14 @@ class Aggregation(WindowedBlock):
     def of(cls, block: Block) -> Aggregation | None:
         """Return a block's aggregates, or None if it aggregates over no window."""
         windowed = [source for source in block.sources if source.window is not None]
-        if windowed and not cls.wanted(block.clauses):
+        if windowed and not cls.has_aggregates(block.clauses):
             waiting = next((s for s in windowed if not isinstance(s.window, Range)), None)
             if waiting is not None:
-                reason = "a ROWS or DELTA window needs an aggregate or a SIMILARITY JOIN, "
-                raise at(
-                    block.text, waiting.node, reason + "but the query has neither", "SELECT AVG(x)"
+                reason = (
+                    "a ROWS or DELTA window needs an aggregate or a SIMILARITY JOIN, but the query "
+                    "has neither"
                 )
+                raise at(block.text, waiting.node, reason, "SELECT AVG(x)")
             return None
         if windowed and len(block.sources) > 1:
             other = next(s for s in block.sources if s is not windowed[0])
@@ -227,7 +232,7 @@ class Aggregation(WindowedBlock):
         """Find the GROUP BY keys and the calls. Raises SqlError for errors in them."""
         self.grouped = self.keys()
         for clause in self.block.clauses:
-            for reference in references(clause.items) if clause.word in HAVE_CALLS else ():
+            for reference in references(clause.items) if clause.word in CLAUSES_WITH_CALLS else ():
                 if reference.call is not None and not self.covers(reference.start):
                     self._read(reference, clause.word)
         if not self.names:  # without aggregates, count rows so that extents are emitted
@@ -250,13 +255,13 @@ class Aggregation(WindowedBlock):
                 said = self._written(reference)
                 reason = (
                     f"{said} is uncertain, but {sign} needs a number: use its expected value or "
+                    "the probability of a condition"
                 )
                 expected = (f"EXPECTED({said})", f"PROB({said} > ...)")
-                reason += "the probability of a condition"
                 raise at(self.text, reference.word, reason, *expected)
             whole = clause == "SELECT" or self.certain
             self._put_field(reference, call, "" if whole else "EXPECTED", named)
-        elif _is_sparks(reference):
+        elif _is_spark_aggregate(reference):
             self._refuse(reference, word)
 
     def _written(self, reference: Reference) -> str:
@@ -278,7 +283,7 @@ class Aggregation(WindowedBlock):
         raise at(self.text, reference.word, reason, *known, suggestion=likely)
 
     def _put(self, reference: Reference, by: str, named: bool) -> None:
-        by += f" AS {quoted(self._written(reference))}" if named else ""
+        by += f" AS {quote_name(self._written(reference))}" if named else ""
         self.block.edits.replace(reference, by)
         self.handled.append(reference)
 
@@ -292,10 +297,10 @@ class Aggregation(WindowedBlock):
         for inner in references(items):
             if inner.is_measure or is_aggregate(inner):
                 reason = (
-                    f"{called.upper()} cannot contain {inner.parts[-1].upper()}: compute the "
-                    "inner call in a "
+                    f"{called.upper()} cannot contain {inner.parts[-1].upper()}: compute the inner "
+                    "call in a subquery"
                 )
-                raise at(self.text, inner.word, reason + "subquery")
+                raise at(self.text, inner.word, reason)
         edits = self.block.unqualified(items, self.source)
         text = f"{function}({edits.render(Node(body.start + 1, body.end - 1))})"
         try:
@@ -308,7 +313,7 @@ class Aggregation(WindowedBlock):
     def _name(self, text: str) -> str:
         if text not in self.names:
             # Spark's errors name the column, so it gets the name that the user wrote.
-            self.names[text] = free(one_line(text), self.source.frame.df.columns)
+            self.names[text] = free_name(one_line(text), self.source.frame.df.columns)
         return self.names[text]
 
     def _put_field(
@@ -316,10 +321,10 @@ class Aggregation(WindowedBlock):
     ) -> None:
         """Replace a call with a field of its aggregate. word : the measure, or "" for all fields"""
         name = self._name(call)
-        column = by = quoted(name)
+        column = by = quote_name(name)
         path: tuple[str, ...] = (name,)
-        if self.certain and word in OF_CERTAIN:
-            by, path = OF_CERTAIN[word].format(column), ()
+        if self.certain and word in CERTAIN_MEASURE_SQL:
+            by, path = CERTAIN_MEASURE_SQL[word].format(column), ()
         elif word and not self.certain:
             field = FIELDS[word] if level is None else quantile_name(level)
             by, path = f"{column}.{field}", (name, field)
@@ -339,13 +344,13 @@ class Aggregation(WindowedBlock):
         if word == "DISTRIBUTION":
             self.most = max(self.most or 0, self._most_values(given))
         if word == "QUANTILE":
-            level = level_of(given[1] if len(given) > 1 else (), self.text)
+            level = parse_level(given[1] if len(given) > 1 else (), self.text)
             self.levels.add(level)
         self._put_field(reference, call, word, named, level)
 
     def _most_values(self, given: list[Items]) -> int:
         if len(given) < 2:
-            return MOST
+            return DEFAULT_DISTRIBUTION_VALUES
         number = given[1][0] if len(given[1]) == 1 else None
         if not is_type(number, "NUMBER") or not float(number).is_integer():
             reason = "DISTRIBUTION needs an aggregate, and may have a maximum number of values"
@@ -371,13 +376,12 @@ class Aggregation(WindowedBlock):
                 said = [self._written(each) for each in different.values()]
                 reason += (
                     f", but this condition has {len(said)} ({', '.join(said)}), whose joint "
-                    "distribution is "
+                    "distribution is not computed"
                 )
-                reason += "not computed"
             expected = ("PROB(AVG(x) > 80)", "PROB(AVG(x) > 80 AND AVG(x) < 90)")
             raise at(self.text, body, reason, *expected)
-        name, edits = quoted(self._name(calls[0])), Rewriting(self.text)
-        self.most = MOST_VALUES
+        name, edits = quote_name(self._name(calls[0])), Rewriting(self.text)
+        self.most = DISTRIBUTION_VALUES_OF_PROB
         for each in inner:
             edits.replace(each, name if self.certain else "`:v`.value")
         condition = edits.render(Node(body.start + 1, body.end - 1))
@@ -395,8 +399,10 @@ class Aggregation(WindowedBlock):
             expected = ("the columns of GROUP BY", "window", "held", *EARLY_COLUMNS, "aggregates")
             raise at(self.text, self.early, reason, *expected)
         if members and rows.is_uncertain_time(source.order[0]):
-            reason = f"{source.order[0]} is an uncertain event time, so a row may be in several "
-            reason += "extents: only answers per extent can be selected"
+            reason = (
+                f"{source.order[0]} is an uncertain event time, so a row may be in several "
+                "extents: only answers per extent can be selected"
+            )
             expected = ("the columns of GROUP BY", "window", "held", "aggregates")
             raise at(self.text, source.node, reason, *expected)
         how: dict[str, Any] = {"with_rows": members, **self.given.arguments()}
@@ -415,7 +421,7 @@ class Aggregation(WindowedBlock):
         asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
         lines = [
             *_window_lines(window, tuple(self.names), members, how),
-            ("existence", existence_said(source.frame)),
+            ("existence", describe_existence(source.frame)),
             ("order", ", ".join(source.order)),
             ("groups", per_key(self.grouped)),
             ("guarantee", "means and standard deviations are exact over the held tuples; "
@@ -436,7 +442,7 @@ class Aggregation(WindowedBlock):
         of_extents = {"window", "held", "punctuation", "late", *map(str.lower, self.grouped)}
         of_extents |= {*EARLY_COLUMNS} if self.early is not None else set()
         columns = [*frame.df.columns, *frame.attributes]
-        lists = [clause.items for clause in self.block.clauses if clause.word in HAVE_CALLS]
+        lists = [clause.items for clause in self.block.clauses if clause.word in CLAUSES_WITH_CALLS]
         named = (
             match_name(part, columns)
             for items in lists
@@ -454,8 +460,8 @@ def _window_lines(
     window: BracketWindow, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
 ) -> Lines:
     if isinstance(window, Range):
-        length, slide = span(window.length_us), span(window.slide_us)
-        several = math.ceil(window.length_us / window.slide_us)
+        length, slide = format_duration(window.length_us), format_duration(window.slide_us)
+        several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
         if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
             stored += "; also the newest earlier value per group, which holds until the next value"
@@ -464,18 +470,13 @@ def _window_lines(
             ("answers", "each extent once, when the punctuation has passed its end"),
             ("early", _early_line(how.get("early"), how.get("level"))),
             ("versions", _versions_line(how.get("unique"), how.get("version"))),
-            ("shared", _shared_line(how.get("shared"))),
+            ("shared", f"rows with the same {shared} take the same alternative" if shared else ""),
             ("state", f"the tuples of {length} and the buffer; {stored}"),
         ]
     answers = ("answers", "one per arriving tuple")
     if isinstance(window, Delta):
-        broken = (
-            f"of the oldest and of any other differ by more than {window.delta:g} with "
-            "probability below "
-        )
-        window_said = f"the newest tuples for which {window.on} {broken}"
         return [
-            ("window", window_said + percent(window.threshold)),
+            ("window", describe_delta(window.on, window.delta, window.threshold)),
             answers,
             ("state", "the held tuples: those since the values last moved too far"),
         ]
@@ -487,8 +488,8 @@ def _window_lines(
     tuples, total = typical_bytes(window.rows, level, each)
     needed = f"Pr(the n newest hold ≥ {window.rows}) ≥ {level:g}"
     return [
-        ("window", newest(window)),
-        ("tuples held", f"w' = least n with {needed}; {held(window.rows, level)}"),
+        ("window", describe_window(window)),
+        ("tuples held", f"w' = least n with {needed}; {describe_count(window.rows, level)}"),
         answers,
         ("state", f"with 10 alternatives and {tuples}: w' × {each} bytes{total} per group"),
     ]
@@ -497,22 +498,20 @@ def _window_lines(
 def _early_line(early: timedelta | None, level: float | None) -> str:
     if early is None:
         return ""
-    revisions = f"revisions of open extents, whenever the punctuation passes {span(early)}"
-    at_level = percent(DEFAULT_LEVEL if level is None else level)
+    revisions = (
+        f"revisions of open extents, whenever the punctuation passes {format_duration(early)}"
+    )
+    at_level = format_percent(DEFAULT_LEVEL if level is None else level)
     return f"{revisions}, with intervals for the final answer at level {at_level}"
 
 
 def _versions_line(unique: str | list[str] | None, version: str | None) -> str:
     if version is None:
         return ""
-    ids = ", ".join(names_in(unique))
+    ids = ", ".join(list_names(unique))
     return (
         f"per {ids}, the row with the largest {version} that arrives before the extent is complete"
     )
-
-
-def _shared_line(shared: str | None) -> str:
-    return f"rows with the same {shared} take the same alternative" if shared is not None else ""
 
 
 def _without_spelling(call: str) -> str:

@@ -28,19 +28,25 @@ from sfumato.language.syntax import (
     is_word,
     list_items,
     name_in,
-    plain,
-    quoted,
     references,
     span_of,
     split,
     start_of,
 )
-from sfumato.language.tables import PlannedFrame, Source, Tables, common, free, match_name
+from sfumato.language.tables import (
+    PlannedFrame,
+    Source,
+    Tables,
+    find_common_table,
+    free_name,
+    match_name,
+)
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.rows import clipped
+from sfumato.spark.rows import clip_existence
 from sfumato.spark.runtime.fuse import Condition, Selection
+from sfumato.sql_tokens import double_braces, quote_name, unquote_name
 
 Scope = Mapping[str, PlannedFrame]
 """The common tables visible to a query, by lower-case name."""
@@ -61,14 +67,14 @@ class Rewriting:
 
     inputs : the frames that appear in the text as `{d0}`, `{d1}`, ...
     fields : spans that are replaced with a field of the answers
-    spared : whether a star includes fewer columns than its table has
+    narrows_stars : whether a star includes fewer columns than its table has
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.inputs: list[PlannedFrame] = []
         self.fields: dict[tuple[int, int], ResultField] = {}
-        self.spared = False
+        self.narrows_stars = False
         self._edits: list[tuple[int, int, str]] = []
 
     def put(self, source: Source) -> None:
@@ -98,7 +104,7 @@ class Rewriting:
         inside = [e for e in self._edits if node.start <= e[0] and e[1] <= node.end]
         for start, end, by in [*sorted(inside, key=lambda e: e[:2]), (node.end, node.end, "")]:
             kept = self.text[place:start]
-            parts += [kept.replace("{", "{{").replace("}", "}}") if braces else kept, by]
+            parts += [double_braces(kept) if braces else kept, by]
             place = end
         return "".join(parts)
 
@@ -112,8 +118,8 @@ class Block:
     plan : function that plans a query in parentheses or a table function; it returns None if Spark
         resolves the relation
     sources : the planned tables;  unknown : tables that the session does not have
-    joined : starts of relations whose condition has become part of a source
-    gone : the words of answered clauses, which are removed from the text
+    joined_starts : starts of relations whose condition has become part of a source
+    answered : the words of answered clauses, which are removed from the text
     """
 
     tables: Tables
@@ -125,8 +131,8 @@ class Block:
     plan: Callable[[Relation, Scope], PlannedFrame | None]
     sources: list[Source] = field(default_factory=list)
     unknown: list[Name] = field(default_factory=list)
-    joined: set[int] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
+    joined_starts: set[int] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
     _planned: dict[int, PlannedFrame | None] = field(default_factory=dict)
 
     @property
@@ -141,8 +147,8 @@ class Block:
                 self._planned[relation.start] = self.plan(relation, self.scope)
             frame = self._planned[relation.start]
         elif isinstance(head, Name):
-            own = common(head, self.scope)
-            frame = self.stored(head) if needed else own or self.tables.frame(head)
+            own = find_common_table(head, self.scope)
+            frame = self.find_table(head) if needed else own or self.tables.frame(head)
             if frame is None:
                 self.unknown.append(head)
             return frame, own is not None or self.tables.is_given(head)
@@ -151,26 +157,28 @@ class Block:
             raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
         return frame, frame is not None
 
-    def needed(self, relation: Relation) -> PlannedFrame:
+    def required_frame(self, relation: Relation) -> PlannedFrame:
         """Return a relation's frame. Raises SqlError if there is none."""
         frame, _ = self.frame(relation, needed=True)
         assert frame is not None
         return frame
 
-    def stored(self, name: Name) -> PlannedFrame:
+    def find_table(self, name: Name) -> PlannedFrame:
         """Return a table, view or common table. Raises SqlError if there is none."""
-        return self.tables.stored(name, self.scope)
+        return self.tables.find_table(name, self.scope)
 
-    def checked(self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame) -> DataFrame:
-        """Return the result of `make` for a frame, analysed immediately; see `Tables.checked`."""
-        return self.tables.checked(make, node, [*frame.attributes, *frame.df.columns])
+    def build_frame(
+        self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame
+    ) -> DataFrame:
+        """Return the analysed result of `make` for a frame; see `Tables.build_frame`."""
+        return self.tables.build_frame(make, node, [*frame.attributes, *frame.df.columns])
 
     def clause(self, word: str) -> Clause | None:
         return next((clause for clause in self.clauses if clause.word == word), None)
 
     def conditions(self) -> list[Items]:
         """Return the items after each table of FROM: join conditions and lateral views."""
-        kept = [r for r in self.relations if r.join is None and r.start not in self.joined]
+        kept = [r for r in self.relations if r.join is None and r.start not in self.joined_starts]
         return [relation.rest for relation in kept]
 
     def word_lists(self) -> list[Items]:
@@ -189,11 +197,11 @@ class Block:
         edits = Rewriting(self.text)
         for reference in references(items, enter=outside_measures([source])):
             parts, words = reference.parts, reference.words
-            if len(parts) > 1 and source.goes_by(parts[0]):
+            if len(parts) > 1 and source.has_alias(parts[0]):
                 if not source.sides:
                     edits.remove(start_of(words[0]), start_of(words[1]))
                 elif (attribute := source.attribute(parts[:2])) is not None:
-                    edits.replace(span_of(words[:2]), quoted(attribute))
+                    edits.replace(span_of(words[:2]), quote_name(attribute))
         return edits
 
 
@@ -225,12 +233,12 @@ class PlainSelect:
         if self.on or len(conditions) < len(parts):
             return None
         if len(self.items) == 1 and [str(item) for item in self.items[0]] == ["*"]:
-            return None if self.edits.spared else Selection(None, conditions)
+            return None if self.edits.narrows_stars else Selection(None, conditions)
         columns: dict[str, tuple[tuple[str, ...], str]] = {}
         for items in self.items:
             alias, value = alias_of(items)
             field = self._field(value)
-            name = plain(alias) if alias is not None else field.name if field is not None else ""
+            name = "" if field is None else field.name if alias is None else unquote_name(alias)
             if field is None or not name or name in columns:
                 return None
             columns[name] = field.path, ""
@@ -244,7 +252,7 @@ class PlainSelect:
             return field
         if name is None:
             return None
-        qualified = len(name.parts) > 1 and self.source.goes_by(name.parts[0])
+        qualified = len(name.parts) > 1 and self.source.has_alias(name.parts[0])
         return ResultField(name.parts[qualified:], name=name.parts[-1])
 
     def _condition(self, items: Items) -> Condition | None:
@@ -260,10 +268,10 @@ class PlainSelect:
 
 
 def plain_select(
-    body: syntax.Body, gone: set[str], sources: list[Source], edits: Rewriting
+    body: syntax.Body, answered: set[str], sources: list[Source], edits: Rewriting
 ) -> PlainSelect | None:
     """Return a query as a plain SELECT, or None if it contains anything else."""
-    clauses = [c for c in body.clauses if c.word != "FROM" and c.word not in gone]
+    clauses = [c for c in body.clauses if c.word != "FROM" and c.word not in answered]
     relations, words = list(body.relations), [clause.word for clause in clauses]
     on = any(relation.rest for relation in relations)
     is_one = len(sources) == 1 and (bool(sources[0].sides) or not (on or len(relations) > 1))
@@ -291,7 +299,7 @@ class AddedColumn(NamedTuple):
         return self.function if self.attribute is None else f"{self.function}_{self.attribute}"
 
 
-def nowhere(place: int) -> bool:
+def is_handled_nowhere(place: int) -> bool:
     """Return False: no position in the text is handled elsewhere."""
     return False
 
@@ -299,7 +307,7 @@ def nowhere(place: int) -> bool:
 class Measures:
     """Replacement of uncertain attributes and their measures with added columns.
 
-    done : predicate of text positions that are handled elsewhere
+    is_handled : predicate of text positions that are handled elsewhere
     """
 
     def __init__(
@@ -307,9 +315,9 @@ class Measures:
         text: str,
         sources: list[Source],
         edits: Rewriting,
-        done: Callable[[int], bool] = nowhere,
+        is_handled: Callable[[int], bool] = is_handled_nowhere,
     ) -> None:
-        self.text, self.sources, self.edits, self.done = text, sources, edits, done
+        self.text, self.sources, self.edits, self.is_handled = text, sources, edits, is_handled
         self.names: dict[AddedColumn, str] = {}
 
     def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
@@ -319,7 +327,7 @@ class Measures:
         distributions : whether an attribute without a measure denotes its distribution
         """
         for reference in references(items, enter=outside_measures(self.sources)):
-            if self.done(reference.start):
+            if self.is_handled(reference.start):
                 continue
             if reference.call is None and distributions:
                 self._distribution(reference, named)
@@ -344,16 +352,16 @@ class Measures:
             raise at(self.text, reference.call or reference, reason, example)
         else:
             place, attribute = self._attribute(function, given[0], reference)
-            q = level(given[1], self.text) if takes == 2 else None
+            q = parse_level(given[1], self.text) if takes == 2 else None
             wanted = AddedColumn(place, function, attribute, q)
         source = self.sources[wanted.source]
         if wanted not in self.names:
             taken = [*source.frame.df.columns, *self.names.values()]
-            self.names[wanted] = free(wanted.name, taken)
+            self.names[wanted] = free_name(wanted.name, taken)
         name, several = self.names[wanted], len(self.sources) > 1 and source.written
-        by = f"{quoted(source.aliases[0])}.{quoted(name)}" if several else quoted(name)
+        by = f"{quote_name(source.aliases[0])}.{quote_name(name)}" if several else quote_name(name)
         if named and reference.whole and name != wanted.name:
-            by += f" AS {quoted(wanted.name)}"
+            by += f" AS {quote_name(wanted.name)}"
         self.edits.replace(reference, by)
 
     def _distribution(self, reference: Reference, named: bool) -> None:
@@ -364,14 +372,16 @@ class Measures:
                 break
         for place, source, attribute in hits:
             if match_name(attribute, source.frame.df.columns) is not None:
-                reason = f"{attribute} is both a certain column and an uncertain attribute: "
-                reason += f"write alternatives.{attribute}, or rename the column"
+                reason = (
+                    f"{attribute} is both a certain column and an uncertain attribute: write "
+                    f"alternatives.{attribute}, or rename the column"
+                )
                 raise at(self.text, reference.word, reason)
             self.names[AddedColumn(place, "distribution", attribute)] = attribute
             if source.sides and len(parts) == 2:
-                by = quoted(attribute)
+                by = quote_name(attribute)
                 if named and reference.whole and len(reference.parts) == 2:
-                    by += f" AS {quoted(reference.parts[1])}"
+                    by += f" AS {quote_name(reference.parts[1])}"
                 self.edits.replace(span_of(reference.words[:2]), by)
 
     def _attribute(self, function: str, given: Items, reference: Reference) -> tuple[int, str]:
@@ -404,7 +414,7 @@ class Measures:
         if given:
             name = _short_name(given[0]) if len(given) == 1 else None
             alias = name.parts[0] if name is not None and len(name.parts) == 1 else ""
-            candidates = [i for i, s in enumerate(self.sources) if s.goes_by(alias)]
+            candidates = [i for i, s in enumerate(self.sources) if s.has_alias(alias)]
         if len(candidates) != 1:
             aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
             reason = "EXISTENCE must name its table, EXISTENCE(t)"
@@ -413,7 +423,7 @@ class Measures:
         return candidates[0]
 
 
-def level(given: Items, text: str) -> float:
+def parse_level(given: Items, text: str) -> float:
     """Return a QUANTILE's level. Raises SqlError unless it is a number from 0 to 1."""
     kinds = [item.type for item in given if is_type(item, "NUMBER", "PERCENT")]
     if len(given) == len(kinds) and kinds in (["NUMBER"], ["NUMBER", "PERCENT"]):
@@ -450,7 +460,7 @@ def _short_name(items: Items) -> Name | None:
 
 def _plain_column(source: Source, parts: tuple[str, ...]) -> str | None:
     """Return the matching column of a table without alternatives (one per row), or None."""
-    mine = not source.frame.attributes and (len(parts) == 1 or source.goes_by(parts[0]))
+    mine = not source.frame.attributes and (len(parts) == 1 or source.has_alias(parts[0]))
     return match_name(parts[-1], source.frame.df.columns) if mine else None
 
 
@@ -458,8 +468,8 @@ def _column(wanted: AddedColumn, frame: PlannedFrame) -> Column:
     attribute, column = wanted.attribute, F.col("alternatives")
     if not frame.attributes:
         existence = match_name("existence", frame.df.columns)
-        prob = F.lit(1.0) if existence is None else clipped(F.col(quoted(existence)))
-        values = [] if attribute is None else [F.col(quoted(attribute)).alias(attribute)]
+        prob = F.lit(1.0) if existence is None else clip_existence(F.col(quote_name(existence)))
+        values = [] if attribute is None else [F.col(quote_name(attribute)).alias(attribute)]
         column = F.array(F.struct(prob.alias("prob"), *values))
     if attribute is None:
         return model.existence(column)

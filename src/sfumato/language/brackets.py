@@ -11,13 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.api.earlier_values import earlier_values
 from sfumato.api.reorder import reorder
 from sfumato.language.construct_options import (
-    BOUND,
+    AGGREGATE_WORDS,
     EARLY,
     FORGET,
     LEVEL,
+    MAX_TUPLES_WORD,
     NAMED,
-    OF_AGGREGATES,
-    OF_OPERATORS,
+    OPERATOR_WORDS,
     ORDER,
     SHARED,
     UNIQUE,
@@ -30,15 +30,15 @@ from sfumato.language.steps import (
     Lines,
     Step,
     argument_lines,
-    names_in,
+    format_bytes,
+    format_duration,
+    format_percent,
+    list_names,
     per_key,
-    percent,
-    size,
-    span,
 )
 from sfumato.language.syntax import Option, Relation, at, start_of
-from sfumato.language.tables import BracketWindow, PlannedFrame, column, match_name
-from sfumato.spark.model.figures import row_bytes
+from sfumato.language.tables import BracketWindow, PlannedFrame, match_name, resolve_column
+from sfumato.spark.model.estimates import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows
 
 WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator"}
@@ -67,24 +67,24 @@ class TableOptions(Options):
         return None, []
 
     def ordered(self) -> list[str]:
-        return names_in(self.columns("ORDER", "arrival"))
+        return list_names(self.columns("ORDER", "arrival"))
 
 
-def of_operator(options: Sequence[Option]) -> tuple[Option, ...]:
+def operator_options(options: Sequence[Option]) -> tuple[Option, ...]:
     """Return the options of a bracket that belong to the operator over its window.
 
     UNIQUE alone identifies duplicates, which the controller drops. With VERSION, it identifies
     corrected rows for the operator.
     """
     versioned = any(option.word == VERSION.word for option in options)
-    words = (*OF_OPERATORS, UNIQUE.word) if versioned else OF_OPERATORS
+    words = (*OPERATOR_WORDS, UNIQUE.word) if versioned else OPERATOR_WORDS
     return tuple(option for option in options if option.word in words)
 
 
-def refuse_of_aggregates(options: Sequence[Option], text: str) -> None:
+def refuse_aggregate_words(options: Sequence[Option], text: str) -> None:
     """Raise SqlError for EARLY, LEVEL, VERSION, SHARED or EMPTY on a window without aggregates."""
     for option in options:
-        if option.word in (*OF_AGGREGATES, "EMPTY"):
+        if option.word in (*AGGREGATE_WORDS, "EMPTY"):
             reason = f"{option.word} is allowed only for aggregates over a RANGE"
             raise at(text, option, reason, "SELECT AVG(x)")
 
@@ -115,14 +115,14 @@ class TimeOptions(TableOptions):
         """
         frame, extent = self.table, self._extent()
         if not answered or extent is None:
-            refuse_of_aggregates(self.options, self.text)
+            refuse_aggregate_words(self.options, self.text)
         if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
             raise at(self.text, level, "LEVEL needs EARLY", "EARLY 10 SECONDS")
         if self._uncertain_time() is not None:
             self._check_uncertain(extent, answered)
             return frame
         of_answers = answered and self.get("KEY") is None  # no controllers per key
-        others = [*EXTENT_WORDS, *OF_AGGREGATES]
+        others = [*EXTENT_WORDS, *AGGREGATE_WORDS]
         others += [UNIQUE.word] if self.get(VERSION.word) is not None else []
         arguments = self.arguments(*others, *([FORGET.word] if of_answers else []))
         controlled = bool(CONTROL_WORDS & arguments.keys())
@@ -142,7 +142,7 @@ class TimeOptions(TableOptions):
             known[asked] = rows, arguments, df, name or ""
         frame, arguments, df, named = known[asked]
         lines = _reorder_lines(arguments, extent, row_bytes(df))
-        key, ratio = names_in(arguments.get("key")), arguments.get("drop_ratio")
+        key, ratio = list_names(arguments.get("key")), arguments.get("drop_ratio")
         facts = {"controlled": True, "key": key, "drop_ratio": ratio}
         step = Step("reorder by event time", lines, {"": frame.step}, facts, named=named)
         return PlannedFrame(df, step)
@@ -161,13 +161,12 @@ class TimeOptions(TableOptions):
         if extent is None or not answered:
             reason = f"{name} is an uncertain event time, which only aggregates over a RANGE accept"
             raise at(self.text, wattr.place, reason, "SELECT AVG(x)")
-        own = {*EXTENT_WORDS, "WATTR", *OF_OPERATORS}
+        own = {*EXTENT_WORDS, "WATTR", *OPERATOR_WORDS}
         if other := next((o for o in self.options if o.word not in own), None):
-            earliest = f"SELECT *, array_min(alternatives.{name}) AS earliest FROM {self.of}"
             reason = (
                 f"{name} is an uncertain event time, but {other.word} needs a certain one: first "
-                f"reorder by the earliest time in a subquery, ({earliest}) [WATTR earliest "
-                f"{other.word} ...]"
+                "reorder by the earliest time in a subquery, (SELECT *, array_min(alternatives."
+                f"{name}) AS earliest FROM {self.table_name}) [WATTR earliest {other.word} ...]"
             )
             raise at(self.text, other, reason)
 
@@ -227,9 +226,12 @@ class RowsOptions(TableOptions):
     def window(self) -> tuple[BracketWindow | None, list[str]]:
         length = self.get("SPAN")
         if length is not None:
-            reason = "SPAN is allowed only in a SIMILARITY JOIN; aggregates and rankings over "
-            raise at(self.text, length, reason + "time need a RANGE", "[RANGE duration]")
-        return self.call(lambda: Rows(**self.arguments(*OF_OPERATORS))), self.ordered()
+            reason = (
+                "SPAN is allowed only in a SIMILARITY JOIN; aggregates and rankings over time need "
+                "a RANGE"
+            )
+            raise at(self.text, length, reason, "[RANGE duration]")
+        return self.call(lambda: Rows(**self.arguments(*OPERATOR_WORDS))), self.ordered()
 
     def value(self, word: Word) -> Any:
         """Return the value of a word; SLIDE is a number of rows here."""
@@ -245,16 +247,16 @@ class RowsOptions(TableOptions):
         if (slide := self.get("SLIDE")) is not None:
             reason = (
                 "SLIDE is allowed only for aggregates; the window of a join moves with every "
-                "tuple: "
+                "tuple: leave SLIDE out"
             )
-            raise at(self.text, slide, f"{reason}leave SLIDE out")
+            raise at(self.text, slide, reason)
         if self.get("ROWS") is None:
-            for word in ("CONFIDENCE", BOUND.word, "LOCKSTEP"):
+            for word in ("CONFIDENCE", MAX_TUPLES_WORD.word, "LOCKSTEP"):
                 if (option := self.get(word)) is not None:
                     raise at(self.text, option, f"{word} needs a window of ROWS", "ROWS n")
         else:  # also checks the bound
-            self.call(lambda: Rows(**self.arguments(*OF_OPERATORS, "SPAN")))
-        return self.call(lambda: JoinWindow(**self.arguments(*OF_OPERATORS)))
+            self.call(lambda: Rows(**self.arguments(*OPERATOR_WORDS, "SPAN")))
+        return self.call(lambda: JoinWindow(**self.arguments(*OPERATOR_WORDS)))
 
 
 class DeltaOptions(TableOptions):
@@ -276,8 +278,8 @@ class DeltaOptions(TableOptions):
         option = self.get("DELTA")
         assert option is not None
         known = self.table.attributes or self.table.df.columns
-        on = column(option.names[0], known, self.of, self.text)
-        arguments: dict[str, Any] = self.arguments(*OF_OPERATORS)
+        on = resolve_column(option.names[0], known, self.table_name, self.text)
+        arguments: dict[str, Any] = self.arguments(*OPERATOR_WORDS)
         return self.call(lambda: Delta(on=on, **arguments))
 
 
@@ -292,7 +294,7 @@ class EarlierOptions(TableOptions):
     def rows(self, *, answered: bool) -> PlannedFrame:
         arguments = self.arguments()
         df = self.call(lambda: earlier_values(self.table.df, **arguments))
-        named, attributes = arguments.pop("name", ""), names_in(arguments["attributes"])
+        named, attributes = arguments.pop("name", ""), list_names(arguments["attributes"])
         lines = [
             *argument_lines(arguments),
             ("columns", "earlier_ATTR, the newest known value before a row, and age_ATTR"),
@@ -326,9 +328,9 @@ def bracket_of(
             one, two = (each.words[0].word.replace("RANGE", "WATTR") for each in order)
             hint = f"apply one in a subquery first, FROM (SELECT * FROM s [{one} ...]) [{two} ...]"
             hint = hint if order[0].kind in ("", "time") else "keep one of the two"
-            reason = f"{option.word} is a word of [{other.words[0].word} ...] and not allowed "
             last = max(asking.values(), key=start_of) if len(asking) > 1 else option
-            raise at(text, last, f"{reason}in [{first} ...]: {hint}")
+            reason = f"{option.word} is a word of [{other.words[0].word} ...]"
+            raise at(text, last, f"{reason} and not allowed in [{first} ...]: {hint}")
     return bracket(node.options, node, text, relation, frame)
 
 
@@ -342,12 +344,14 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
     if ratio is not None and "max_buffer" not in given and total is None:
         conformal = given.get("estimator", ESTIMATOR) == "conformal"
         assumed = "for any delays" if conformal else "if gaps and delays are as assumed"
-        late = f"{percent(ratio)} of the rows are late in the long run, {assumed}"
+        late = f"{format_percent(ratio)} of the rows are late in the long run, {assumed}"
     state = f"the rows after the punctuation, about {each} bytes each; unbounded without BSIZE"
     bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
     if bounds or total is not None:
         rows, per = (total, "") if total is not None else (min(bounds), " per key" if key else "")
-        state = f"at most {rows} rows{per}, about {size(rows * each)} at {each} bytes per row"
+        state = (
+            f"at most {rows} rows{per}, about {format_bytes(rows * each)} at {each} bytes per row"
+        )
     parallel = per_key(key)
     if total is not None:  # all keys share the buffer
         parallel = parallel.replace("in parallel", "in one task")
@@ -356,8 +360,8 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
     lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
     if extent is not None:
         empty = f" EMPTY {extent.empty}" if extent.empty else ""
-        shown_extent = f"RANGE {span(extent.length_us)} SLIDE {span(extent.slide_us)}{empty}"
-        lines.append(("extents", shown_extent))
+        length, slide = format_duration(extent.length_us), format_duration(extent.slide_us)
+        lines.append(("extents", f"RANGE {length} SLIDE {slide}{empty}"))
     return [
         *lines,
         ("parallel", parallel),

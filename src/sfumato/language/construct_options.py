@@ -21,7 +21,7 @@ from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import MICROSECONDS, SHORT, microseconds
 from sfumato.language.parse import Word
 from sfumato.language.syntax import Measure, Node, Option, SqlError, at
-from sfumato.language.tables import PlannedFrame, column, match_name
+from sfumato.language.tables import PlannedFrame, match_name, resolve_column
 from sfumato.near_misses import near
 from sfumato.spark.model.validation import DUPLICATED_NAME
 from sfumato.windows import Rows
@@ -81,10 +81,10 @@ T = TypeVar("T")
 FORGET, NAMED = words_of(reorder, "forget_after", "name")
 EARLY, LEVEL = words_of(window_aggregate, "early", "level")
 UNIQUE, VERSION, SHARED = words_of(window_aggregate, "unique", "version", "shared")
-OF_AGGREGATES = (EARLY.word, LEVEL.word, VERSION.word, SHARED.word)
-OF_OPERATORS = (FORGET.word, NAMED.word, *OF_AGGREGATES)
+AGGREGATE_WORDS = (EARLY.word, LEVEL.word, VERSION.word, SHARED.word)
+OPERATOR_WORDS = (FORGET.word, NAMED.word, *AGGREGATE_WORDS)
 """Words of a bracket that do not belong to its window."""
-BOUND = words_of(Rows, "max_tuples")[0]
+MAX_TUPLES_WORD = words_of(Rows, "max_tuples")[0]
 ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
 
 
@@ -92,7 +92,7 @@ class Options:
     """A construct's words in the text. Raises SqlError for duplicate and missing words.
 
     words : the words that the construct accepts
-    node : where errors about no specific word point;  of : the table's name in messages
+    node : where errors about no specific word point;  table_name : in messages
     frame : the frame whose columns the words name; None until it is known
     """
 
@@ -103,11 +103,12 @@ class Options:
         options: Sequence[Option],
         node: Node,
         text: str,
-        of: object = "",
+        table_name: object = "",
         frame: PlannedFrame | None = None,
         words: Sequence[Word] = (),
     ) -> None:
-        self.options, self.node, self.text, self.of, self.frame = options, node, text, of, frame
+        self.options, self.node, self.text, self.frame = options, node, text, frame
+        self.table_name = table_name
         self.words = words or self.words
         repeated = {word.word for word in self.words if word.repeated}
         for i, option in enumerate(options):
@@ -129,11 +130,11 @@ class Options:
 
     # ---- values
 
-    def arguments(self, *but: str) -> dict[str, Any]:
-        """Return the function's arguments that the words give, except words in `but`."""
+    def arguments(self, *excluded: str) -> dict[str, Any]:
+        """Return the function's arguments that the words give, except words in `excluded`."""
         values: dict[str, Any] = {}
         for word in self.words:
-            value = self.value(word) if word.argument and word.word not in but else None
+            value = self.value(word) if word.argument and word.word not in excluded else None
             if value is not None and word.argument in values:
                 same = [w.word for w in self.words if w.argument == word.argument]
                 option = self.get(word.word) or self.node
@@ -166,12 +167,12 @@ class Options:
         """Return the column or columns that a word names; if it is absent, `default` or None."""
         option, known = self.get(word), self.table.df.columns
         if option is not None:
-            of, text = self.of, self.text
-            named = [column(n, known, of, text, qualified=qualified) for n in option.names]
+            of, text = self.table_name, self.text
+            named = [resolve_column(n, known, of, text, qualified=qualified) for n in option.names]
             return named[0] if len(named) == 1 else named
         match = None if default is None else match_name(default, known)
         if default is not None and match is None:
-            reason = f"{self.of} has no column `{default}`: name a different column"
+            reason = f"{self.table_name} has no column `{default}`: name a different column"
             raise at(self.text, self.node, reason, f"{word} column")
         return match
 
@@ -179,9 +180,9 @@ class Options:
 
     def call(self, make: Callable[[], T]) -> T:
         """Return the result of `make`; its errors point at the words that caused them."""
-        return called(make, self._placed)
+        return with_located_errors(make, self._locate_error)
 
-    def _placed(self, message: str) -> SqlError:
+    def _locate_error(self, message: str) -> SqlError:
         given = {w.argument: w for w in self.words if w.argument and self.get(w.word) is not None}
         blamed = argument_in(message, given)
         option = None if blamed is None else self.get(given[blamed].word)
@@ -207,8 +208,8 @@ class Options:
         return f"{said}; got {self.text[blamed.place.start : blamed.place.end]}"
 
 
-def called(make: Callable[[], T], placed: Callable[[str], SqlError]) -> T:
-    """Return the result of `make`; `placed` converts error messages to SqlErrors."""
+def with_located_errors(make: Callable[[], T], locate: Callable[[str], SqlError]) -> T:
+    """Return the result of `make`; `locate` converts error messages to SqlErrors."""
     try:
         return make()
     except SqlError:
@@ -217,7 +218,7 @@ def called(make: Callable[[], T], placed: Callable[[str], SqlError]) -> T:
         cause = error.__cause__
         if isinstance(cause, AnalysisException) and cause.getCondition() != DUPLICATED_NAME:
             raise cause from None  # the caller locates it in the text
-        raise placed(str(error)) from error
+        raise locate(str(error)) from error
 
 
 def argument_in(message: str, arguments: Iterable[str]) -> str | None:

@@ -14,8 +14,9 @@ from sfumato.language import syntax
 from sfumato.language.construct_options import NAMED, Options, words_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import Lines, Step, argument_lines
-from sfumato.language.syntax import Node, Relation, at, plain, start_of
-from sfumato.language.tables import PlannedFrame, column
+from sfumato.language.syntax import Node, Relation, at, start_of
+from sfumato.language.tables import PlannedFrame, resolve_column
+from sfumato.sql_tokens import unquote_name
 
 IMPUTE_WORDS = (
     *words_of(impute, "joint", "max_alternatives", "fallback"),
@@ -47,12 +48,14 @@ def read_imputation(
 ) -> tuple[Imputation, Lines]:
     """Return an IMPUTE's imputation, and its lines for EXPLAIN. Raises SqlError."""
     text, columns = given.text, given.table.df.columns
-    attributes = tuple(column(name, columns, given.of, text) for name in node.attributes)
+    attributes = tuple(
+        resolve_column(name, columns, given.table_name, text) for name in node.attributes
+    )
     dependencies = [_dependency(token, text) for token in node.dependencies]
     table, how = repository(node.repository).df, given.arguments("SCALING", NAMED.word)
     for option in given.options:
         if option.word == "SCALING":
-            name, scaling = plain(option.names[0].parts[-1]), how.setdefault("scaling", {})
+            name, scaling = unquote_name(option.names[0].parts[-1]), how.setdefault("scaling", {})
             if name in scaling:
                 raise at(text, option, f"SCALING is given twice for {name}")
             scaling[name] = tuple(float(measure.value) for measure in option.measures)
@@ -66,12 +69,14 @@ def read_imputation(
     return imputation, lines
 
 
-def agreed(relations: tuple[Relation, Relation], text: str) -> int | None:
-    """Return the side whose IMPUTE applies to a join, or None. Raises SqlError if two differ."""
+def joint_imputation(
+    relations: tuple[Relation, Relation], text: str
+) -> tuple[int, syntax.Impute] | None:
+    """Return a join's IMPUTE and its side, or None. Raises SqlError if two differ."""
     given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
     if len({_clause_text(node) for _, node in given}) > 1:
         raise at(text, given[1][1], "both sides must have the same IMPUTE: write it once")
-    return given[0][0] if given else None
+    return given[0] if given else None
 
 
 def _clause_text(node: syntax.Impute) -> str:
@@ -79,14 +84,14 @@ def _clause_text(node: syntax.Impute) -> str:
         (o.word, [str(name).lower() for name in o.names], [number.value for number in o.measures])
         for o in node.options
     )
-    texts, names = [unquoted(token) for token in node.dependencies], [*node.attributes]
+    texts, names = [string_value(token) for token in node.dependencies], [*node.attributes]
     return str(([n.parts for n in names], node.repository.parts, texts, options))
 
 
 def _dependency(token: Token, text: str) -> Any:
     """Parse a dependency. Raises SqlError at the position of an error."""
     try:
-        return Dependency.parse(unquoted(token))
+        return Dependency.parse(string_value(token))
     except ValueError as error:
         place = start_of(token) + _opening(token) + getattr(error, "position", 0)
         reason = str(error).partition(" at position")[0]
@@ -94,7 +99,7 @@ def _dependency(token: Token, text: str) -> Any:
         raise at(text, Node(place, place + 1), f"{reason}: {hint}") from error
 
 
-def unquoted(token: Token) -> str:
+def string_value(token: Token) -> str:
     """Return the value of a string literal."""
     begin = _opening(token)
     inside = str(token)[begin:-1]

@@ -16,20 +16,21 @@ from sfumato.language.brackets import (
     RowsOptions,
     TableOptions,
     bracket_of,
-    refuse_of_aggregates,
+    refuse_aggregate_words,
 )
 from sfumato.language.construct_options import FORGET, NAMED, Options, words_of
-from sfumato.language.impute_clause import IMPUTE_WORDS, agreed, read_imputation
+from sfumato.language.impute_clause import IMPUTE_WORDS, joint_imputation, read_imputation
 from sfumato.language.parse import Word
 from sfumato.language.steps import (
     Lines,
     Step,
     argument_lines,
-    held,
-    newest,
+    describe_count,
+    describe_delta,
+    describe_window,
+    format_duration,
+    format_percent,
     per_key,
-    percent,
-    span,
     typical_bytes,
 )
 from sfumato.language.syntax import (
@@ -46,10 +47,17 @@ from sfumato.language.syntax import (
     span_of,
     split,
 )
-from sfumato.language.tables import PlannedFrame, Source, column, existence_said, match_name
-from sfumato.spark.model.figures import join_confidence, join_sharing, window_pair
+from sfumato.language.tables import (
+    PlannedFrame,
+    Source,
+    describe_existence,
+    match_name,
+    resolve_column,
+)
+from sfumato.spark.model.estimates import join_confidence, join_sharing, window_pair
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
+from sfumato.spark.runtime.fuse import Selection, describe_fusion, remember_selected
+from sfumato.sql_tokens import double_braces
 from sfumato.windows import JoinWindow, Range
 
 JOIN_WORDS = (
@@ -64,7 +72,7 @@ OUTER_SIDES, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
 TUPLES_COLUMN = "__tuples"  # the aggregate required to emit a window's rows; it is dropped
 
 
-def joined_tables(block: Block, place: int) -> Source | None:
+def join_tables(block: Block, place: int) -> Source | None:
     """Return tables `place` and `place + 1` as one source, or None if Spark joins them."""
     left, right = block.relations[place : place + 2]
     if place == 0 and len(block.relations) > 2:
@@ -102,9 +110,9 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     if left.rest:
         raise at(text, left.rest[0], "the left side of SIMILARITY JOIN must be one table")
     names = _side_names(left, right, text)
-    sides = [(relation, block.needed(relation)) for relation in relations]
+    sides = [(relation, block.required_frame(relation)) for relation in relations]
     brackets = _brackets(sides, join, text)
-    on = [_shared(name, name, sides, text, attributes=True) for name in join.on]
+    on = [_shared_name(name, name, sides, text, attributes=True) for name in join.on]
     bounds = brackets[0].join_window(), brackets[-1].join_window()
     windows = brackets[0].call(lambda: window_pair(bounds, on))
     arguments: dict[str, Any] = {"on": on, **given.arguments()}
@@ -114,14 +122,15 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
             option = given.get("WITHIN") or join
             raise at(text, option, reason, "a number", "one per attribute")
         arguments["within"] = dict(zip(on, within, strict=True))
-    arguments["order"] = _order(brackets, sides, text)
-    arguments["key"] = _keys(join, sides, names, text) or None
+    arguments["order"] = _order_columns(brackets, sides, text)
+    arguments["key"] = _key_columns(join, sides, names, text) or None
     arguments["forget_after"] = brackets[0].value(FORGET)
     imputation, imputed = None, None
-    if (side := agreed(relations, text)) is not None and (node := relations[side].imputation):
+    if (found := joint_imputation(relations, text)) is not None:
+        side, node = found
         _refuse_name(node.options, text)
         options = Options(node.options, node, text, relations[side], sides[side][1], IMPUTE_WORDS)
-        imputation, imputed = read_imputation(options, node, block.stored)
+        imputation, imputed = read_imputation(options, node, block.find_table)
     frames = [frame.df for _, frame in sides]
     lines = _join_lines(arguments, windows, sides, imputed)
     df = given.call(
@@ -131,7 +140,7 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     if imputation is not None:
         title = "similarity join of two incomplete windows, imputed as they meet"
     inputs = {side: frame.step for side, (_, frame) in zip(SIDES, sides, strict=True)}
-    step = Step(title, lines, inputs, runs=steps_of(df), named=arguments.get("name", ""))
+    step = Step(title, lines, inputs, runs=describe_fusion(df), named=arguments.get("name", ""))
     place = span_of([join.keyword])
     return _joined_source(PlannedFrame(df, step), names, Node(left.start, join.end), place, text)
 
@@ -151,7 +160,7 @@ def join_words(join: Similarity, text: str) -> Options:
     return Options(join.options, join, text, words=JOIN_WORDS)
 
 
-def _shared(
+def _shared_name(
     name: Name | str, place: Node, sides: Sides, text: str, *, attributes: bool = False
 ) -> str:
     """Return the spelling of a name that both sides have. Raises SqlError if they differ."""
@@ -159,7 +168,7 @@ def _shared(
     for relation, frame in sides:
         known = (attributes and frame.attributes) or frame.df.columns
         if isinstance(name, Name):
-            spelled.append(column(name, known, relation, text, qualified=attributes))
+            spelled.append(resolve_column(name, known, relation, text, qualified=attributes))
         elif (match := match_name(name, known)) is not None:
             spelled.append(match)
         else:
@@ -204,18 +213,18 @@ def _refuse_name(options: Sequence[Option], text: str) -> None:
             raise at(text, option, reason)
 
 
-def _order(brackets: Sequence[TableOptions], sides: Sides, text: str) -> list[str]:
+def _order_columns(brackets: Sequence[TableOptions], sides: Sides, text: str) -> list[str]:
     option = next((option for given in brackets if (option := given.get("ORDER"))), None)
     names: Sequence[Name | str] = ["arrival"] if option is None else option.names
     return [
-        _shared(name, name if isinstance(name, Name) else brackets[0].node, sides, text)
+        _shared_name(name, name if isinstance(name, Name) else brackets[0].node, sides, text)
         for name in names
     ]
 
 
-def _keys(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> list[str]:
+def _key_columns(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> list[str]:
     aliases, keys = [name.lower() for name in names], []
-    for pair in equated(join):
+    for pair in key_pairs(join):
         columns: dict[int, str] = {}
         for name in pair:
             if len(name.parts) != 2 or name.parts[0].lower() not in aliases:
@@ -223,7 +232,7 @@ def _keys(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> li
                 raise at(text, name, f"{name} needs the name of its table", *wanted)
             side = aliases.index(name.parts[0].lower())
             known = sides[side][1].df.columns
-            columns[side] = column(name, known, names[side], text, qualified=True)
+            columns[side] = resolve_column(name, known, names[side], text, qualified=True)
         if len(columns) < 2:
             raise at(
                 text, pair[1], "a key must equate a column of one side with a column of the other"
@@ -235,7 +244,7 @@ def _keys(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> li
     return keys
 
 
-def equated(join: Similarity) -> list[tuple[Name, ...]]:
+def key_pairs(join: Similarity) -> list[tuple[Name, ...]]:
     return [option.names for option in join.options if option.word == "AND"]
 
 
@@ -255,7 +264,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         return None
     if not (_has_extents(block, left) and _has_extents(block, right)):
         return None
-    kept = _kept_sides(left, text) if outer else INNER
+    kept = _join_type(left, text) if outer else INNER
     frames, forgets, called = zip(_extents(block, left), _extents(block, right), strict=True)
     name = next(filter(None, called), None)
     known = [after for after in forgets if after is not None]
@@ -266,9 +275,9 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         given = join_words(right.join, text)
         similar = {"on": list(map(str, right.join.on)), **given.arguments("USING", "OUTPUT")}
         name = similar.pop("name", None) or name
-        pairs = equated(right.join)
+        pairs = key_pairs(right.join)
     else:
-        pairs = _equated(right.rest, text)
+        pairs = _equated_columns(right.rest, text)
         place = span_of(right.rest[1:]) if right.rest[1:] else Node(0, 0)
         condition = text[place.start : place.end]
     key = _extent_keys(pairs, names, frames)
@@ -282,7 +291,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name, "how": kept}
     how |= similar
     df = given.call(lambda: extent_join(frames[0].df, frames[1].df, **how))
-    block.joined.add(right.start)
+    block.joined_starts.add(right.start)
     lines = [
         ("pairs", "rows whose extents end at the same time, once both are complete"),
         ("keys", per_key(key, "none, in one task")),
@@ -290,19 +299,16 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     ]
     inputs = {side: frame.step for side, frame in zip(SIDES, frames, strict=True)}
     title = "join of two windowed streams, extent by extent"
-    step = Step(title, lines, inputs, runs=steps_of(df), named=name or "")
+    step = Step(title, lines, inputs, runs=describe_fusion(df), named=name or "")
     node = Node(left.start, right.end if right.join is None else right.join.end)
-    written = _written(block, condition)
+    written = _filter_text(block, condition)
     return _joined_source(PlannedFrame(df, step), names, node, given.node, text, written)
 
 
-def _kept_sides(left: Relation, text: str) -> str:
+def _join_type(left: Relation, text: str) -> str:
     """Return the word before JOIN, in lower case. Raises SqlError unless it is in OUTER_SIDES."""
     first, *more = left.rest
-    if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in (
-        [],
-        ["OUTER"],
-    ):
+    if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in ([], ["OUTER"]):
         reason = (
             f"{str(first).upper()} JOIN of windows is not supported: a join of windows must be "
             "inner or outer"
@@ -321,11 +327,11 @@ def _has_extents(block: Block, relation: Relation) -> bool:
 
 def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str | None]:
     """Return a table's extents (window rows or answers), and its FORGET and NAMED."""
-    frame = block.needed(relation)
+    frame = block.required_frame(relation)
     given = bracket_of(relation, block.text, frame)
     if given is None:
         return frame, None, None
-    refuse_of_aggregates(given.options, block.text)
+    refuse_aggregate_words(given.options, block.text)
     ordered = given.rows(answered=True)
     window, order = given.window()
     assert isinstance(window, Range)
@@ -340,7 +346,7 @@ def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str |
     return PlannedFrame(wanted, ordered.step), after, name
 
 
-def _equated(rest: Items, text: str) -> list[tuple[Name, ...]]:
+def _equated_columns(rest: Items, text: str) -> list[tuple[Name, ...]]:
     if rest and not is_word(rest[0], "ON"):
         raise at(text, rest[0], "a join of two windowed streams needs a condition", "ON")
     pairs: list[tuple[Name, ...]] = []
@@ -367,9 +373,9 @@ def _extent_keys(
     return keys
 
 
-def _written(block: Block, condition: str) -> str:
+def _filter_text(block: Block, condition: str) -> str:
     """Return the ON condition as a WHERE clause; "" if it is added to an existing WHERE."""
-    condition = condition.replace("{", "{{").replace("}", "}}")
+    condition = double_braces(condition)
     where = block.clause("WHERE") if condition else None
     if where is None:
         return f" WHERE ({condition}\n)" if condition else ""
@@ -389,12 +395,7 @@ def _side_names(left: Relation, right: Relation, text: str) -> list[str]:
 
 
 def _joined_source(
-    joined: PlannedFrame,
-    names: Sequence[str],
-    span: Node,
-    node: Node,
-    text: str,
-    after: str = "",
+    joined: PlannedFrame, names: Sequence[str], span: Node, node: Node, text: str, after: str = ""
 ) -> Source:
     """Return the join as a source, with a copy of each side's struct under the side's name.
 
@@ -422,33 +423,29 @@ def _join_lines(
     imputed: Lines | None,
 ) -> Lines:
     key, probability, frames = given["key"], given["probability"], [frame for _, frame in sides]
-    existence = dict.fromkeys(map(existence_said, frames))
-    tasks = per_key(key, f"one per side, in {_tasks(given, windows, imputed)}")
+    existence = dict.fromkeys(map(describe_existence, frames))
+    tasks = per_key(key, f"one per side, in {_describe_tasks(given, windows, imputed)}")
     arguments = {n: value for n, value in given.items() if n not in ("name", "tasks")}
     lines = [
         *argument_lines({"on": None, **arguments}),
         *(imputed or []),
         ("windows", tasks),
-        ("pace", _pace(frames, given)),
+        ("pace", _describe_pace(frames, given)),
         ("existence", "; ".join(existence)),
     ]
     tuples: dict[str, str] = {}
     for side, window in zip(SIDES, windows, strict=True):
-        ages = f"the tuples of the last {span(window.span_us)}" if window.span_us else ""
-        rows = newest(window) if window.rows is not None else ""
+        ages = f"the tuples of the last {format_duration(window.span_us)}" if window.span_us else ""
+        rows = describe_window(window) if window.rows is not None else ""
         rows += ", once all tuples with the same time have arrived" if window.lockstep else ""
         if window.delta is not None:
-            rows = "the newest tuples for which "
-            rows += (
-                f"{given['on'][window.on]} of the oldest and of any other differ by more than "
-                f"{window.delta:g} with probability below {percent(window.threshold)}"
-            )
+            rows = describe_delta(given["on"][window.on], window.delta, window.threshold)
         if windows[0] != windows[1] or side == SIDES[0]:
             heading = "window" if windows[0] == windows[1] else f"{side} window"
             lines.append((heading, ", of ".join(filter(None, (rows, ages))) or "all tuples"))
         if imputed is None and window.rows is not None:
             each = 10 * 8 * (len(given["on"]) + 1)
-            tuples[_held(window, probability, each)] = "tuples held"
+            tuples[_describe_held(window, probability, each)] = "tuples held"
     lines += [(heading, said) for said, heading in tuples.items()]
     if imputed is not None:
         promise = (
@@ -462,13 +459,12 @@ def _join_lines(
         if least + probability < 1:
             exact = (
                 f"{exact.partition(';')[0]} among the held tuples; a tuple that has left "
-                "contributes "
+                f"contributes at most {format_percent(1 - least)}"
             )
-            exact += f"at most {percent(1 - least)}"
     return [*lines, ("guarantee", exact)]
 
 
-def _held(window: JoinWindow, probability: float, each: int) -> str:
+def _describe_held(window: JoinWindow, probability: float, each: int) -> str:
     """Describe the number of tuples in a count window. each : bytes of a tuple's alternatives"""
     assert window.rows is not None
     level = join_confidence(window.confidence, probability)
@@ -480,12 +476,12 @@ def _held(window: JoinWindow, probability: float, each: int) -> str:
     )
     return (
         f"w' = least n with Pr(the n newest hold ≥ {window.rows}) ≥ {level:g} = "
-        f"min({window.confidence:g}, 1 - {probability:g}); {held(window.rows, level)}; with 10 "
-        f"alternatives and {tuples}: w' × {each} bytes{total}, and the rows{bound}"
+        f"min({window.confidence:g}, 1 - {probability:g}); {describe_count(window.rows, level)}; "
+        f"with 10 alternatives and {tuples}: w' × {each} bytes{total}, and the rows{bound}"
     )
 
 
-def _tasks(
+def _describe_tasks(
     given: dict[str, Any], windows: tuple[JoinWindow, JoinWindow], imputed: Lines | None
 ) -> str:
     """Describe how many tasks share the work, and the reason."""
@@ -500,7 +496,7 @@ def _tasks(
     )
 
 
-def _pace(frames: Sequence[PlannedFrame], given: dict[str, Any]) -> str:
+def _describe_pace(frames: Sequence[PlannedFrame], given: dict[str, Any]) -> str:
     """Describe the effect of the sides' reading speeds; "" unless both sides are streams."""
     if not all(frame.df.isStreaming for frame in frames):
         return ""

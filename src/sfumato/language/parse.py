@@ -21,7 +21,7 @@ from sfumato.near_misses import near
 from sfumato.sql_tokens import TokenError, tokenize
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
-NO_ALIAS = syntax.words(
+NO_ALIAS = syntax.word_set(
     "ANTI ASOF CROSS EXCEPT FOR FULL IMPUTE INNER INTERSECT LATERAL LEFT MINUS NATURAL ON OUTER "
     "PIVOT RIGHT SEMI SETMINUS TABLESAMPLE TIMESTAMP UNION UNPIVOT USING VERSION WATERMARK"
 )
@@ -156,7 +156,7 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     except UnexpectedInput as error:
         if isinstance(error, UnexpectedToken):
             error.interactive_parser = run
-        raise _explained(error, text, found, vocabulary) from None
+        raise _syntax_error(error, text, found, vocabulary) from None
     except (VisitError, RecursionError) as error:
         if isinstance(error, VisitError) and not isinstance(error.orig_exc, RecursionError):
             raise
@@ -323,14 +323,15 @@ class ToSyntax(Transformer[Token, Any]):
 # ---- errors --------------------------------------------------------------------------------------
 
 
-def _explained(
+def _syntax_error(
     error: UnexpectedInput, text: str, found: Iterable[Token], vocabulary: Vocabulary
 ) -> SqlError:
     if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote
         start = error.pos_in_stream or 0
-        opens = text[start] in "'\"`"
-        reason = f"this {text[start]} is not closed" if opens else "unexpected character "
-        reason += "" if opens else repr(text[start])
+        sign = text[start]
+        reason = (
+            f"this {sign} is not closed" if sign in "'\"`" else f"unexpected character {sign!r}"
+        )
         return SqlError(reason, text=text, start=start, end=start + 1)
     assert isinstance(error, UnexpectedToken)
     token, accepts = error.token, set(error.accepts or error.expected)

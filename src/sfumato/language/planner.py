@@ -20,13 +20,13 @@ from sfumato.language.blocks import (
     PlainSelect,
     Rewriting,
     Scope,
-    nowhere,
+    is_handled_nowhere,
     outside_measures,
     plain_select,
 )
-from sfumato.language.brackets import BRACKETS, bracket_of, of_operator
+from sfumato.language.brackets import BRACKETS, bracket_of, operator_options
 from sfumato.language.impute_clause import IMPUTE_WORDS, imputed_frame
-from sfumato.language.joins import JOIN_WORDS, joined_tables
+from sfumato.language.joins import JOIN_WORDS, join_tables
 from sfumato.language.parse import parse
 from sfumato.language.ranking_answers import (
     RANK_WORDS,
@@ -43,10 +43,10 @@ from sfumato.language.refusals import (
     check_unanswered,
     check_words,
     has_constructs,
-    refused,
-    without_stream_word,
+    remove_stream_word,
+    translate_token_error,
 )
-from sfumato.language.steps import Step, explained, one_line
+from sfumato.language.steps import Step, explain_step, one_line
 from sfumato.language.syntax import (
     Body,
     Clause,
@@ -63,8 +63,6 @@ from sfumato.language.syntax import (
     is_word,
     list_items,
     nested_queries,
-    plain,
-    quoted,
     references,
     span_of,
     stars,
@@ -73,16 +71,16 @@ from sfumato.language.syntax import (
 from sfumato.language.table_functions import TableFunctions, function_of, tables_read
 from sfumato.language.tables import PlannedFrame, Source, Tables
 from sfumato.spark.model.declared_frame import DeclaredFrame
-from sfumato.spark.model.outside_text import (
+from sfumato.spark.model.repository import without_data
+from sfumato.spark.model.untrusted_sql import (
     check_expression,
     for_spark,
     is_trusted,
     query_for_spark,
 )
-from sfumato.spark.model.repository import without_data
 from sfumato.spark.runtime.fuse import remember_selected
 from sfumato.spark.runtime.run import operators_of
-from sfumato.sql_tokens import TokenError
+from sfumato.sql_tokens import TokenError, quote_name, unquote_name
 
 VOCABULARY = {
     "bracket": [word for bracket in BRACKETS for word in bracket.words],
@@ -91,14 +89,14 @@ VOCABULARY = {
     "rank": RANK_WORDS,
 }
 """The words of all constructs, by position."""
-REFUSED = (
+DECLARED_FRAME_REFUSAL = (
     "over a declared frame, a query may have only SELECT with a list of columns, FROM with one "
     "declared frame or one construct, and WHERE; write other clauses as a separate table of the "
     "pipeline, in Spark's SQL"
 )
 
 
-def parsed(text: str, *, trusted: bool = False) -> Script:
+def parse_script(text: str, *, trusted: bool = False) -> Script:
     """Parse a script with the words of all constructs; see `parse`."""
     return parse(text, VOCABULARY, trusted=trusted)
 
@@ -119,31 +117,31 @@ class Planner:
     ) -> None:
         self.spark, self.script, self.text = spark, script, script.text
         self.tables = Tables(spark, script, given or {})
-        self._gathered = rankings is not None
+        self._has_shared_rankings = rankings is not None
         self.rankings = rankings or RankingGroups(fold=folds_case(spark))
 
     def frames(self) -> list[PlannedFrame]:
         """Return all statements as frames; TOP queries that can share work are planned together."""
         for statement in self.script.statements:
             check_query(self.script, statement.body)
-            if not self._gathered:
+            if not self._has_shared_rankings:
                 self.rankings.gather(self.script, statement.body)
         found = []
         for statement in self.script.statements:
             with without_data() if statement.explain else nullcontext():
-                found.append(self._statement(statement.body))
+                found.append(self._plan_statement(statement.body))
         return found
 
     def answers(self) -> list[PlannedFrame]:
         """Return all statements as frames; an EXPLAIN becomes a frame with the plan."""
-        return [
-            replace(frame, df=self.spark.createDataFrame([(explained(frame.step),)], "plan string"))
-            if statement.explain
-            else frame
-            for statement, frame in zip(self.script.statements, self.frames(), strict=True)
-        ]
+        frames = self.frames()
+        for i, statement in enumerate(self.script.statements):
+            if statement.explain:
+                plan = self.spark.createDataFrame([(explain_step(frames[i].step),)], "plan string")
+                frames[i] = replace(frames[i], df=plan)
+        return frames
 
-    def _statement(self, body: Body) -> PlannedFrame:
+    def _plan_statement(self, body: Body) -> PlannedFrame:
         """Return a statement as a frame; text without constructs goes to Spark unchanged."""
         check_reach(self.script, body, self.spark)
         calls = (r.head for b in body.bodies() for r in b.relations if b.is_query and r.call)
@@ -152,85 +150,89 @@ class Planner:
             or any(isinstance(n, Name) and function_of(n, self.tables) for n in calls)
             or any(self.tables.is_given(n) or self.tables.is_uncertain(n) for n in body.tables())
         ):
-            return self.query(body, {})
+            return self.plan_query(body, {})
         text = self.text[body.start : body.end]
-        return PlannedFrame(self._spark_sql(text, {}, body), _select(text))
+        return PlannedFrame(self._spark_sql(text, {}, body), _spark_sql_step(text))
 
     # ---- lowering
 
-    def query(self, body: Body, scope: Scope) -> PlannedFrame:
+    def plan_query(self, body: Body, scope: Scope) -> PlannedFrame:
         """Return a query, of a statement or in parentheses, as a frame."""
         edits = Rewriting(self.text)
         select = self._rewrite(body, scope, edits)
         frames: dict[str, Any] = {f"d{i}": frame.df for i, frame in enumerate(edits.inputs)}
         text = edits.render(body, braces=bool(frames) and is_trusted(self.spark))
         if any(isinstance(frame, DeclaredFrame) for frame in frames.values()):
-            df = self._by_methods(body, select, edits)
+            df = self._apply_methods(body, select, edits)
         else:
             df = self._spark_sql(text, frames, body)
         chosen = select.selection() if select is not None and len(frames) == 1 else None
         if chosen is not None:
             remember_selected(df, frames["d0"], chosen)
-        return PlannedFrame(df, _select(text, [frame.step for frame in edits.inputs]))
+        return PlannedFrame(df, _spark_sql_step(text, [frame.step for frame in edits.inputs]))
 
     def _rewrite(self, body: Body, scope: Scope, edits: Rewriting) -> PlainSelect | None:
         """Add the edits of a query and its nested queries; return it if it is a plain SELECT."""
-        if body.with_ is not None and body.recursive:
+        if body.with_token is not None and body.recursive:
             reason = "WITH RECURSIVE is not supported together with windows or uncertain tables"
-            raise at(self.text, body.with_, f"{reason}: create a temporary view first")
+            raise at(self.text, body.with_token, f"{reason}: create a temporary view first")
         common = dict(scope)
         for cte in body.ctes:
             if cte.query.query is None:
                 raise at(self.text, cte.query, "a common table expression must be a query")
-            frame = self.query(cte.query.query, common)
+            frame = self.plan_query(cte.query.query, common)
             if cte.columns is not None and cte.columns.body is not None:
-                names = [plain(str(i)) for i in cte.columns.body.clauses[0].items if i != ","]
+                columns = cte.columns.body.clauses[0].items
+                names = [unquote_name(str(item)) for item in columns if item != ","]
                 frame = replace(frame, df=frame.df.toDF(*names))
-            common[plain(cte.name).lower()] = frame
-        if body.with_ is not None and body.clauses:
-            edits.remove(start_of(body.with_), body.clauses[0].start)
-        blocks = [self._block(clauses, common, edits) for clauses in body.blocks()]
+            common[unquote_name(cte.name).lower()] = frame
+        if body.with_token is not None and body.clauses:
+            edits.remove(start_of(body.with_token), body.clauses[0].start)
+        blocks = [self._build_block(clauses, common, edits) for clauses in body.blocks()]
         for block in blocks:
             self._lower(block)
         if len(blocks) > 1 or blocks[0].is_piped():
             return None
-        return plain_select(body, blocks[0].gone, blocks[0].sources, edits)
+        return plain_select(body, blocks[0].answered, blocks[0].sources, edits)
 
-    def _block(self, clauses: Sequence[Clause], scope: Scope, edits: Rewriting) -> Block:
+    def _build_block(self, clauses: Sequence[Clause], scope: Scope, edits: Rewriting) -> Block:
         relations = next((c.tables for c in clauses if c.word == "FROM"), ())
         others = tuple(c for c in clauses if c.word != "FROM")
-        others = without_stream_word(others, relations, edits)
-        return Block(self.tables, self.rankings, others, relations, scope, edits, self._relation)
+        others = remove_stream_word(others, relations, edits)
+        plan = self._plan_relation
+        return Block(self.tables, self.rankings, others, relations, scope, edits, plan)
 
-    def _relation(self, relation: Relation, scope: Scope) -> PlannedFrame | None:
+    def _plan_relation(self, relation: Relation, scope: Scope) -> PlannedFrame | None:
         if relation.query is not None:
-            return self.query(relation.query, scope)
+            return self.plan_query(relation.query, scope)
         if not isinstance(relation.head, Name) or relation.call is None:
             return None
-        functions = TableFunctions(scope, self.tables, self.query)
+        functions = TableFunctions(scope, self.tables, self.plan_query)
         return functions.frame(relation.head, relation.call)
 
     def _lower(self, block: Block) -> None:
         """Add a block's edits and frames to the text for Spark, in SQL's order of evaluation."""
         check_words(block.clauses, block.relations, block.text)
-        answered = parse_ranking(block.clauses, block.text) or Aggregation.wanted(block.clauses)
+        answered = parse_ranking(block.clauses, block.text) or Aggregation.has_aggregates(
+            block.clauses
+        )
         place = 0
         while place < len(block.relations):
             is_last = place + 1 == len(block.relations)
-            joined = None if is_last else joined_tables(block, place)
-            source = joined or _table(block, block.relations[place], bool(answered))
+            joined = None if is_last else join_tables(block, place)
+            source = joined or _plan_table(block, block.relations[place], bool(answered))
             block.sources += [source] if source is not None else []
             place += 1 if joined is None else 2
         check_tables(block)
         answers = Ranking.of(block) or Aggregation.of(block)
-        covered = nowhere if answers is None else answers.covers
-        beside_attributes = not isinstance(answers, Ranking)  # whether rows keep their attributes
+        covered = is_handled_nowhere if answers is None else answers.covers
+        keeps_attributes = not isinstance(answers, Ranking)  # whether rows keep their attributes
         if answers is None:
             check_unanswered(block)
         self._rewrite_nested(block)
         if answers is not None:
             answers.read()
-        if beside_attributes:
+        if keeps_attributes:
             check_operands(block, covered)
         filtered = _filter_alternatives(block, always=answers is not None)
         if answers is not None:
@@ -243,10 +245,10 @@ class Planner:
             measures.replace_in(items, named=False)
         measures.add()
         select = block.clause("SELECT")
-        if beside_attributes and select is not None:
+        if keeps_attributes and select is not None:
             _name_columns(block, select)
         for items in [clause.items for clause in remaining] + block.conditions():
-            _spare_from_stars(block, items)
+            _exclude_from_stars(block, items)
         for source in block.sources:
             if source.changed or source.extra:
                 block.edits.put(source)
@@ -268,20 +270,20 @@ class Planner:
             try:
                 checked = query_for_spark(text, self.spark, frames=bool(frames))
             except TokenError as error:
-                raise refused(error, node, self.script) from None
+                raise translate_token_error(error, node, self.script) from None
             return self.spark.sql(checked, **frames) if frames else self.spark.sql(checked)
 
         known = [name for df in frames.values() for name in df.columns]
-        return self.tables.checked(run, node, known)
+        return self.tables.build_frame(run, node, known)
 
-    def _by_methods(self, body: Body, select: PlainSelect | None, edits: Rewriting) -> DataFrame:
+    def _apply_methods(self, body: Body, select: PlainSelect | None, edits: Rewriting) -> DataFrame:
         """Return a plain SELECT over one declared frame, built with the frame's own methods.
 
         In a declarative pipeline, Spark accepts SQL text over a pipeline table only as the complete
         definition of another table. The result of the frame's methods can be used anywhere.
         """
-        refusal = at(self.text, body, REFUSED)
-        if select is None or len(edits.inputs) > 1 or edits.spared:
+        refusal = at(self.text, body, DECLARED_FRAME_REFUSAL)
+        if select is None or len(edits.inputs) > 1 or edits.narrows_stars:
             raise refusal
         filters = [select.where.items] if select.where is not None else []
         for items in [*select.items, *filters]:
@@ -306,7 +308,7 @@ class Planner:
             listed = [edits.render(span_of(items)) for items in select.items]
             return frame.selectExpr(*(checked("SELECT", item) for item in listed))
 
-        return self.tables.checked(run, body, edits.inputs[0].df.columns)
+        return self.tables.build_frame(run, body, edits.inputs[0].df.columns)
 
 
 def folds_case(spark: SparkSession) -> bool:
@@ -314,13 +316,13 @@ def folds_case(spark: SparkSession) -> bool:
     return spark.conf.get("spark.sql.caseSensitive", "false") != "true"
 
 
-def _select(text: str, inputs: Sequence[Step] = ()) -> Step:
+def _spark_sql_step(text: str, inputs: Sequence[Step] = ()) -> Step:
     """Return the step for SQL that Spark runs; `{d0}`, `{d1}`, ... in it stand for the inputs."""
     title = f"Spark SQL{'' if inputs else ', unchanged'}: {one_line(text)}"
     return Step(title, inputs={f"{{d{i}}}": step for i, step in enumerate(inputs)})
 
 
-def _table(block: Block, relation: Relation, answered: bool) -> Source | None:
+def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | None:
     """Return the source of a relation, or None if Spark resolves the relation."""
     altered = relation.bracket is not None or relation.imputation is not None
     frame, changed = block.frame(relation, needed=altered)
@@ -329,7 +331,7 @@ def _table(block: Block, relation: Relation, answered: bool) -> Source | None:
     given = bracket_of(relation, block.text, frame)
     frame = frame if given is None else given.rows(answered=answered)
     if relation.imputation is not None:
-        frame = imputed_frame(frame, relation, relation.imputation, block.text, block.stored)
+        frame = imputed_frame(frame, relation, relation.imputation, block.text, block.find_table)
     name = relation.name
     sampled = bool(relation.rest) and is_word(relation.rest[0], "TABLESAMPLE")
     source = Source(
@@ -337,7 +339,7 @@ def _table(block: Block, relation: Relation, answered: bool) -> Source | None:
         relation.own_end,
         frame,
         (name,) if name else (),
-        f" AS {quoted(name)}" if name and not sampled else "",
+        f" AS {quote_name(name)}" if name and not sampled else "",
         relation.bracket or relation,
         changed=changed or altered,
     )
@@ -345,7 +347,7 @@ def _table(block: Block, relation: Relation, answered: bool) -> Source | None:
         given.frame = frame
         source.window, source.order = given.window()
         if given.kind and (answered or given.kind != "time"):
-            source.of_operator = of_operator(given.options)
+            source.operator_options = operator_options(given.options)
     return source
 
 
@@ -361,7 +363,7 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
         (reference, source)
         for reference in references(clause.items, enter=outside_measures(block.sources))
         for source in block.sources
-        if reference.call is None and source.meant(reference.parts)
+        if reference.call is None and source.leading_attribute(reference.parts)
     )
     reference, source = next(uncertain, (None, block.sources[0] if always else None))
     if source is None:
@@ -380,8 +382,9 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
         what = f"on the uncertain {reference.parts[-1]}" if reference is not None else what
         reason = (
             f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
+            "FROM (SELECT ... WHERE ...)"
         )
-        raise at(block.text, node, reason + "FROM (SELECT ... WHERE ...)")
+        raise at(block.text, node, reason)
     local = block.unqualified(clause.items, source)
     measures = Measures(block.text, block.sources, local)
     measures.replace_in(clause.items, named=False, distributions=False)
@@ -389,14 +392,14 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
     measures.add()
     condition = local.render(Node(start_of(clause.items[0]), clause.end))
     frame = source.frame
-    df = block.checked(lambda: where(frame.df, condition), clause, frame)
+    df = block.build_frame(lambda: where(frame.df, condition), clause, frame)
     added = [name for name in source.extra if name not in before]
     title = f"filter on alternatives: {one_line(condition)}"
     step = Step(title, inputs={"": frame.step}, facts=frame.step.facts)
     source.frame = PlannedFrame(df.drop(*added), step)
     source.extra, source.changed = before, True
     block.edits.remove(clause.start, clause.end)
-    block.gone.add("WHERE")
+    block.answered.add("WHERE")
     return clause
 
 
@@ -408,22 +411,22 @@ def _name_columns(block: Block, select: Clause) -> None:
         place = span_of(item)
         if alias_of(item)[0] is None and block.edits.changes_within(place):
             name = one_line(block.text[place.start : place.end])
-            block.edits.insert(place.end, f" AS {quoted(name)}")
+            block.edits.insert(place.end, f" AS {quote_name(name)}")
 
 
-def _spare_from_stars(block: Block, items: Items) -> None:
+def _exclude_from_stars(block: Block, items: Items) -> None:
     """Exclude from stars the columns that were added for this query."""
     several = len(block.conditions()) > 1
     for star in stars(items):
         spared = []
         for source in block.sources:
-            mine = star.qualifier is None or (not source.sides and source.goes_by(star.qualifier))
-            prefix = f"{quoted(source.aliases[0])}." if several and source.written else ""
-            spared += [prefix + quoted(name) for name in source.extra if mine]
+            mine = star.qualifier is None or (not source.sides and source.has_alias(star.qualifier))
+            prefix = f"{quote_name(source.aliases[0])}." if several and source.written else ""
+            spared += [prefix + quote_name(name) for name in source.extra if mine]
         if spared:
-            block.edits.spared, names = True, ", ".join(spared)
-            if star.but is not None:
-                block.edits.insert(star.but.start + 1, f"{names}, ")
+            block.edits.narrows_stars, names = True, ", ".join(spared)
+            if star.except_list is not None:
+                block.edits.insert(star.except_list.start + 1, f"{names}, ")
             else:
                 block.edits.insert(end_of(star.token), f" EXCEPT ({names})")
 
@@ -450,8 +453,8 @@ class NamedQueries:
         self._scripts: dict[str, Script] = {}
         for name, text in texts.items():
             with suppress(SqlError):  # planning raises it again
-                self._scripts[name] = parsed(text, trusted=is_trusted(spark))
-        needed = self._needed(wanted)
+                self._scripts[name] = parse_script(text, trusted=is_trusted(spark))
+        needed = self.upstream_of(wanted)
         for name, script in self._scripts.items():
             for statement in script.statements if name in needed else ():
                 with suppress(SqlError):
@@ -462,19 +465,16 @@ class NamedQueries:
         with operators_of(name):
             script = self._scripts.get(name)
             if script is None:
-                script = parsed(self.texts[name], trusted=is_trusted(self.spark))
+                script = parse_script(self.texts[name], trusted=is_trusted(self.spark))
             return Planner(self.spark, script, self.rankings).answers()
 
-    def read_by(self, name: str) -> set[str]:
-        """Return the names of the scripts upstream of a script, including itself."""
-        return self._needed([name])
-
-    def with_(self, name: str) -> list[str]:
+    def answered_with(self, name: str) -> list[str]:
         """Return the scripts answered together with a script, including itself; [] if none are."""
         groups = [group.members for group in self.rankings.groups() if name in group.members]
         return next((list(dict.fromkeys(members)) for members in groups if len(members) > 1), [])
 
-    def _needed(self, wanted: Iterable[str]) -> set[str]:
+    def upstream_of(self, wanted: Iterable[str]) -> set[str]:
+        """Return the names of the scripts upstream of scripts, including themselves."""
         by_name = {name.lower(): name for name in self._scripts}
         waiting, needed = [name for name in wanted if name in self._scripts], set[str]()
         while waiting:

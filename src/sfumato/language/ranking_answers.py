@@ -20,17 +20,17 @@ from sfumato.api.top_k import semantics_of, top_k
 from sfumato.duration import spelled
 from sfumato.language.aggregate_answers import WindowedBlock
 from sfumato.language.blocks import Block
-from sfumato.language.brackets import refuse_of_aggregates
+from sfumato.language.brackets import refuse_aggregate_words
 from sfumato.language.construct_options import FORGET, NAMED, Options, duration_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import (
     Lines,
     argument_lines,
-    newest,
+    describe_window,
+    format_duration,
+    format_percent,
     one_line,
     per_key,
-    percent,
-    span,
 )
 from sfumato.language.syntax import (
     AGGREGATES,
@@ -46,15 +46,15 @@ from sfumato.language.syntax import (
     is_name,
     is_type,
     is_word,
-    quoted,
     references,
     span_of,
     start_of,
 )
-from sfumato.language.tables import PlannedFrame, Source, existence_said, match_name
+from sfumato.language.tables import PlannedFrame, Source, describe_existence, match_name
 from sfumato.near_misses import near
 from sfumato.queries import Top
-from sfumato.spark.model.figures import Timetable, timetables
+from sfumato.spark.model.estimates import Timetable, timetables
+from sfumato.sql_tokens import quote_name
 from sfumato.windows import Delta, Range, Rows
 
 RANK_WORDS = (
@@ -83,8 +83,8 @@ class RankOptions(Options):
 
     words = RANK_WORDS
 
-    def arguments(self, *but: str) -> dict[str, Any]:
-        given = {"plan": "dp", **super().arguments("USING", *but), **self.semantics()}
+    def arguments(self, *excluded: str) -> dict[str, Any]:
+        given = {"plan": "dp", **super().arguments("USING", *excluded), **self.semantics()}
         if given["semantics"] == PT_K:  # each query has its own probability
             given |= {"semantics": PK_TOPK, "probability": None}
         return given
@@ -115,12 +115,12 @@ class TopQuery(NamedTuple):
     every: int | None
     probability: float | None
 
-    def called(self, *names: str) -> str:
-        """Return a name such as top_3, followed by the fields in `names` that are set."""
+    def label_with(self, *fields: str) -> str:
+        """Return a name such as top_3, followed by the fields in `fields` that are set."""
         found = f"top_{self.k}"
-        if "probability" in names and self.probability is not None:
+        if "probability" in fields and self.probability is not None:
             found += f" from {self.probability!r}"  # all digits, because names must differ
-        return found + (f" every {spelled(self.every)}" if "every" in names and self.every else "")
+        return found + (f" every {spelled(self.every)}" if "every" in fields and self.every else "")
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,15 @@ class RankingClause:
     """The clauses of a TOP query.
 
     top : TOP and its number;  rest : whether columns follow;  by : the score in RANK BY, or ()
-    clauses : RANK BY and FREQUENCY, if present;  given : the options of RANK BY
+    clauses : RANK BY and FREQUENCY, if present;  rank_options : the options of RANK BY
     """
 
     top: tuple[Token, Token]
     rest: bool
-    wanted: TopQuery
+    query: TopQuery
     by: Items
     clauses: tuple[Clause, ...]
-    given: RankOptions
+    rank_options: RankOptions
 
 
 def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
@@ -207,19 +207,19 @@ class RankingGroup:
     key : the words that identify the ranking; PK_TOPK and PT_K are one ranking
     """
 
-    wanted: list[TopQuery] = field(default_factory=list)
+    queries: list[TopQuery] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
     key: tuple[str, ...] = ()
     frame: PlannedFrame | None = None
 
     def labels(self) -> dict[TopQuery, str]:
         """Return the name per query for state and files; it is independent of other queries."""
-        return {of: of.called("probability", "every") for of in self.wanted}
+        return {of: of.label_with("probability", "every") for of in self.queries}
 
     def names(self) -> dict[TopQuery, str]:
         """Return the name per query in answers: top_3, or `top_3 every 2 min` if ambiguous."""
-        ks, labels = [of.k for of in self.wanted], self.labels()
-        return {of: labels[of] if ks.count(of.k) > 1 else of.called() for of in self.wanted}
+        ks, labels = [of.k for of in self.queries], self.labels()
+        return {of: labels[of] if ks.count(of.k) > 1 else of.label_with() for of in self.queries}
 
 
 class RankingGroups:
@@ -239,7 +239,7 @@ class RankingGroups:
         self.fold, self._share = fold, share
         self._groups: dict[tuple[str, ...], RankingGroup] = {}
         # The keys are the text and TOP's position in it.
-        self._of: dict[tuple[str, int], RankingGroup] = {}
+        self._group_by_place: dict[tuple[str, int], RankingGroup] = {}
 
     def gather(self, script: Script, body: Body, name: str = "") -> None:
         """Collect the TOP queries of a statement.
@@ -248,18 +248,21 @@ class RankingGroups:
         differently), are planned separately.
         """
         for block in body.blocks() if body.is_query and not body.ctes else ():
-            wish = parse_ranking(block, script.text)
-            if wish is not None:
+            ranking_clause = parse_ranking(block, script.text)
+            if ranking_clause is not None:
                 key = self._signature(block, script)
                 self._add(
-                    self._groups.setdefault(key, RankingGroup(key=key)), wish, script.text, name
+                    self._groups.setdefault(key, RankingGroup(key=key)),
+                    ranking_clause,
+                    script.text,
+                    name,
                 )
 
-    def group_of(self, wish: RankingClause, text: str) -> RankingGroup:
-        place = (text, start_of(wish.top[0]))
-        if place not in self._of:
-            self._add(RankingGroup(), wish, text, "")
-        return self._of[place]
+    def group_of(self, ranking_clause: RankingClause, text: str) -> RankingGroup:
+        place = (text, start_of(ranking_clause.top[0]))
+        if place not in self._group_by_place:
+            self._add(RankingGroup(), ranking_clause, text, "")
+        return self._group_by_place[place]
 
     def shared(self, group: RankingGroup, answers: PlannedFrame) -> PlannedFrame:
         """Return the rows that a group's queries read as their shared answers."""
@@ -269,23 +272,25 @@ class RankingGroups:
     def groups(self) -> list[RankingGroup]:
         return list(self._groups.values())
 
-    def _add(self, group: RankingGroup, wish: RankingClause, text: str, name: str) -> None:
-        if wish.wanted not in group.wanted:
-            group.wanted.append(wish.wanted)
+    def _add(
+        self, group: RankingGroup, ranking_clause: RankingClause, text: str, name: str
+    ) -> None:
+        if ranking_clause.query not in group.queries:
+            group.queries.append(ranking_clause.query)
         group.members.append(name)
-        self._of[text, start_of(wish.top[0])] = group
+        self._group_by_place[text, start_of(ranking_clause.top[0])] = group
 
     def _signature(self, block: Sequence[Clause], script: Script) -> tuple[str, ...]:
         exact = ("STRING",) if self.fold else ("STRING", "NAME", "BACKQUOTED")
         parts = []
         for word in ("FROM", "WHERE", "GROUP_BY", "HAVING", "RANK_BY"):
             for clause in (clause for clause in block if clause.word == word):
-                words = [t for t in script.words(clause) if not _is_front(t, clause)]
+                words = [t for t in script.words(clause) if not _is_shared_semantics(t, clause)]
                 parts += [str(t) if t.type in exact else t.lower() for t in words] + [";"]
         return tuple(parts)
 
 
-def _is_front(token: Token, clause: Clause) -> bool:
+def _is_shared_semantics(token: Token, clause: Clause) -> bool:
     """Return whether a word belongs to USING PK_TOPK or PT_K, which share one ranking."""
     using = (option for option in clause.options if option.word == "USING")
     return any(
@@ -306,20 +311,23 @@ class Ranking(WindowedBlock):
     column is prefixed with `top_`.
     """
 
-    def __init__(self, block: Block, source: Source, wish: RankingClause) -> None:
+    def __init__(self, block: Block, source: Source, ranking_clause: RankingClause) -> None:
         super().__init__(block, source)
-        self.wish = wish
-        refuse_of_aggregates(source.of_operator, self.text)
-        self.handled += [*wish.clauses, span_of(wish.top)]
-        self.place = wish.clauses[0] if wish.clauses else source.node
-        options, words = (*source.of_operator, *wish.given.options), (FORGET, NAMED, *RANK_WORDS)
-        self.calling = Options(options, self.place, self.text, words=words)
+        self.ranking_clause = ranking_clause
+        refuse_aggregate_words(source.operator_options, self.text)
+        self.handled += [*ranking_clause.clauses, span_of(ranking_clause.top)]
+        self.place = ranking_clause.clauses[0] if ranking_clause.clauses else source.node
+        options, words = (
+            (*source.operator_options, *ranking_clause.rank_options.options),
+            (FORGET, NAMED, *RANK_WORDS),
+        )
+        self.error_options = Options(options, self.place, self.text, words=words)
 
     @classmethod
     def of(cls, block: Block) -> Ranking | None:
         """Return the ranking of a block with TOP. Raises SqlError for unsuitable tables."""
-        wish = parse_ranking(block.clauses, block.text)
-        if wish is None:
+        ranking_clause = parse_ranking(block.clauses, block.text)
+        if ranking_clause is None:
             return None
         if block.unknown:
             raise block.tables.unknown(block.unknown[0], block.scope)
@@ -327,12 +335,12 @@ class Ranking(WindowedBlock):
         if len(block.sources) != 1 or len(relations) != 1 or relations[0].rest:
             joins = (r.join.keyword for r in relations if r.join is not None)
             reason = "TOP accepts only one table: join in a subquery"
-            raise at(block.text, next(joins, wish.top[0]), reason)
+            raise at(block.text, next(joins, ranking_clause.top[0]), reason)
         source = block.sources[0]
         if source.window is None:
             reason = "TOP needs a window, but the table has none"
             raise at(block.text, source.node, reason, "[RANGE 20 MINUTES]", "[ROWS 100]")
-        return cls(block, source, wish)
+        return cls(block, source, ranking_clause)
 
     def read(self) -> None:
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
@@ -355,19 +363,18 @@ class Ranking(WindowedBlock):
             reason = f"{name.upper()} is not allowed with TOP: aggregate in an outer query"
             raise at(self.text, reference.word, reason)
         if (
-            self.source.meant(reference.parts)
+            self.source.leading_attribute(reference.parts)
             and match_name(name, [*columns, *RANKING_COLUMNS]) is None
         ):
             reason = (
-                f"{name} is uncertain, but answers have only certain columns: the column score "
-                "has the value "
+                f"{name} is uncertain, but answers have only certain columns: the column score has "
+                "the value for the likeliest alternative"
             )
-            reason += "for the likeliest alternative"
             known = [name for name in columns if name != "alternatives"]
             raise at(self.text, reference.word, reason, "score", *known)
 
     def _window(self) -> Range | Rows:
-        window, every = self.source.window, self.wish.wanted.every
+        window, every = self.source.window, self.ranking_clause.query.every
         bracket = self.block.relations[0].bracket
         assert bracket is not None
         assert window is not None
@@ -382,44 +389,43 @@ class Ranking(WindowedBlock):
             raise at(self.text, slide, reason)
         if isinstance(window, Rows) and every is None:
             reason = "over a ROWS window, TOP needs a FREQUENCY"
-            raise at(self.text, self.wish.top[0], reason, "FREQUENCY 2 MINUTES")
-        by_clock = self.wish.given.get("PROCESSING_TIME")
+            raise at(self.text, self.ranking_clause.top[0], reason, "FREQUENCY 2 MINUTES")
+        by_clock = self.ranking_clause.rank_options.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
             reason = "PROCESSING TIME needs a RANGE with IDLE, the silence after which it begins"
             raise at(self.text, by_clock, reason, "IDLE 30 SECONDS")
         return window
 
     def _score(self) -> str:
-        frame, by = self.source.frame, self.wish.by
+        frame, by = self.source.frame, self.ranking_clause.by
         if not by:
             score = match_name(SCORE, [*frame.attributes, *frame.df.columns])
             if score is None:
                 reason = f"TOP needs RANK BY, because the table has no column `{SCORE}`"
-                raise at(self.text, self.wish.top[0], reason, "RANK BY column")
-            return quoted(score)
+                raise at(self.text, self.ranking_clause.top[0], reason, "RANK BY column")
+            return quote_name(score)
         for reference in references(by):
             if reference.is_measure:
                 reason = (
-                    f"RANK BY cannot use {reference.parts[0].upper()}, because each alternative "
-                    "is ranked by "
+                    f"RANK BY cannot use {reference.parts[0].upper()}, because each alternative is "
+                    "ranked by its own score: compute other numbers in a subquery"
                 )
-                reason += "its own score: compute other numbers in a subquery"
                 raise at(self.text, reference.word, reason)
         return self.block.unqualified(by, self.source).render(span_of(by))
 
     def apply(self) -> None:
-        source, wish, edits = self.source, self.wish, self.block.edits
+        source, ranking_clause, edits = self.source, self.ranking_clause, self.block.edits
         rankings = self.block.rankings
-        group = rankings.group_of(wish, self.text)
+        group = rankings.group_of(ranking_clause, self.text)
         if group.frame is None:
             group.frame = rankings.shared(group, self._answers(group))
-        name, label = group.names()[wish.wanted], group.labels()[wish.wanted]
-        column = _called("query", self._columns())
-        df = group.frame.df.where(F.col(quoted(column)) == F.lit(label))
+        name, label = group.names()[ranking_clause.query], group.labels()[ranking_clause.query]
+        column = _prefixed_name("query", self._columns())
+        df = group.frame.df.where(F.col(quote_name(column)) == F.lit(label))
         df = df.withColumn(column, F.lit(name)) if name != label else df
         step = replace(group.frame.step, title=f"top-k answers of {name}")
         source.frame, source.changed = PlannedFrame(df, step), True
-        edits.replace(span_of(wish.top), "" if wish.rest else "*")
+        edits.replace(span_of(ranking_clause.top), "" if ranking_clause.rest else "*")
         self.remove("GROUP_BY", "RANK_BY", "FREQUENCY")
 
     def _columns(self) -> list[str]:
@@ -428,12 +434,12 @@ class Ranking(WindowedBlock):
         return [name for name in self.source.frame.df.columns if name not in dropped]
 
     def _answers(self, group: RankingGroup) -> PlannedFrame:
-        source, wish, window = self.source, self.wish, self.window
+        source, ranking_clause, window = self.source, self.ranking_clause, self.window
         frame = source.frame
         options: dict[str, Any] = {"window": window, "order": source.order[0]}
         options |= {"key": self.key or None, "by": self._score()}
-        wish.given.frame = frame
-        options |= {**wish.given.arguments(), **self.given.arguments()}
+        ranking_clause.rank_options.frame = frame
+        options |= {**ranking_clause.rank_options.arguments(), **self.given.arguments()}
         if not frame.attributes and match_name("existence", frame.df.columns) is None:
             options.setdefault("existence", match_name(PROB, frame.df.columns))
         queries = [
@@ -456,9 +462,9 @@ class Ranking(WindowedBlock):
         facts = {"timetable": (timetable, options["plan"]), "ranked by": options["by"]}
         answers = self.answer("top-k answers", build, self.place, [], **facts)
         # The timetable can be computed only for queries that the function has accepted.
-        least = [wanted.probability for wanted in group.wanted]
+        least = [wanted.probability for wanted in group.queries]
         step = replace(answers.step, lines=self._lines(timetable, least, options))
-        return PlannedFrame(_flat(answers.df, self._columns(), options.get("group")), step)
+        return PlannedFrame(_flatten(answers.df, self._columns(), options.get("group")), step)
 
     def _lines(
         self,
@@ -467,12 +473,17 @@ class Ranking(WindowedBlock):
         given: dict[str, Any],
     ) -> Lines:
         window = self.window
-        held = newest(window) if isinstance(window, Rows) else f"the last {span(window.length_us)}"
+        held = (
+            describe_window(window)
+            if isinstance(window, Rows)
+            else f"the last {format_duration(window.length_us)}"
+        )
         shared, alone = timetables(timetable, given["plan"])
+        cycle = format_duration(shared.cycle)
         cost, most = (table.cost_per_unit * 3_600_000_000 for table in (shared, alone))
         queries = [
-            f"{name} (k = {k}, every {span(every)}"
-            + (")" if p is None else f", with probability {percent(p)} or more)")
+            f"{name} (k = {k}, every {format_duration(every)}"
+            + (")" if p is None else f", with probability {format_percent(p)} or more)")
             for (name, k, every), p in zip(timetable, least, strict=True)
         ]
         other = ("window", "key", "existence", "name")
@@ -480,9 +491,9 @@ class Ranking(WindowedBlock):
         return [
             ("queries", "; ".join(queries)),
             *argument_lines({**listed, "by": one_line(given["by"])}),
-            ("existence", existence_said(self.source.frame, given.get("existence"))),
+            ("existence", describe_existence(self.source.frame, given.get("existence"))),
             ("window", held),
-            ("timetable", f"a cycle of {span(shared.cycle)}: {_runs(shared, timetable)}"),
+            ("timetable", f"a cycle of {cycle}: {_runs(shared, timetable)}"),
             ("cost", f"{cost:.6g} (sum of k) per hour; {most:.6g} without sharing (NS)"),
             ("saving", f"{most / cost:.3g} times"),
             ("parallel", per_key(self.key)),
@@ -501,19 +512,19 @@ def _runs(table: Timetable, queries: Sequence[tuple[str, int, int]]) -> str:
             runs.append("...")
             break
         names = ", ".join(queries[i][0] for i in table.answers(group))
-        runs.append(f"at {span(time)} {names}")
+        runs.append(f"at {format_duration(time)} {names}")
     return "; ".join(runs)
 
 
-def _flat(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:
+def _flatten(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:
     """Return answers with the tuple's columns, or with the stream if `streams` are ranked."""
-    own = [F.col(name).alias(_called(name, columns)) for name in RANKING_COLUMNS]
+    own = [F.col(name).alias(_prefixed_name(name, columns)) for name in RANKING_COLUMNS]
     if streams is not None:
         return df.select(*own, F.col("stream").alias(streams))
-    return df.select(*own, *(F.col(f"row.{quoted(name)}").alias(name) for name in columns))
+    return df.select(*own, *(F.col(f"row.{quote_name(name)}").alias(name) for name in columns))
 
 
-def _called(name: str, columns: list[str]) -> str:
+def _prefixed_name(name: str, columns: list[str]) -> str:
     taken = {column.lower() for column in columns}
     while name in taken:
         name = f"top_{name}"

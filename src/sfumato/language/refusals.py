@@ -39,17 +39,16 @@ from sfumato.language.syntax import (
     is_type,
     is_word,
     list_items,
-    plain,
     references,
     start_of,
 )
 from sfumato.language.tables import where_named
 from sfumato.near_misses import near
-from sfumato.spark.model.outside_text import ALLOWED_FUNCTIONS, check_statement
-from sfumato.sql_tokens import TokenError
+from sfumato.spark.model.untrusted_sql import ALLOWED_FUNCTIONS, check_statement
+from sfumato.sql_tokens import TokenError, unquote_name
 from sfumato.windows import Range
 
-DECISIVE = tuple(word for word in MEASURE_FUNCTIONS if word != "STDDEV")
+UNAMBIGUOUS_MEASURES = tuple(word for word in MEASURE_FUNCTIONS if word != "STDDEV")
 TUMBLING = "s [RANGE 10 MINUTES WATTR ts] after the table's name"
 HOPPING = "s [RANGE 10 MINUTES SLIDE 5 MINUTES WATTR ts] after the table's name"
 SESSIONS = (
@@ -58,19 +57,19 @@ SESSIONS = (
 FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
 """Flink and Calcite windows, and what a query writes instead."""
 FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": SESSIONS}  # ksqlDB
-OF_TWO_TABLES = {
+TWO_TABLE_FUNCTIONS = {
     "split_late": "SELECT ... FROM reorder(...) WHERE late",
     "split_invalid": "FROM checked(...) or FROM rejected(...)",
     "split_missed": "FROM window_aggregate(..., missed => true) WHERE missed IS NULL",
 }
 """Public functions that return two tables, and what a query writes instead."""
-OVER = (
+OVER_REASON = (
     "OVER (...) reads the rows of the whole stream, not the rows of an extent: leave OVER out and "
     "write GROUP BY with the columns of PARTITION BY"
 )
-PER_EXTENT = "over a RANGE window would apply to each extent separately, which is not supported"
+EXTENT_REASON = "over a RANGE window would apply to each extent separately, which is not supported"
 STREAM_WORDS = ("ISTREAM", "RSTREAM", "DSTREAM")  # CQL operators from windows to streams
-ABOUT_ALTERNATIVES = ("WHERE", "RANK_BY", "FREQUENCY")
+CLAUSES_ON_ALTERNATIVES = ("WHERE", "RANK_BY", "FREQUENCY")
 
 
 def check_query(script: Script, body: Body) -> None:
@@ -119,12 +118,12 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
             raise at(text, place, reason)
 
 
-def refused(error: TokenError, node: Node, script: Script) -> SqlError:
+def translate_token_error(error: TokenError, node: Node, script: Script) -> SqlError:
     """Return the SqlError for an error in text that was generated from a node."""
     if error.function is None:
         return at(script.text, node, str(error))
     place = where_named(error.function, script, node) or node
-    instead = OF_TWO_TABLES.get(error.function.lower())
+    instead = TWO_TABLE_FUNCTIONS.get(error.function.lower())
     if instead is not None:
         reason = f"{error.function} returns two tables; write {instead}"
         return at(script.text, place, reason)
@@ -154,7 +153,7 @@ def _shows_construct(body: Body) -> bool:
         if constructs or hints or _is_almost_impute(relation):
             return True
     return any(
-        reference.call is not None and is_word(reference.word, *DECISIVE)
+        reference.call is not None and is_word(reference.word, *UNAMBIGUOUS_MEASURES)
         for items in body.word_lists()
         for reference in references(items)
     )
@@ -190,7 +189,7 @@ def check_words(clauses: Sequence[Clause], relations: Sequence[Relation], text: 
                 )
 
 
-def without_stream_word(
+def remove_stream_word(
     clauses: tuple[Clause, ...], relations: Sequence[Relation], edits: Rewriting
 ) -> tuple[Clause, ...]:
     """Return the clauses without CQL's ISTREAM or RSTREAM, if the word changes nothing.
@@ -217,7 +216,7 @@ def without_stream_word(
     others = tuple(replace(c, items=rest) if c is select else c for c in clauses)
     if parse_ranking(others, text) is not None:
         raise at(text, word, f"{name} has no effect before TOP: leave {name} out")
-    answers = Aggregation.wanted(others)
+    answers = Aggregation.has_aggregates(others)
     extents = any(option.word == "RANGE" for option in bracket.options)
     if name == "DSTREAM":
         raise at(text, word, "DSTREAM (the rows that leave a window) is not supported")
@@ -243,7 +242,9 @@ def check_tables(block: Block) -> None:
     if block.unknown and any(is_measure_of(reference, block.sources) for reference in named):
         raise block.tables.unknown(block.unknown[0], block.scope)
     for items in block.conditions():
-        for reference in _uncertain(items, block) if any(is_word(i, "ON") for i in items) else ():
+        for reference in (
+            _distributions(items, block) if any(is_word(i, "ON") for i in items) else ()
+        ):
             name = reference.parts[-1]
             reason = f"a join cannot use the uncertain {name}: compare EXPECTED({name})"
             raise at(block.text, reference.word, reason, "SIMILARITY JOIN")
@@ -257,13 +258,13 @@ def check_unanswered(block: Block) -> None:
     sources, text = block.sources, block.text
     ranged = [source for source in sources if isinstance(source.window, Range)]
     if len(ranged) > 1:
-        raise at(text, ranged[1].node, f"a join {PER_EXTENT}")
+        raise at(text, ranged[1].node, f"a join {EXTENT_REASON}")
     for clause in block.clauses if ranged else ():
         first = (*clause.items, None)[0]
         if clause.word in ("GROUP_BY", "HAVING"):
-            raise at(text, clause.place, f"{clause.keyword} {PER_EXTENT}")
+            raise at(text, clause.place, f"{clause.keyword} {EXTENT_REASON}")
         if clause.word == "SELECT" and is_word(first, "DISTINCT"):
-            raise at(text, first, f"DISTINCT {PER_EXTENT}")
+            raise at(text, first, f"DISTINCT {EXTENT_REASON}")
     for items in block.word_lists():
         for reference in references(items):
             name = reference.parts[-1].upper()
@@ -272,7 +273,7 @@ def check_unanswered(block: Block) -> None:
                 continue
             attribute = attribute_argument(reference, sources)
             if ranged:
-                reason = OVER if is_word(reference.after, "OVER") else PER_EXTENT
+                reason = OVER_REASON if is_word(reference.after, "OVER") else EXTENT_REASON
                 raise at(text, reference.word, f"{name} {reason}")
             if attribute is not None:
                 hint = f"{name}(EXPECTED({attribute})) aggregates the expected values"
@@ -280,47 +281,51 @@ def check_unanswered(block: Block) -> None:
                 raise at(text, reference.word, reason)
 
 
-def check_operands(block: Block, done: Callable[[int], bool]) -> None:
+def check_operands(block: Block, is_handled: Callable[[int], bool]) -> None:
     """Raise SqlError for a distribution as an operand, or in ORDER BY, GROUP BY or DISTINCT.
 
-    done : predicate of text positions that are handled elsewhere
+    is_handled : predicate of text positions that are handled elsewhere
     """
     select = block.clause("SELECT")
     named = map(alias_of, list_items(select.items)) if select is not None else ()
     renamed = {
-        plain(name).lower()
+        unquote_name(name).lower()
         for name, value in named
-        if name is not None and not any(r.whole for r in _uncertain(value, block))
+        if name is not None and not any(r.whole for r in _distributions(value, block))
     }
     for clause in block.clauses:
-        if clause.word in ABOUT_ALTERNATIVES:
+        if clause.word in CLAUSES_ON_ALTERNATIVES:
             continue
-        wrong = [(r, what) for items, what in _ordered(clause) for r in _uncertain(items, block)]
+        wrong = [
+            (r, what)
+            for items, what in _ordering_items(clause)
+            for r in _distributions(items, block)
+        ]
         wrong = [(r, what) for r, what in wrong if r.parts[-1].lower() not in renamed]
         distinct = clause.word == "SELECT" and is_word(next(iter(clause.items), None), "DISTINCT")
-        for reference in _uncertain(clause.items, block):
+        for reference in _distributions(clause.items, block):
             if distinct and reference.whole:
                 wrong.append((reference, "DISTINCT needs numbers"))
             elif reference.operator:
                 wrong.append((reference, f"{reference.operator} needs a number"))
         for reference, what in wrong:
-            if not done(reference.start):
+            if not is_handled(reference.start):
                 name = ".".join(reference.parts[:2])
                 reason = f"{name} is a distribution, but {what}: write EXPECTED({name})"
                 raise at(block.text, reference.word, reason, f"EXPECTED({name})")
 
 
-def _uncertain(items: Items, block: Block) -> Iterator[Reference]:
+def _distributions(items: Items, block: Block) -> Iterator[Reference]:
     """Yield the references to uncertain attributes that denote their distributions."""
     bound = set(_lambda_names(items))
     for reference in references(items, enter=outside_measures(block.sources)):
         parts = reference.parts
         is_column = reference.call is None and parts[0].lower() not in bound
-        if is_column and any(source.meant(parts) for source in block.sources):
+        if is_column and any(source.leading_attribute(parts) for source in block.sources):
             yield reference
 
 
-def _ordered(clause: Clause, *, over: bool = False) -> Iterator[tuple[Items, str]]:
+def _ordering_items(clause: Clause, *, over: bool = False) -> Iterator[tuple[Items, str]]:
     """Yield words that order or group rows, and an error's reason. over : in a Spark window"""
     outside_calls = tuple(item for item in clause.items if not isinstance(item, Nested))
     if clause.word in ("GROUP_BY", "ORDER_BY"):
@@ -332,7 +337,7 @@ def _ordered(clause: Clause, *, over: bool = False) -> Iterator[tuple[Items, str
         if isinstance(item, Group) and item.body is not None and item.query is None:
             windows = clause.word == "WINDOW" or is_word(before, "OVER")
             for inner in item.body.clauses:
-                yield from _ordered(inner, over=windows)
+                yield from _ordering_items(inner, over=windows)
 
 
 def _lambda_names(items: Items) -> Iterator[str]:
@@ -343,6 +348,6 @@ def _lambda_names(items: Items) -> Iterator[str]:
         arrow = is_arrow and end_of(tokens[0]) == start_of(tokens[1])
         for words in item.word_lists() if isinstance(item, Nested) else ():
             yield from _lambda_names(words)
-            yield from (plain(w).lower() for w in words if arrow and is_name(w))
+            yield from (unquote_name(w).lower() for w in words if arrow and is_name(w))
         if arrow and is_name(item):
-            yield plain(item).lower()
+            yield unquote_name(item).lower()

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from sfumato.duration import spelled
-from sfumato.spark.model.figures import expected_tuples
+from sfumato.spark.model.estimates import expected_tuples
 from sfumato.windows import JoinWindow, Rows
 
 Lines = list[tuple[str, str]]
@@ -66,7 +66,7 @@ class Explanation(str):
         return str, (str(self),)
 
 
-def explained(step: Step) -> str:
+def explain_step(step: Step) -> str:
     """Return the plan as text, each operation above its inputs."""
     return "\n".join(_lines(step))
 
@@ -88,13 +88,13 @@ def _lines(step: Step) -> Iterator[str]:
 # ---- words of EXPLAIN ----------------------------------------------------------------------------
 
 
-def names_in(value: str | Sequence[str] | None) -> list[str]:
+def list_names(value: str | Sequence[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 
 def per_key(key: str | Sequence[str] | None, without: str = "one, in one task") -> str:
     """Describe one item per value of the key; without a key, return `without`."""
-    return f"one per value of ({', '.join(names_in(key))}), in parallel" if key else without
+    return f"one per value of ({', '.join(list_names(key))}), in parallel" if key else without
 
 
 def argument_lines(arguments: Mapping[str, Any]) -> Lines:
@@ -104,7 +104,7 @@ def argument_lines(arguments: Mapping[str, Any]) -> Lines:
 
 def _written(value: Any) -> str:
     if isinstance(value, timedelta):
-        return span(value)
+        return format_duration(value)
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {_written(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
@@ -112,18 +112,18 @@ def _written(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def percent(ratio: float) -> str:
+def format_percent(ratio: float) -> str:
     return f"{ratio * 100:.6g}%"
 
 
-def span(length: int | timedelta) -> str:
+def format_duration(length: int | timedelta) -> str:
     """Format a duration with `spelled`; a number is in microseconds."""
     if isinstance(length, timedelta):
         length = length // timedelta(microseconds=1)
     return spelled(length)
 
 
-def size(count: float) -> str:
+def format_bytes(count: float) -> str:
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -135,12 +135,21 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def newest(window: Rows | JoinWindow) -> str:
-    held = f"the newest tuples that contain {window.rows} existing ones"
-    return f"{held} with confidence {percent(window.confidence)}"
+def describe_window(window: Rows | JoinWindow) -> str:
+    confidence = format_percent(window.confidence)
+    return (
+        f"the newest tuples that contain {window.rows} existing ones with confidence {confidence}"
+    )
 
 
-def held(rows: int, confidence: float) -> str:
+def describe_delta(on: str, delta: float, threshold: float) -> str:
+    return (
+        f"the newest tuples for which {on} of the oldest and of any other differ by more than "
+        f"{delta:g} with probability below {format_percent(threshold)}"
+    )
+
+
+def describe_count(rows: int, confidence: float) -> str:
     """Describe the number of tuples in a count window, for several existences."""
     sizes = []
     for p in EXISTENCES:
@@ -155,4 +164,4 @@ def typical_bytes(rows: int, confidence: float, each: int) -> tuple[str, str]:
     count = expected_tuples(rows, TYPICAL, confidence)
     if count is None:
         return "w'", ""
-    return f"w' = {count} (existence {TYPICAL:g})", f" = {size(count * each)}"
+    return f"w' = {count} (existence {TYPICAL:g})", f" = {format_bytes(count * each)}"

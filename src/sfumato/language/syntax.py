@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from lark import Token
 
-from sfumato.sql_tokens import SqlToken
+from sfumato.sql_tokens import SqlToken, unquote_name
 
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 """Words that can start a query; other statements change something."""
@@ -65,7 +65,7 @@ class Name(Node):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return tuple(plain(word) for word in self.words)
+        return tuple(unquote_name(word) for word in self.words)
 
     def __str__(self) -> str:
         return ".".join(self.parts)
@@ -156,7 +156,7 @@ class Relation(Node):
     def name(self) -> str:
         """Return the qualifier of its columns: the alias, the last part of the name, or ""."""
         if self.alias is not None:
-            return plain(self.alias)
+            return unquote_name(self.alias)
         return self.head.parts[-1] if isinstance(self.head, Name) else ""
 
     def __str__(self) -> str:
@@ -202,15 +202,15 @@ class Body(Node):
     It is a query only if `is_query`: `extract(year FROM ts)` also has a FROM clause.
     """
 
-    with_: Token | None
+    with_token: Token | None
     ctes: tuple[Cte, ...]
     recursive: bool
     clauses: tuple[Clause, ...]
 
     def opening_words(self) -> Iterator[Item]:
         """Yield the first words, inside parentheses too: a WITH, then the main query's start."""
-        if self.with_ is not None:
-            yield self.with_
+        if self.with_token is not None:
+            yield self.with_token
         first = self.clauses[0] if self.clauses else None
         if first is not None and first.keyword is not None:
             yield first.keyword
@@ -260,7 +260,7 @@ class Body(Node):
 
     def is_common(self, name: Name) -> bool:
         """Return whether a name is a common table anywhere in the statement."""
-        common = {plain(cte.name).lower() for part in self.bodies() for cte in part.ctes}
+        common = {unquote_name(cte.name).lower() for part in self.bodies() for cte in part.ctes}
         return len(name.parts) == 1 and name.parts[0].lower() in common
 
     def blocks(self) -> Iterator[tuple[Clause, ...]]:
@@ -297,7 +297,7 @@ class Script:
         return self.tokens[first : bisect_left(self.tokens, node.end, key=start_of)]
 
 
-def words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -311,15 +311,6 @@ def end_of(piece: Node | Token) -> int:
 
 def span_of(items: Sequence[Item]) -> Node:
     return Node(start_of(items[0]), end_of(items[-1]))
-
-
-def plain(word: Token | str) -> str:
-    return word[1:-1].replace("``", "`") if word.startswith("`") else str(word)
-
-
-def quoted(name: str) -> str:
-    """Return an identifier in backquotes, with its own backquotes doubled."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 # ---- errors --------------------------------------------------------------------------------------
@@ -362,12 +353,12 @@ class SqlError(ValueError):
             f"    {self.text_line}",
             f"    {before}{'^' * max(1, min(end, line_end) - start)}",
         ]
-        lines += [f"expected {listed(self.expected)}"] if self.expected else []
+        lines += [f"expected {format_choices(self.expected)}"] if self.expected else []
         lines += [f"did you mean {suggestion}?"] if suggestion is not None else []
         super().__init__("\n".join(lines))
 
 
-def listed(words: Iterable[str]) -> str:
+def format_choices(words: Iterable[str]) -> str:
     """Format `a`, `a or b` or `a, b or c`; a long list is truncated, and the rest counted."""
     shown = list(words)
     if len(shown) > MAX_LISTED:
@@ -387,7 +378,7 @@ def at(text: str, node: Node | Token, reason: str, *expected: str, **more: Any) 
 MEASURE_FUNCTIONS = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE")
 """Measures of an uncertain attribute. Over other values, STDDEV is a Spark aggregate."""
 
-AGGREGATES = words(
+AGGREGATES = word_set(
     "any any_value approx_count_distinct approx_percentile approx_top_k array_agg avg bit_and "
     "bit_or bit_xor bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set "
     "corr count count_if count_min_sketch covar_pop covar_samp every first first_value grouping "
@@ -418,7 +409,7 @@ class Reference(Node):
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        return tuple(plain(word) for word in self.words)
+        return tuple(unquote_name(word) for word in self.words)
 
     @property
     def word(self) -> Token:
@@ -555,11 +546,11 @@ def nested_queries(items: Items) -> Iterator[Body]:
 
 @dataclass(frozen=True)
 class Star:
-    """`*` or `s.*` for columns. but : the list of a following EXCEPT"""
+    """`*` or `s.*` for columns. except_list : the list of a following EXCEPT"""
 
     token: Token
     qualifier: str | None
-    but: Group | None
+    except_list: Group | None
 
 
 def stars(items: Items) -> Iterator[Star]:
@@ -570,10 +561,12 @@ def stars(items: Items) -> Iterator[Star]:
             for inner in item.word_lists() if not is_word(before, "COUNT") else ():
                 yield from stars(inner)
             continue
-        after, but = (*items[i + 1 : i + 3], None, None)[:2]
+        after, following = (*items[i + 1 : i + 3], None, None)[:2]
         begins = before is None or is_type(before, "COMMA", "DOT")
         ends = after is None or is_type(after, "COMMA") or is_word(after, "EXCEPT", "AS")
         if item == "*" and (begins or is_word(before, "DISTINCT", "ALL")) and ends:
             of = items[i - 2] if is_type(before, "DOT") and i > 1 else None
-            listed_but = but if is_word(after, "EXCEPT") and isinstance(but, Group) else None
-            yield Star(item, plain(of) if is_name(of) else None, listed_but)
+            except_list = (
+                following if is_word(after, "EXCEPT") and isinstance(following, Group) else None
+            )
+            yield Star(item, unquote_name(of) if is_name(of) else None, except_list)

@@ -13,8 +13,8 @@ from lark import Token
 from sfumato.api.calls import PUBLIC, public_functions
 from sfumato.api.imputation import Imputation
 from sfumato.language.blocks import Scope
-from sfumato.language.construct_options import argument_in, called
-from sfumato.language.impute_clause import unquoted
+from sfumato.language.construct_options import argument_in, with_located_errors
+from sfumato.language.impute_clause import string_value
 from sfumato.language.steps import Step, one_line
 from sfumato.language.syntax import (
     Body,
@@ -30,7 +30,6 @@ from sfumato.language.syntax import (
     is_type,
     is_word,
     name_in,
-    plain,
     span_of,
     split,
     start_of,
@@ -39,7 +38,8 @@ from sfumato.language.tables import PlannedFrame, Tables
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.spark.model.validation import require_frame
-from sfumato.spark.runtime.fuse import steps_of
+from sfumato.spark.runtime.fuse import describe_fusion
+from sfumato.sql_tokens import unquote_name
 from sfumato.windows import Delta, Range, Rows, Session
 
 REPOSITORY = "repository"
@@ -110,7 +110,7 @@ class TableFunctions:
         inputs: dict[str, PlannedFrame] = {}
         make, places = self._bound(function, name, call, inputs)
         known = [column for frame in inputs.values() for column in frame.df.columns]
-        df = self.tables.checked(make, Node(name.start, call.end), known)
+        df = self.tables.build_frame(make, Node(name.start, call.end), known)
         try:
             require_frame(str(name), df)
         except TypeError:
@@ -119,7 +119,7 @@ class TableFunctions:
         given = {n: one_line(text[p.start : p.end]) for n, p in places.items() if n not in inputs}
         steps = {n if len(inputs) > 1 else "": frame.step for n, frame in inputs.items()}
         facts = {"controlled": True} if function is PUBLIC.get("reorder") else {}
-        step = Step(str(name), [*given.items()], steps, facts, runs=steps_of(df))
+        step = Step(str(name), [*given.items()], steps, facts, runs=describe_fusion(df))
         return PlannedFrame(df, step)
 
     def _bound(
@@ -135,7 +135,9 @@ class TableFunctions:
         by_name = False
         for place, items in enumerate(_arguments(call)):
             node, (word, value) = span_of(items) if items else call, _named(items)
-            argument = plain(word).lower() if word else (*positional[place : place + 1], "")[0]
+            argument = (
+                unquote_name(word).lower() if word else (*positional[place : place + 1], "")[0]
+            )
             if not value:
                 raise at(text, node, f"an argument of {name} is empty")
             if word is None and (by_name or not argument):
@@ -159,11 +161,11 @@ class TableFunctions:
                 reason = f"{name} needs the argument {argument}"
                 raise at(text, name, reason, f"{argument} => ...")
 
-        def placed(message: str) -> SqlError:
+        def locate(message: str) -> SqlError:
             blamed = argument_in(message, places)
             return at(text, name if blamed is None else places[blamed], message)
 
-        return lambda: called(partial(function, **values), placed), places
+        return lambda: with_located_errors(partial(function, **values), locate), places
 
     # ---- tables
 
@@ -194,7 +196,7 @@ class TableFunctions:
         if (name := name_in(items)) is None:
             expected = ("the name of a table", "(SELECT ...)", "a table function")
             raise at(text, span_of(items), "a table is expected here", *expected)
-        return self.tables.stored(name, self.scope)
+        return self.tables.find_table(name, self.scope)
 
     # ---- values
 
@@ -204,7 +206,7 @@ class TableFunctions:
             return self._constructed(*call)
         first = items[0]
         if len(items) == 1 and is_type(first, "STRING"):
-            return unquoted(first)
+            return string_value(first)
         if len(items) == 1 and is_type(first, "NAME") and first.lower() in CONSTANTS:
             return CONSTANTS[first.lower()]
         values = (name_in(items), _duration(items), _number(items))
@@ -285,7 +287,7 @@ def _duration(items: Items) -> str | None:
     interval = is_word(items[0], "INTERVAL")
     words = items[interval:]
     if interval and words and is_type(words[0], "STRING"):
-        words = (Token("NUMBER", unquoted(words[0])), *words[1:])
+        words = (Token("NUMBER", string_value(words[0])), *words[1:])
         if len(words) == 1:
             return str(words[0])
     kinds = [is_type(word, ("NUMBER", "NAME")[n % 2]) for n, word in enumerate(words)]

@@ -23,14 +23,13 @@ from sfumato.language.syntax import (
     end_of,
     is_name,
     is_word,
-    plain,
-    quoted,
     start_of,
 )
 from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.outside_text import is_known, is_path, is_trusted
+from sfumato.spark.model.untrusted_sql import is_catalog_table, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
+from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.windows import Delta, Range, Rows
 
 BracketWindow = Rows | Range | Delta
@@ -73,24 +72,24 @@ class Source:
     node: Node
     window: BracketWindow | None = None
     order: list[str] = field(default_factory=list)
-    of_operator: tuple[Option, ...] = ()
+    operator_options: tuple[Option, ...] = ()
     sides: dict[str, str] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
     changed: bool = False
 
-    def goes_by(self, qualifier: str) -> bool:
+    def has_alias(self, qualifier: str) -> bool:
         return qualifier.lower() in [alias.lower() for alias in self.aliases]
 
     def attribute(self, parts: tuple[str, ...]) -> str | None:
         """Return the uncertain attribute that a name of one or two parts denotes, or None."""
         if len(parts) == 1:
             return match_name(parts[0], self.frame.attributes)
-        if not self.goes_by(parts[0]):
+        if not self.has_alias(parts[0]):
             return None
         side = next((f"{s}_" for a, s in self.sides.items() if a.lower() == parts[0].lower()), "")
         return match_name(side + parts[1], self.frame.attributes)
 
-    def meant(self, parts: tuple[str, ...]) -> str | None:
+    def leading_attribute(self, parts: tuple[str, ...]) -> str | None:
         """Return the uncertain attribute that the first one or two parts of a name denote."""
         return self.attribute(parts[:2]) or self.attribute(parts[:1])
 
@@ -102,14 +101,14 @@ def match_name(name: str, names: Iterable[str]) -> str | None:
     return name if name in listed else same[0] if len(same) == 1 else None
 
 
-def free(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Iterable[str]) -> str:
     known = {other.lower() for other in taken}
     while name.lower() in known:
         name += "_"
     return name
 
 
-def column(
+def resolve_column(
     name: Name, columns: Iterable[str], of: object, text: str, *, qualified: bool = False
 ) -> str:
     """Return the column that a name denotes. Raises SqlError if there is none.
@@ -125,7 +124,7 @@ def column(
     return match
 
 
-def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
+def describe_existence(frame: PlannedFrame, given: str | None = None) -> str:
     """Describe the existence of rows. given : the column named by EXISTENCE"""
     column = match_name("existence", frame.df.columns) if given is None else given
     known = SparkFrame(frame.df)
@@ -167,20 +166,20 @@ class Tables:
         parts = name.parts
         # Spark would read csv.`/a` from a file.
         readable = len(parts) == 1 or is_trusted(self.spark)
-        if not readable and (is_path(parts) or not is_known(self.spark, parts)):
+        if not readable and (is_path(parts) or not is_catalog_table(self.spark, parts)):
             return None
         try:
             df = self._given[parts[0].lower()] if self.is_given(name) else None
             if df is None:
-                df = self.spark.table(".".join(map(quoted, parts)))
+                df = self.spark.table(".".join(map(quote_name, parts)))
             columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
         except AnalysisException:
             return None
         return PlannedFrame(df, table_step(str(name), df.isStreaming, columns))
 
-    def stored(self, name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame:
+    def find_table(self, name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame:
         """Return a common table (in `scope`), table or view. Raises SqlError if there is none."""
-        frame = common(name, scope) or self.frame(name)
+        frame = find_common_table(name, scope) or self.frame(name)
         if frame is None:
             raise self.unknown(name, scope)
         return frame
@@ -199,7 +198,7 @@ class Tables:
         reason = f"there is no stream, table or view {name}"
         return at(self.text, name, reason, *known, suggestion=near(name.parts[-1], known))
 
-    def checked(
+    def build_frame(
         self, make: Callable[[], DataFrame], node: Node, known: Sequence[str] = ()
     ) -> DataFrame:
         """Return the frame of `make`, analysed immediately so that its errors are raised here.
@@ -215,11 +214,11 @@ class Tables:
             own = error if isinstance(error, AnalysisException) else error.__cause__
             if not isinstance(own, AnalysisException):
                 raise
-            reworded = self._in_our_terms(own, node, known)
+            reworded = self._as_sql_error(own, node, known)
             raise own if reworded is None else reworded from own
         return df
 
-    def _in_our_terms(
+    def _as_sql_error(
         self, error: AnalysisException, node: Node, columns: Sequence[str]
     ) -> SqlError | None:
         condition = error.getCondition() or ""
@@ -245,7 +244,7 @@ class Tables:
         return at(self.text, place, reason, *known, suggestion=likely)
 
 
-def common(name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame | None:
+def find_common_table(name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame | None:
     return scope.get(name.parts[0].lower()) if len(name.parts) == 1 else None
 
 
@@ -288,7 +287,7 @@ def where_named(name: str, script: Script, node: Node) -> Node | None:
     aliased: Node | None = None
     before: Token | None = None
     for token in script.words(node):
-        if plain(token).lower() == name.lower() and token.type != "STRING":
+        if unquote_name(token).lower() == name.lower() and token.type != "STRING":
             place = Node(start_of(token), end_of(token))
             if not _is_alias(before):
                 return place

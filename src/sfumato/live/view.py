@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.metrics.anomalies import anomalies
-from sfumato.metrics.figures import QueryFigures, SessionFigures, hidden_in
-from sfumato.metrics.history import Point, joined, quantiles
+from sfumato.metrics.figures import QueryFigures, SessionFigures, hide_secrets
+from sfumato.metrics.history import Point, merge_neighbours, quantiles
 from sfumato.metrics.progress import REORDER, WAITS, PartTotals, late_and_rows
 from sfumato.reports import OperatorPart
 
@@ -46,9 +46,9 @@ def view(
     with figures.locked():
         queries = []
         for query in figures.queries():
-            query.look()
+            query.detect_stalls()
             queries.append(_query(query, about.get(query.name, About()), now, given))
-    shown: dict[str, Any] = hidden_in({"now": now, "queries": queries}, figures.hide)
+    shown: dict[str, Any] = hide_secrets({"now": now, "queries": queries}, figures.hide)
     return shown
 
 
@@ -136,7 +136,7 @@ def _operator(part: OperatorPart, totals: PartTotals) -> dict[str, Any]:
 
 def _points(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
     """Yield at most MAX_SHOWN points with rates, by merging neighbours."""
-    shown = joined(points, max(1, -(-len(points) // MAX_SHOWN)))
+    shown = merge_neighbours(points, max(1, -(-len(points) // MAX_SHOWN)))
     before = None
     for point in shown:
         if before is None and len(shown) > 1:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.limits import MOST_EMPTY
+from sfumato.limits import MAX_EMPTY_EXTENTS
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, metadata_of
-from sfumato.reports import drift
+from sfumato.reports import describe_drift
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import (
     BOOLEAN_TYPE,
@@ -95,14 +95,16 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     ):
         if counts.get(counter):
             warn_of_invalid(job.function, counts["rows"], {reason: counts[counter]})
-    drifted = drift(counts)
+    drifted = describe_drift(counts)
     if drifted is not None:
         warn_user(f"{job.function}: {drifted}", DriftWarning)
     bounded = not isinstance(getattr(getattr(job.config, "window", None), "empty", True), bool)
     if counts.get("skipped") and not bounded:
         warn_user(
             f"{job.function}: {counts['skipped']} extents without rows are not in the answers, "
-            f"because a gap has more than {MOST_EMPTY:,} of them; look for a row with a wrong time",
+            f"because a gap has more than {MAX_EMPTY_EXTENTS:,} of them; look for a row with a "
+            "wrong time",
+            UserWarning,
         )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sfumato.metrics.progress import REORDER, Counters, MicroBatch, late_and_rows
-from sfumato.reports import OperatorPart, drift
+from sfumato.reports import OperatorPart, describe_drift
 
 STALL_SECONDS = 60.0  # seconds without a row in order before the first message; then doubled
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def anomalies(counters: Counters, target: float | None) -> Iterator[str]:
         yield f"{late / rows:.2%} of the rows are late; the target is {target:.2%}"
     for part, counts in counters.items():
         name = part.metric.removeprefix("sfumato_")
-        drifted = drift(counts)
+        drifted = describe_drift(counts)
         if drifted is not None:
             yield f"{name}: {drifted}"
         for counter, meaning in (SET_ASIDE | BY_KIND.get(part.kind, {})).items():
@@ -73,7 +73,7 @@ class StallDetector:
     seconds: float = STALL_SECONDS
     _reorders: dict[OperatorPart, _Reorder] = field(default_factory=dict)
 
-    def look(self, batches: Sequence[MicroBatch], now: float) -> Iterator[str]:
+    def detect(self, batches: Sequence[MicroBatch], now: float) -> Iterator[str]:
         """Yield messages. batches : new micro-batches    now : seconds of the monotonic clock"""
         for batch in batches:
             for part, counts in batch.counters.items():
@@ -108,7 +108,7 @@ class DisorderDetector:
     _rows: dict[OperatorPart, int] = field(default_factory=dict)
     _reported: set[OperatorPart] = field(default_factory=set)
 
-    def look(self, batches: Sequence[MicroBatch]) -> Iterator[str]:
+    def detect(self, batches: Sequence[MicroBatch]) -> Iterator[str]:
         """Yield a message for each operator whose first rows out of order are in these batches."""
         for batch in batches:
             reorders = [part for part in batch.counters if part.kind == REORDER]
@@ -129,7 +129,7 @@ def row_count(rows: int) -> str:
     return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
-def in_words(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
+def describe_held_rows(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
     """Describe a reorder's held rows. held : number of rows"""
     words = f"{part.operator} holds {held:,}"
     if gauges.get("oldest") is not None:

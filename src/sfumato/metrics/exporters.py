@@ -51,11 +51,11 @@ class Sample(NamedTuple):
 def samples(figures: SessionFigures) -> list[Sample]:
     """Return a consistent snapshot of all metrics."""
     with figures.locked():
-        found = [sample for query in figures.queries() for sample in _of_query(query)]
+        found = [sample for query in figures.queries() for sample in _query_samples(query)]
     return [s._replace(labels=tuple(map(figures.hide, s.labels))) for s in found]
 
 
-def _of_query(query: QueryFigures) -> Iterator[Sample]:
+def _query_samples(query: QueryFigures) -> Iterator[Sample]:
     name, newest = query.name, query.newest
     values: dict[str, float] = {
         "rows_in": query.rows_in,
@@ -81,10 +81,12 @@ def _of_query(query: QueryFigures) -> Iterator[Sample]:
                 labels = (name, part.operator, ranking)
                 yield Sample(METRICS["ranking_answers"], labels, count)
         else:
-            yield from _of_part(part, totals, (name, part.operator, part.side))
+            yield from _part_samples(part, totals, (name, part.operator, part.side))
 
 
-def _of_part(part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]) -> Iterator[Sample]:
+def _part_samples(
+    part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]
+) -> Iterator[Sample]:
     counters, gauges = {**totals.counters, **totals.added}, totals.gauges
     for counter, count in counters.items():
         if counter not in OTHER_METRICS:
@@ -113,7 +115,7 @@ def _of_part(part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]) ->
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def registry(figures: SessionFigures) -> CollectorRegistry:
+def build_registry(figures: SessionFigures) -> CollectorRegistry:
     from prometheus_client import CollectorRegistry
 
     found = CollectorRegistry(auto_describe=False)
@@ -124,14 +126,14 @@ def registry(figures: SessionFigures) -> CollectorRegistry:
 def prometheus_text(figures: SessionFigures) -> bytes:
     from prometheus_client import generate_latest
 
-    return generate_latest(registry(figures))
+    return generate_latest(build_registry(figures))
 
 
 def write_prometheus(figures: SessionFigures, file: Path) -> None:
     """Replace a `*.prom` file for the node exporter, atomically."""
     from prometheus_client import write_to_textfile
 
-    write_to_textfile(str(file), registry(figures))
+    write_to_textfile(str(file), build_registry(figures))
 
 
 class _Collector:
@@ -229,9 +231,9 @@ def served(
         )
     with ExitStack() as stack:
         if port is not None:
-            port = stack.enter_context(_http(figures, port))
+            port = stack.enter_context(_serve_http(figures, port))
         if file is not None:
-            stack.enter_context(_repeated(lambda: WRITERS[file.suffix](figures, file), every))
+            stack.enter_context(_repeat(lambda: WRITERS[file.suffix](figures, file), every))
         yield port
 
 
@@ -278,10 +280,10 @@ class MetricsServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def _http(figures: SessionFigures, port: int) -> Iterator[int]:
+def _serve_http(figures: SessionFigures, port: int) -> Iterator[int]:
     from prometheus_client import MetricsHandler
 
-    server = MetricsServer(port, MetricsHandler.factory(registry(figures)))
+    server = MetricsServer(port, MetricsHandler.factory(build_registry(figures)))
     thread = Thread(target=server.serve_forever, name="sfumato metrics port", daemon=True)
     thread.start()
     try:
@@ -293,7 +295,7 @@ def _http(figures: SessionFigures, port: int) -> Iterator[int]:
 
 
 @contextmanager
-def _repeated(write: Callable[[], None], every: float) -> Iterator[None]:
+def _repeat(write: Callable[[], None], every: float) -> Iterator[None]:
     """Call `write` at the start, every `every` seconds, and at the end."""
     write()
     over = Event()

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql.streaming import StreamingQueryListener
 
 from sfumato.metrics.anomalies import StallDetector
-from sfumato.metrics.history import Point, added_up, thinned
+from sfumato.metrics.history import Point, limit_points, sum_histograms
 from sfumato.metrics.progress import REORDER, WAITS, MicroBatch, QueryProgress, late_and_rows
 
 MAX_MESSAGES = 10
@@ -40,17 +40,17 @@ class QueryFigures(QueryProgress):
         for batch in batches:
             self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
             self.busy += batch.seconds
-            self.points = thinned([*self.points, _point(batch, self.reported)])
-        self._detect_stalls(batches)
+            self.points = limit_points([*self.points, _point(batch, self.reported)])
+        self._record_stalls(batches)
         return batches
 
-    def look(self) -> None:
+    def detect_stalls(self) -> None:
         """Record stalls that can be detected now."""
         if self.active:
-            self._detect_stalls([])
+            self._record_stalls([])
 
-    def _detect_stalls(self, batches: list[MicroBatch]) -> None:
-        for message in self.stalls.look(batches, time.monotonic()):
+    def _record_stalls(self, batches: list[MicroBatch]) -> None:
+        for message in self.stalls.detect(batches, time.monotonic()):
             self.messages = [*self.messages[1 - MAX_MESSAGES :], (time.time(), message)]
 
 
@@ -67,18 +67,18 @@ def _point(batch: MicroBatch, now: float) -> Point:
         max(lags, default=None),
         batch.state.get("memory", 0),
         dict(batch.parts),
-        added_up(*(shown.get(WAITS) or () for shown in gauges)),
+        sum_histograms(*(shown.get(WAITS) or () for shown in gauges)),
     )
 
 
-def hidden_in(tree: Any, hide: Callable[[str], str]) -> Any:
+def hide_secrets(tree: Any, hide: Callable[[str], str]) -> Any:
     """Return JSON values with `hide` applied to every string, including names."""
     if isinstance(tree, str):
         return hide(tree)
     if isinstance(tree, dict):
-        return {hidden_in(name, hide): hidden_in(value, hide) for name, value in tree.items()}
+        return {hide_secrets(name, hide): hide_secrets(value, hide) for name, value in tree.items()}
     if type(tree) in (list, tuple):
-        return [hidden_in(value, hide) for value in tree]
+        return [hide_secrets(value, hide) for value in tree]
     return tree
 
 

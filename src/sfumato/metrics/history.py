@@ -39,27 +39,27 @@ class Point:
     waits: list[int]
     batches: int = 1
 
-    def then(self, other: Point) -> Point:
+    def merged_with(self, other: Point) -> Point:
         """Return this point and the next one, merged."""
         lags = [lag for lag in (self.lag, other.lag) if lag is not None]
         names = self.parts | other.parts
         parts = {name: self.parts.get(name, 0) + other.parts.get(name, 0) for name in names}
-        waits = added_up(self.waits, other.waits)
+        waits = sum_histograms(self.waits, other.waits)
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in SUMS}
         return replace(other, lag=max(lags, default=None), parts=parts, waits=waits, **sums)
 
 
-def joined(points: Sequence[Point], size: int) -> list[Point]:
+def merge_neighbours(points: Sequence[Point], size: int) -> list[Point]:
     parts = (points[i : i + size] for i in range(0, len(points), size))
-    return [reduce(Point.then, part) for part in parts]
+    return [reduce(Point.merged_with, part) for part in parts]
 
 
-def thinned(points: list[Point]) -> list[Point]:
+def limit_points(points: list[Point]) -> list[Point]:
     """Merge pairs in the older half of the points if there are too many; oldest first."""
     if len(points) <= MAX_POINTS:
         return points
     half = MAX_POINTS // 2
-    return joined(points[:half], 2) + points[half:]
+    return merge_neighbours(points[:half], 2) + points[half:]
 
 
 def quantile(counts: Sequence[int], share: float) -> float | None:
@@ -78,7 +78,7 @@ def quantile(counts: Sequence[int], share: float) -> float | None:
     return None
 
 
-def added_up(*histograms: Sequence[int]) -> list[int]:
+def sum_histograms(*histograms: Sequence[int]) -> list[int]:
     """Return the sum of histograms, bin by bin; empty lists are ignored."""
     filled = [counts for counts in histograms if counts]
     return [sum(counts) for counts in zip(*filled, strict=True)]
@@ -99,10 +99,10 @@ class RecentWaits:
     @property
     def counts(self) -> list[int]:
         """Return the rows per bin; empty without micro-batches."""
-        return added_up(*(counts for _, counts in self.batches))
+        return sum_histograms(*(counts for _, counts in self.batches))
 
 
 def quantiles(waits: Iterable[Sequence[int]]) -> list[float | None]:
     """Return the QUANTILES of the sum of several histograms, in seconds."""
-    counts = added_up(*waits)
+    counts = sum_histograms(*waits)
     return [quantile(counts, share) for share in QUANTILES]

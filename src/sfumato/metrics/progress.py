@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.metrics.history import RecentWaits, added_up
+from sfumato.metrics.history import RecentWaits, sum_histograms
 from sfumato.reports import (
     ANSWERS_SUFFIX,
     IDENTITY,
     METRIC_PREFIX,
     OperatorPart,
-    observed,
+    metrics_of,
     parts_of,
 )
 
@@ -61,10 +61,6 @@ class MicroBatch:
         """Return counters and gauges by the name of the observed metric."""
         return {part.metric: of | self.gauges.get(part, {}) for part, of in self.counters.items()}
 
-    def total(self, counter: str) -> int:
-        """Return a counter over all operators; see `counted`."""
-        return counted(self.counters, counter)
-
 
 @dataclass
 class PartTotals:
@@ -96,7 +92,7 @@ class PartTotals:
         stays = {n: before[n] for n in STICKY_GAUGES if n in before and gauges.get(n) is None}
         self.gauges = {**gauges, **stays}
         if any(gauges.get(WAITS) or ()):
-            self.waits = added_up(self.waits, gauges[WAITS])
+            self.waits = sum_histograms(self.waits, gauges[WAITS])
             self.recent_waits.add(gauges[WAITS], time.monotonic())
 
     @property
@@ -157,10 +153,6 @@ class QueryProgress:
     def counters(self) -> dict[OperatorPart, dict[str, int]]:
         return {part: totals.counters for part, totals in self.operators.items()}
 
-    def total(self, counter: str) -> int:
-        """Return a counter, such as "late", over all operators; see `counted`."""
-        return counted(self.counters, counter)
-
     @property
     def rate(self) -> float:
         """Return the rows read per second since the query started."""
@@ -174,7 +166,7 @@ class QueryProgress:
         return sum(found) if found else None
 
 
-def counted(counters: Counters, counter: str) -> int:
+def total_of_counter(counters: Counters, counter: str) -> int:
     """Return the total of a counter, counting each row once.
 
     In most queries, operators of one kind read different rows, while operators of different kinds
@@ -201,7 +193,7 @@ def late_and_rows(counters: Counters) -> tuple[int, int]:
     return late_of(kind, {name: _by_kind(counters, name).get(kind, 0) for name in names})
 
 
-def left_out(counters: Counters) -> dict[str, int]:
+def late_rows_left_out(counters: Counters) -> dict[str, int]:
     """Return the late rows left out downstream of reorders, by kind of operator."""
     kinds = _by_kind(counters, "late")
     return {kind: late for kind, late in kinds.items() if kind != REORDER and REORDER in kinds}
@@ -226,7 +218,7 @@ def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
     return kinds
 
 
-def by_operator(counters: Counters) -> dict[str, dict[str, int]]:
+def totals_by_operator(counters: Counters) -> dict[str, dict[str, int]]:
     """Return operator -> counter -> total, without zero counters."""
     operators: dict[str, dict[str, int]] = {}
     came_in: dict[str, int] = {}  # rows of the operators' inputs
@@ -248,13 +240,12 @@ def _add(totals: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def _micro_batch(report: Any) -> MicroBatch:
-    rows = observed(report)
+    rows = metrics_of(report)
     counters: dict[OperatorPart, dict[str, int]] = {}
     gauges: dict[OperatorPart, dict[str, Any]] = {}
     for part, values in parts_of(rows).items():
-        shown = (
-            () if part.side == ANSWERS_SUFFIX else (*GAUGES, REASON_LABEL)
-        )  # queries have user-defined names
+        # The queries of a ranking have user-defined names.
+        shown = () if part.side == ANSWERS_SUFFIX else (*GAUGES, REASON_LABEL)
         counters[part] = {n: value or 0 for n, value in values.items() if n not in shown}
         found = {n: values[n] for n in shown if n in values and n != REASON_LABEL}
         if found.get(WAITS):

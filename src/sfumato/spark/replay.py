@@ -107,7 +107,7 @@ class ReplaySource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.file = _checked(options)
+        self.file = _parse_options(options)
 
     def schema(self) -> StructType:
         return self.file.schema()
@@ -119,7 +119,7 @@ class ReplaySource(DataSource):
         return StreamReplay(self.file, schema)
 
 
-def _checked(given: Mapping[str, str]) -> ReplayFile:
+def _parse_options(given: Mapping[str, str]) -> ReplayFile:
     """Return the file that the options describe. Raises ValueError for invalid options."""
     for name in given:
         if name.lower() not in REPLAY_OPTIONS:
@@ -296,7 +296,7 @@ def _load(
             )
         keys.append(column)
     if target is not None:
-        cells = [_converted(table.column(field.name), field, file.path) for field in target]
+        cells = [_convert(table.column(field.name), field, file.path) for field in target]
         table = pa.Table.from_arrays(cells, schema=target)
     if not keys:
         return table.combine_chunks(), None
@@ -306,7 +306,7 @@ def _load(
     return table.take(places).combine_chunks(), keys[0].take(places)
 
 
-def _converted(column: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
+def _convert(column: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
     if pa.types.is_timestamp(field.type) and pa.types.is_string(column.type):
         column = _as_times(column)
     try:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.spark.model.columns import column, quoted
+from sfumato.spark.model.columns import column
 from sfumato.spark.model.frame import SparkFrame
+from sfumato.sql_tokens import quote_name
 from sfumato.tables.reading.user_warnings import SAME_REVISION
 
 NEWER = "__newer"  # the rows to be merged
@@ -25,7 +26,7 @@ def newest_rows(frame: SparkFrame, by: Sequence[str]) -> DataFrame:
 
 def merge_newer(rows: DataFrame, table: str, keys: Sequence[str]) -> None:
     """Merge rows into a table with one row per key and window, but replace only older revisions."""
-    same = [f"{table}.{name} <=> {NEWER}.{name}" for name in map(quoted, [*keys, "window"])]
+    same = [f"{table}.{name} <=> {NEWER}.{name}" for name in map(quote_name, [*keys, "window"])]
     newer = f"{table}.revision < {NEWER}.revision"
     merge = rows.alias(NEWER).mergeInto(table, F.expr(" AND ".join(same)))
     merge.whenMatched(F.expr(newer)).updateAll().whenNotMatched().insertAll().merge()

@@ -14,18 +14,12 @@ from pyspark.sql.window import Window, WindowSpec
 from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.spark.crossing.chunks import MetricsName
 from sfumato.spark.model.alternatives import ALTERNATIVES, existence
-from sfumato.spark.model.columns import (
-    column,
-    computed,
-    named,
-    quoted,
-    table_of,
-    without_constraints,
-)
+from sfumato.spark.model.columns import column, computed, named, table_of, without_constraints
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.repository import PreparedRepository
+from sfumato.spark.model.untrusted_sql import check_expression, for_spark
 from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
+from sfumato.sql_tokens import quote_name
 from sfumato.tables.arrow import numbers_of
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings
@@ -74,7 +68,7 @@ def invalid_reason(
     )
 
 
-def clipped(existence: Column) -> Column:
+def clip_existence(existence: Column) -> Column:
     """Return the probability that a row exists, clipped to 1."""
     given = existence.cast("double")
     return F.when(given > 1.0, 1.0).otherwise(given)
@@ -137,7 +131,7 @@ def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column
     if frame.uncertain:
         exists = existence()
     else:
-        exists = clipped(F.col("existence")) if "existence" in frame.columns else F.lit(1.0)
+        exists = clip_existence(F.col("existence")) if "existence" in frame.columns else F.lit(1.0)
     exists = F.when(reason.isNull(), exists)
 
     def with_one_more(mass: Column, p: Column) -> Column:
@@ -174,12 +168,12 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
         warn_of_invalid_rows(df.sparkSession)
     metrics = metrics_name("where", name)
     counted = (
-        df.withColumn(LEFT, _kept(frame, condition))
+        df.withColumn(LEFT, _filtered_alternatives(frame, condition))
         .withColumn(REASON_COLUMN, reason)
         .observe(
             f"{metrics}_input",
             *metrics.identity("input"),
-            *counted_invalid(F.col(REASON_COLUMN)),
+            *invalid_row_metrics(F.col(REASON_COLUMN)),
         )
     )
     some = counted.where(left & F.col(REASON_COLUMN).isNull())
@@ -188,15 +182,15 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
     return some.withColumn(ALTERNATIVES, kept).drop(LEFT, REASON_COLUMN)
 
 
-def _kept(frame: SparkFrame, condition: str) -> Column:
+def _filtered_alternatives(frame: SparkFrame, condition: str) -> Column:
     """Return the alternatives that satisfy a condition; see `SparkFrame.mentioned`."""
     bound = f"({condition}\n)"
     for name in frame.mentioned(condition):
-        bound = f"exists(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})"
-    return F.expr(f"filter({quoted(ALTERNATIVES)}, `:a` -> {bound})")
+        bound = f"exists(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})"
+    return F.expr(f"filter({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
 
 
-def counted_invalid(reason: Column) -> list[Column]:
+def invalid_row_metrics(reason: Column) -> list[Column]:
     """Return the observed metrics: rows, invalid rows, most common reason (without its number)."""
     invalid = reason.isNotNull()
     kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
@@ -215,7 +209,7 @@ def impute(
     wanted = [column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in named]
     wanted += [column(n) for n in frame.resolve("key", settings.key)]
     if "existence" in df.columns:
-        wanted.append(clipped(column("existence")))
+        wanted.append(clip_existence(column("existence")))
     categories = prepared.imputer().categories
     attributes = [
         Field(of, STRING_TYPE if of in categories else DOUBLE_TYPE) for of in settings.attributes
@@ -228,12 +222,12 @@ def impute(
         answers = answers.add(flag, BooleanType())
     read = df.select("*", *wanted)
     read = without_constraints(read.toDF(*(f"c{i}" for i in range(len(read.columns)))))
-    done = read.mapInArrow(_worker(prepared, len(df.columns)), answers)
-    observed = _observed(done, metrics_name("impute", name))
+    done = read.mapInArrow(_imputer_function(prepared, len(df.columns)), answers)
+    observed = _observe(done, metrics_name("impute", name))
     return observed.select(*map(result_of, outputs))
 
 
-def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
+def _imputer_function(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
     """Return the function that imputes batches, whose first `own` columns belong to the frame."""
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -258,7 +252,7 @@ def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-
     return imputed
 
 
-def _observed(df: DataFrame, metrics: MetricsName) -> DataFrame:
+def _observe(df: DataFrame, metrics: MetricsName) -> DataFrame:
     by = F.col(IMPUTED_BY)
     unimputable = F.coalesce(by.startswith(UNIMPUTABLE), F.lit(False))
 

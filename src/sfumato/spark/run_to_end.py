@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from sfumato.spark.runtime.run import ENDS_SETTING, THAT_END, same_numbers_again
+from sfumato.spark.runtime.run import ENDING_STEPS, ENDS_SETTING, reuse_numbers
 
 OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
 OTHER_SOURCES = "sources in the checkpoint offsets"  # part of Spark's error for a changed number
@@ -68,7 +68,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
             f"{type(start).__name__}"
         )
     for last in (False, True):
-        before = THAT_END["made"]
+        before = ENDING_STEPS["built"]
         with ending(spark, last):
             query = start()
         if not hasattr(query, "awaitTermination"):
@@ -86,7 +86,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
                 "run_to_end, which adds a source, or its sources were changed. Continue the query "
                 "as before, or use a new checkpoint folder"
             ) from error
-        if THAT_END["made"] == before:
+        if ENDING_STEPS["built"] == before:
             _require_stateless(query)
             return query
     return query
@@ -113,7 +113,7 @@ def ending(spark: SparkSession, last: bool) -> Iterator[None]:
     before = spark.conf.get(ENDS_SETTING, None)
     spark.conf.set(ENDS_SETTING, str(last).lower())
     try:
-        with same_numbers_again(not last):
+        with reuse_numbers(not last):
             yield
     finally:
         if before is None:

@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType
 
 from sfumato.spark.model.columns import column, computed, named, table_of, without_constraints
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.rows import REASON_COLUMN, counted_invalid
+from sfumato.spark.rows import REASON_COLUMN, invalid_row_metrics
 from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
 from sfumato.tables.reading.frame import EXISTENCE, error_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -33,7 +33,7 @@ def draw_worlds(frame: SparkFrame, draw: Draw, name: str | None) -> DataFrame:
         REASON_COLUMN, computed(reasons, StringType(), *map(column, dict.fromkeys(read)))
     )
     given = given.observe(
-        f"{metrics}_input", *metrics.identity("input"), *counted_invalid(F.col(REASON_COLUMN))
+        f"{metrics}_input", *metrics.identity("input"), *invalid_row_metrics(F.col(REASON_COLUMN))
     )
     valid = given.where(F.col(REASON_COLUMN).isNull()).drop(REASON_COLUMN)
     valid = without_constraints(valid.toDF(*(f"c{i}" for i in range(len(frame.columns)))))

@@ -78,7 +78,7 @@ def some_aggregates() -> list[Aggregate]:
     return [Aggregate("count"), *of_values]
 
 
-def restarted(operator: Any, *rows: Any) -> Any:
+def restart(operator: Any, *rows: Any) -> Any:
     """Process rows, restore the operator from its snapshot, process the rows again; return it."""
     operator.process(*rows)
     operator = type(operator).restore(operator.snapshot())
@@ -86,7 +86,7 @@ def restarted(operator: Any, *rows: Any) -> Any:
     return operator
 
 
-def disorder() -> None:
+def run_disorder() -> None:
     """Run each estimator, with late rows and rows from the future."""
     arrival = np.arange(WARM_UP_ROWS, dtype=np.int64)
     event = arrival - arrival % 7
@@ -104,7 +104,7 @@ def disorder() -> None:
         operator.flush()
 
 
-def row_hashes() -> None:
+def run_row_hashes() -> None:
     """Run the hashes that distinguish simultaneous rows."""
     hashes, present = new_hashes(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
     offsets = np.arange(WARM_UP_ROWS + 1)
@@ -114,7 +114,7 @@ def row_hashes() -> None:
     add_bytes(hashes, offsets, np.zeros(WARM_UP_ROWS, np.uint8), present)
 
 
-def distributions() -> None:
+def run_distributions() -> None:
     p = np.linspace(0.01, 0.99, 40)
     for method in COUNT_METHODS:
         distribution = PoissonBinomial(p, method)
@@ -122,22 +122,22 @@ def distributions() -> None:
     draw_tuples(np.arange(41), p, new_hashes(40), 2)
 
 
-def count_windows() -> None:
+def run_count_windows() -> None:
     """Run windows with all aggregates, with and without distributions, across a restart."""
     window = UncertainWindow(6, 0.9)
     window.extend(np.full(WARM_UP_ROWS, 0.5))
     window.in_window(window.indices)
     for distributions in ({}, DISTRIBUTION_OPTIONS):
-        restarted(CountWindowAggregate(30, 0.9, some_aggregates(), **distributions), *some_rows())
-    restarted(CountWindowAggregate(30, 0.9, plain_aggregates(), certain=True), *certain_rows())
+        restart(CountWindowAggregate(30, 0.9, some_aggregates(), **distributions), *some_rows())
+    restart(CountWindowAggregate(30, 0.9, plain_aggregates(), certain=True), *certain_rows())
 
 
-def delta_windows() -> None:
+def run_delta_windows() -> None:
     for distributions in ({}, DISTRIBUTION_OPTIONS):
-        restarted(DeltaWindowAggregate(0.5, 0, some_aggregates(), **distributions), *some_rows())
+        restart(DeltaWindowAggregate(0.5, 0, some_aggregates(), **distributions), *some_rows())
 
 
-def time_windows() -> None:
+def run_time_windows() -> None:
     group, *arrivals = some_rows()
     for distributions in ({}, DISTRIBUTION_OPTIONS):
         extents = ExtentAggregate(30, 7, some_aggregates(), **distributions)
@@ -148,7 +148,7 @@ def time_windows() -> None:
             sessions.process(group, time, None, None, *arrivals)
         extents.flush(), sessions.flush()
     over_time = ExtentAggregate(30, 7, [Aggregate(f, 0) for f in OVER_TIME])
-    restarted(over_time, group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
+    restart(over_time, group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
     plain = ExtentAggregate(30, 7, plain_aggregates(), certain=True)
     group, *arrivals = certain_rows()
     plain.process(group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
@@ -164,10 +164,10 @@ def time_windows() -> None:
         group, group, numbers, None, None, arrivals[0], prob, arrivals[2], scope=group
     )
     shared.flush()
-    early_windows()
+    run_early_windows()
 
 
-def early_windows() -> None:
+def run_early_windows() -> None:
     """Run early answers of extents with all their aggregates, across a restart."""
     n = WARM_UP_ROWS
     group, ones = np.arange(n) % 2, np.ones(n)
@@ -182,7 +182,7 @@ def early_windows() -> None:
     early.forget(np.arange(2), scopes=True)
 
 
-def join_by(strategy: str, dimensions: int) -> None:
+def run_join(strategy: str, dimensions: int) -> None:
     """Run joins whose windows grow, move, forget keys and are restored."""
     random = np.random.default_rng(1)
     arrivals = ArrivalBatch(
@@ -214,12 +214,12 @@ def join_by(strategy: str, dimensions: int) -> None:
         OuterJoin(dimensions, 0.3, 0.1, JoinWindow(span="9 us"), how="full").process(timed)
 
 
-def each_join(*cases: tuple[str, int]) -> None:
+def run_joins(*cases: tuple[str, int]) -> None:
     for strategy, dimensions in cases:
-        join_by(strategy, dimensions)
+        run_join(strategy, dimensions)
 
 
-def imputation() -> None:
+def run_imputation() -> None:
     names = ["a", "b", "c"]
     repository = np.random.default_rng(1).random((100, 3))
     objects = repository[:WARM_UP_ROWS].copy()
@@ -253,7 +253,7 @@ def imputation() -> None:
         stream = StreamImputer.restore(stream.snapshot())
 
 
-def ranking() -> None:
+def run_ranking() -> None:
     scores, prob, pairs = np.arange(8.0), np.full(8, 0.4), np.arange(8) // 2
     top_k.top_k_probabilities(scores, prob, k=1)
     top_k.top_k_probabilities(scores, prob, tuples=pairs, k=1)
@@ -283,16 +283,16 @@ def ranking() -> None:
 
 
 WARM_UP_STEPS: dict[str, Callable[[], Any]] = {
-    "row hashes": row_hashes,
-    "disorder": disorder,
-    "laws": distributions,
-    "count windows": count_windows,
-    "delta windows": delta_windows,
-    "time windows": time_windows,
-    "similarity join": partial(each_join, ("auto", 1), ("auto", 3)),
-    "other join strategies": partial(each_join, ("nested", 1), ("sort", 1)),
-    "imputation": imputation,
-    "ranking": ranking,
+    "row hashes": run_row_hashes,
+    "disorder": run_disorder,
+    "distributions": run_distributions,
+    "count windows": run_count_windows,
+    "delta windows": run_delta_windows,
+    "time windows": run_time_windows,
+    "similarity join": partial(run_joins, ("auto", 1), ("auto", 3)),
+    "other join strategies": partial(run_joins, ("nested", 1), ("sort", 1)),
+    "imputation": run_imputation,
+    "ranking": run_ranking,
 }
 # The slowest steps, which start first, so that no process is still running one at the end
 SLOWEST = ("imputation", "count windows", "similarity join", "disorder", "ranking")

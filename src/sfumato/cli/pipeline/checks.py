@@ -7,8 +7,8 @@ from typing import Any
 
 from sfumato.cli.pipeline.model import REPLAY, Pipeline, PipelineError, PipelineSource, Query, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
-from sfumato.cli.pipeline.permissions import OF_FILES, WRITTEN, check_connectors
-from sfumato.language.planner import parsed
+from sfumato.cli.pipeline.permissions import FILE_FORMATS, PATH_SINK_FORMATS, check_connectors
+from sfumato.language.planner import parse_script
 from sfumato.language.refusals import check_query
 from sfumato.language.syntax import SqlError, at
 from sfumato.language.table_functions import tables_read
@@ -62,7 +62,7 @@ def check_folders(pipeline: Pipeline) -> None:
         if source.path is not None and source.format != REPLAY:
             taken.append((source.path, f"the folder of `sources.{source.name}`"))
     for sink in pipeline.sinks:
-        if sink.path is None or sink.format.lower() not in OF_FILES:
+        if sink.path is None or sink.format.lower() not in FILE_FORMATS:
             continue
         for path, what in taken:
             if _same_folder(path, sink.path):
@@ -80,14 +80,14 @@ def _same_folder(path: str, other: str) -> bool:
 def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
     form, options = part.format.lower(), {name.lower() for name in part.options}
     source = part if isinstance(part, PipelineSource) else None
-    if source and form in OF_FILES and source.schema is None and not source.static:
+    if source and form in FILE_FORMATS and source.schema is None and not source.static:
         why = 'is missing: a stream of files needs its columns, schema = "id string, t timestamp"'
         raise PipelineError.at(f"{place}.schema", f"{why}; or set `static = true`")
-    if form in WRITTEN and part.path is None and part.table is None:
+    if form in PATH_SINK_FORMATS and part.path is None and part.table is None:
         raise PipelineError.at(
             f"{place}.path", f'is missing: name the folder of the {form} files, path = "data"'
         )
-    if form in WRITTEN and isinstance(part, Sink) and part.mode != "append":
+    if form in PATH_SINK_FORMATS and isinstance(part, Sink) and part.mode != "append":
         why = f'must be "append": {form} files cannot be changed later; got {part.mode!r}'
         raise PipelineError.at(f"{place}.mode", why)
     if form != "kafka":
@@ -105,7 +105,7 @@ def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
 
 def _check_query(query: Query, known: list[str] | None, later: list[str], trusted: bool) -> None:
     """Raise SqlError or PipelineError if a query is invalid or reads an unknown table."""
-    script = parsed(query.sql, trusted=trusted)
+    script = parse_script(query.sql, trusted=trusted)
     check_statements(query.name, script.statements)
     body = script.statements[0].body
     check_query(script, body)

@@ -46,18 +46,18 @@ CONTROL_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": 
 def hide(text: str, secrets: Mapping[str, str]) -> str:
     """Replace each secret in a text with `${NAME}`. secrets : value by name"""
     for name, value in sorted(secrets.items(), key=lambda item: -len(item[1])):
-        for secret in _pieces(value):
+        for secret in _secret_parts(value):
             for decode in (False, True):
-                text = _without(text, secret, f"${{{name}}}", decode)
+                text = _replace_secret(text, secret, f"${{{name}}}", decode)
     return text
 
 
 def normal_length(secret: str) -> int:
     """Return the length of the normalised secret; short secrets cannot be hidden."""
-    return min(len(_normal_secret(secret, True)), len(secret.strip()))
+    return min(len(_normalise_secret(secret, True)), len(secret.strip()))
 
 
-def _pieces(value: str) -> Iterator[str]:
+def _secret_parts(value: str) -> Iterator[str]:
     """Yield the secret and each of its lines, since logs print lines one by one."""
     yield value.strip()
     lines = [line.strip() for line in value.splitlines()]
@@ -65,13 +65,13 @@ def _pieces(value: str) -> Iterator[str]:
         yield from (line for line in lines if len(line) >= MIN_CUT)
 
 
-def _without(text: str, secret: str, name: str, decode: bool) -> str:
+def _replace_secret(text: str, secret: str, name: str, decode: bool) -> str:
     """Replace a secret with `name`, and a prefix of the secret where the text is truncated."""
-    secret = _normal_secret(secret, decode)
+    secret = _normalise_secret(secret, decode)
     if len(secret) < MIN_SECRET:
         return text
     shortest = min(len(secret), max(MIN_CUT, (len(secret) + 1) // 2))
-    normal, cuts = _normal(text, decode)
+    normal, cuts = _normalise(text, decode)
     kept, begin, at = list[str](), 0, normal.find(secret[:shortest])
     while at >= 0:
         is_whole = normal.startswith(secret, at)
@@ -87,11 +87,11 @@ def _without(text: str, secret: str, name: str, decode: bool) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _normal_secret(secret: str, decode: bool) -> str:
-    return _normal(secret, decode)[0].strip()
+def _normalise_secret(secret: str, decode: bool) -> str:
+    return _normalise(secret, decode)[0].strip()
 
 
-def _normal(text: str, decode: bool) -> tuple[str, list[int]]:
+def _normalise(text: str, decode: bool) -> tuple[str, list[int]]:
     """Normalise a text; return it and, for each character, its start in the original text."""
     cuts = list(range(len(text) + 1))
     for _ in range(MAX_LAYERS if decode else 0):
@@ -171,9 +171,12 @@ class Environment:
                 raise ValueError(f"needs the environment variable {name}, which is not set")
             value = self.variables[name]
             if normal_length(value) < MIN_SECRET:
-                why = f"cannot use the environment variable {name}: its value has fewer than "
-                why += f"{MIN_SECRET} characters, too few to hide it in printed text; "
-                raise ValueError(why + "if it is not a secret, write it into the file itself")
+                why = (
+                    f"cannot use the environment variable {name}: its value has fewer than "
+                    f"{MIN_SECRET} characters, too few to hide it in printed text; if it is not a "
+                    "secret, write it into the file itself"
+                )
+                raise ValueError(why)
             self.used[name] = value
             return value
 

@@ -15,7 +15,7 @@ RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
 MAX_VALUE = 200  # maximum number of characters of a value in a reason
 DEFAULT_METADATA = ("partition",)
 CONFLUENT, SCHEMA_ID_BYTES = "confluent-avro", 5  # bytes before the value: 0 and the schema id
-LETTER = ("key", "topic", "partition", "offset", "timestamp")  # Kafka columns of a dead letter
+DEAD_LETTER_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")  # from Kafka
 
 
 SourceFrames = tuple[DataFrame, DataFrame | None]  # decoded rows, undecodable rows
@@ -68,7 +68,7 @@ def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) ->
     )
     if source.dead_letters is None:
         return rows, None
-    names = [name for name in LETTER if name in frame.columns]
+    names = [name for name in DEAD_LETTER_COLUMNS if name in frame.columns]
     spoiled = seen.where(F.col(SPOILED).isNotNull()).select(
         F.col(SPOILED).alias("reason"), text.alias("value"), *(_metadata(n) for n in names)
     )

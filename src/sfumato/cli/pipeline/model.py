@@ -1,7 +1,7 @@
 """The tables of a pipeline file, which msgspec checks and describes, and the parsed pipeline.
 
 Each key is a field: its type checks the value, and its line in the docstring is shown by editors
-and in the documentation. `_kind` completes the error "must be ...".
+and in the documentation. `_expect` completes the error "must be ...".
 """
 
 from __future__ import annotations
@@ -31,28 +31,30 @@ class PipelineError(ValueError):
         return cls(f"`{place}`{why if why.startswith(':') else f' {why}'}")
 
 
-def _kind(expected: str, **limits: Any) -> Meta:
+def _expect(expected: str, **limits: Any) -> Meta:
     return Meta(extra={"expected": expected}, **limits)
 
 
 SCALAR = {"type": ["string", "number", "boolean"]}
-NonEmptyText = Annotated[str, _kind("a non-empty string", pattern=r"\S")]
+NonEmptyText = Annotated[str, _expect("a non-empty string", pattern=r"\S")]
 IS_NAME = "a name of letters, digits and _ that does not begin with a digit"
-Identifier = Annotated[str, _kind(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
-Flag = Annotated[bool, _kind("true or false")]
-RowCount = Annotated[int, _kind("a whole number of rows, at least 1", ge=1)]
-ConsoleRows = Annotated[int, _kind("a whole number from 1 to 1000", ge=1, le=1000)]
-Speed = Annotated[float, _kind("a number above 0 (60 replays a minute per second)", gt=0, le=1e9)]
-OptionValue = Annotated[str, _kind("a string, a number, true or false", extra_json_schema=SCALAR)]
-OptionTable = Annotated[dict[str, OptionValue], _kind("a table of options")]
-Texts = Annotated[tuple[NonEmptyText, ...], _kind("a list of strings")]
+Identifier = Annotated[str, _expect(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+Flag = Annotated[bool, _expect("true or false")]
+RowCount = Annotated[int, _expect("a whole number of rows, at least 1", ge=1)]
+ConsoleRows = Annotated[int, _expect("a whole number from 1 to 1000", ge=1, le=1000)]
+Speed = Annotated[float, _expect("a number above 0 (60 replays a minute per second)", gt=0, le=1e9)]
+OptionValue = Annotated[str, _expect("a string, a number, true or false", extra_json_schema=SCALAR)]
+OptionTable = Annotated[dict[str, OptionValue], _expect("a table of options")]
+Texts = Annotated[tuple[NonEmptyText, ...], _expect("a list of strings")]
 CatalogTable = Annotated[
-    str, _kind("the name of a table, lake.db.t", pattern=r"^[^.`\s]+(\.[^.`\s]+)*$")
+    str, _expect("the name of a table, lake.db.t", pattern=r"^[^.`\s]+(\.[^.`\s]+)*$")
 ]
 IS_MASTER = r"^(local(\[.+\])?|yarn|(spark|k8s)://\S+)$"
-Master = Annotated[str, _kind("local[N], spark://HOST:PORT, yarn or k8s://URL", pattern=IS_MASTER)]
+Master = Annotated[
+    str, _expect("local[N], spark://HOST:PORT, yarn or k8s://URL", pattern=IS_MASTER)
+]
 IS_COORDINATES = "Maven coordinates, group:artifact:version"
-Coordinates = Annotated[str, _kind(IS_COORDINATES, pattern=r"^[^\s:,]+:[^\s:,]+:[^\s:,]+$")]
+Coordinates = Annotated[str, _expect(IS_COORDINATES, pattern=r"^[^\s:,]+:[^\s:,]+:[^\s:,]+$")]
 KafkaColumn = Literal["key", "topic", "partition", "offset", "timestamp", "headers"]
 
 
@@ -60,7 +62,7 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A table of a pipeline file."""
 
 
-def _unwritten(name: str, default: Any = None) -> Any:
+def _internal(name: str, default: Any = None) -> Any:
     """Return a field that parsing sets. Files cannot set it, because its key is not a word."""
     return msgspec.field(default=default, name=f"({name})")
 
@@ -76,28 +78,28 @@ class SparkPart(FileTable, frozen=True, kw_only=True):
 
     master: Master | None = None
     settings: OptionTable = {}
-    packages: Annotated[tuple[Coordinates, ...], _kind("a list of strings")] = ()
+    packages: Annotated[tuple[Coordinates, ...], _expect("a list of strings")] = ()
     jars: Texts = ()
-    hidden: tuple[str, ...] = _unwritten("hidden", ())  # options that Spark must redact
+    hidden: tuple[str, ...] = _internal("hidden", ())  # options that Spark must redact
 
 
 class PipelineSource(FileTable, frozen=True, kw_only=True):
-    """A Spark format, a table of a catalog, or a file that is replayed.
+    """A Spark format, a catalog table, or a replayed file.
 
     format : a Spark format: json, csv, parquet, kafka, delta, ...
-    path : the file or folder, where the format has one
+    path : the file or folder, for formats with files
     schema : columns and types in Spark's DDL, "id string, t timestamp"
     options : the format's options, by name
     static : read once at the start, as a table that does not grow
-    table : a table of a catalog, lake.db.t
+    table : a catalog table, lake.db.t
     value : how the column `value` is decoded into the columns of `schema`
-    avro_schema : the Avro schema of the values, or the path of its file *.avsc
-    metadata : columns of Kafka that are kept next to the decoded ones
-    dead_letters : name of the table of the rows that could not be decoded
-    replay : a file, or folder of files, that is replayed in order of arrival
-    order : of a replay: the column that gives the order of arrival
-    speed : of a replay: how much faster than the clock of `order`
-    rows_per_batch : of a replay: maximum number of rows per micro-batch
+    avro_schema : the Avro schema of the values, or the path of its *.avsc file
+    metadata : Kafka columns that are kept next to the decoded columns
+    dead_letters : name of the table of rows that could not be decoded
+    replay : a file that is replayed in order of arrival
+    order : for a replay: the column that gives the order of arrival
+    speed : for a replay: how many times faster than the times in `order`
+    rows_per_batch : for a replay: maximum number of rows per micro-batch
     """
 
     format: NonEmptyText = ""  # "replay" for a replayed file
@@ -108,13 +110,13 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
     table: CatalogTable | None = None
     value: Literal["json", "avro", "confluent-avro"] | None = None
     avro_schema: NonEmptyText | None = None
-    metadata: Annotated[tuple[KafkaColumn, ...], _kind("a list of strings")] = ()
+    metadata: Annotated[tuple[KafkaColumn, ...], _expect("a list of strings")] = ()
     dead_letters: Identifier | None = None
     replay: NonEmptyText | None = None
     order: NonEmptyText | None = None
     speed: Speed | None = None
     rows_per_batch: RowCount | None = None
-    name: str = _unwritten("name", "")
+    name: str = _internal("name", "")
 
     @property
     def is_avro(self) -> bool:
@@ -122,13 +124,13 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
 
 
 class Query(FileTable, frozen=True, kw_only=True):
-    """A query, which later queries and sinks read under its name.
+    """A query, which later queries and sinks read by its name.
 
     sql : one query
     """
 
     sql: Annotated[NonEmptyText, Meta(examples=["SELECT * FROM ..."])]
-    name: str = _unwritten("name", "")
+    name: str = _internal("name", "")
 
 
 class Sink(FileTable, frozen=True, kw_only=True):
@@ -136,12 +138,12 @@ class Sink(FileTable, frozen=True, kw_only=True):
 
     query : the query, source or dead letters whose rows are written
     format : a Spark format, or console (the default)
-    path : the folder, where the format has one
-    table : a table of a catalog, lake.db.t
-    value : how rows become one column `value`, for Kafka
+    path : the folder, for formats with files
+    table : a catalog table, lake.db.t
+    value : how rows are encoded in one column `value`, for Kafka
     key : the column that is the key of a Kafka record
     mode : append (the default), update or complete
-    late : the sink, or the folder (written with a /), for rows that are late
+    late : the sink, or the folder (written with a /), for late rows
     options : the format's options, by name
     trigger : time between two micro-batches, "1 second"
     rows : number of rows that a console shows, 1 to 1000
@@ -158,23 +160,23 @@ class Sink(FileTable, frozen=True, kw_only=True):
     options: OptionTable = {}
     trigger: NonEmptyText | None = None
     rows: ConsoleRows = CONSOLE_ROWS
-    name: str = _unwritten("name", "")
-    late_rows: bool | None = _unwritten("late_rows")  # True: only late rows; False: all other rows
+    name: str = _internal("name", "")
+    late_rows: bool | None = _internal("late_rows")  # True: only late rows; False: all other rows
 
 
 class PipelineFile(FileTable, frozen=True, kw_only=True):
     """A pipeline file, or the files of a folder.
 
     checkpoint : folder in which each sink keeps its progress
-    flush : a run with --once emits, at its end, all rows that operators hold
+    flush : a run with --once emits all held rows at its end
     """
 
     checkpoint: NonEmptyText | None = None
     flush: Flag = False
     spark: SparkPart = SparkPart()
-    sources: Annotated[dict[Identifier, PipelineSource], _kind("tables [sources.NAME]")] = {}
-    queries: Annotated[dict[Identifier, Query], _kind("tables [queries.NAME]")] = {}
-    sinks: Annotated[dict[Identifier, Sink], _kind("tables [sinks.NAME]")] = {}
+    sources: Annotated[dict[Identifier, PipelineSource], _expect("tables [sources.NAME]")] = {}
+    queries: Annotated[dict[Identifier, Query], _expect("tables [queries.NAME]")] = {}
+    sinks: Annotated[dict[Identifier, Sink], _expect("tables [sinks.NAME]")] = {}
 
 
 @dataclass(frozen=True)

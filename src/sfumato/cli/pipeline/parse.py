@@ -43,18 +43,19 @@ SQL = re.compile(r"queries\.[^.]+\.sql")
 def read_pipeline(file: Path) -> Pipeline:
     """Read a pipeline from a TOML file, or from all TOML files in a folder."""
     if not file.is_dir():
-        return parse_pipeline(_text(file), file)
+        return parse_pipeline(_read_text(file), file)
     files = sorted(file.glob("*.toml"))
     if not files:
         raise PipelineError(f"the folder {file} has no *.toml file")
-    return _pipeline(_merge([(each, _content(_text(each), each)) for each in files]), file, file)
+    contents = [(each, _parse_toml(_read_text(each), each)) for each in files]
+    return _build_pipeline(_merge(contents), file, file)
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
-    return _pipeline(_content(text, file), file, file.resolve().parent)
+    return _build_pipeline(_parse_toml(text, file), file, file.resolve().parent)
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -68,7 +69,7 @@ def _text(file: Path) -> str:
         raise PipelineError(f"cannot read {file}: {error}") from error
 
 
-def _content(text: str, file: Path) -> dict[str, Any]:
+def _parse_toml(text: str, file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -98,7 +99,7 @@ def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
     return whole
 
 
-def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
+def _build_pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
     environment, folder = Environment(os.environ), folder.resolve()
     try:
         read = convert(_fill(content, "", environment), PipelineFile)
@@ -161,13 +162,16 @@ def _check_names(pipeline: Pipeline) -> None:
         if other != place:
             why = (
                 f"has the same name as `{other}` (SQL does not distinguish upper and lower case): "
+                "rename one"
             )
-            raise PipelineError.at(place, f"{why}rename one")
+            raise PipelineError.at(place, why)
     views = [name for _, name in named]
     for sink in pipeline.sinks:
         if sink.query not in views:
-            why = f"is {sink.query!r}, which is not a query or source of this file; the file has "
-            why += f"{', '.join(views)}{did_you_mean(sink.query, views)}"
+            why = (
+                f"is {sink.query!r}, which is not a query or source of this file; the file has "
+                f"{', '.join(views)}{did_you_mean(sink.query, views)}"
+            )
             raise PipelineError.at(f"sinks.{sink.name}.query", why)
 
 
@@ -268,10 +272,13 @@ def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSour
     _check_place(place, table)
     table = replace(table, name=name)
     if table.replay is not None:
-        return _replayed(place, table, folder)
+        return _build_replay(place, table, folder)
     if not table.format and table.table is None:
-        why = "needs a Spark format and its options, or a file to replay: "
-        raise PipelineError.at(place, why + 'format = "json" or replay = "file.parquet"')
+        why = (
+            "needs a Spark format and its options, or a file to replay: "
+            'format = "json" or replay = "file.parquet"'
+        )
+        raise PipelineError.at(place, why)
     for key in REPLAY_KEYS:
         if getattr(table, key) is not None:
             why = f'needs a file to replay: add {place}.replay = "file.parquet"'
@@ -290,12 +297,14 @@ def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSour
             why = f'needs the names of the columns: add {place}.schema = "id string"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.metadata and (table.format != "kafka" or not decodes):
-        why = f'needs a decoded Kafka value: add {place}.value = "json" '
-        raise PipelineError.at(f"{place}.metadata", f'{why}to a source of format "kafka"')
+        why = (
+            f'needs a decoded Kafka value: add {place}.value = "json" to a source of format "kafka"'
+        )
+        raise PipelineError.at(f"{place}.metadata", why)
     return replace(table, path=absolute(table.path, folder), avro_schema=schema)
 
 
-def _replayed(place: str, table: PipelineSource, folder: Path) -> PipelineSource:
+def _build_replay(place: str, table: PipelineSource, folder: Path) -> PipelineSource:
     """Build a source that replays a file; the replay keys become options."""
     for key in READ_KEYS:
         if getattr(table, key):
@@ -308,9 +317,9 @@ def _replayed(place: str, table: PipelineSource, folder: Path) -> PipelineSource
         if table.static and getattr(table, key) is not None:
             why = (
                 "and `static` exclude each other, because a static source is not replayed: remove "
-                "one of "
+                "one of them"
             )
-            raise PipelineError.at(f"{place}.{key}", f"{why}them")
+            raise PipelineError.at(f"{place}.{key}", why)
     chosen = {key: getattr(table, key) for key in REPLAY_KEYS}
     how = {key: str(value) for key, value in chosen.items() if value is not None}
     unused = dict.fromkeys(("replay", *REPLAY_KEYS))
@@ -354,7 +363,7 @@ def build_sinks(
     tables: Mapping[str, Sink], given: Mapping[str, Any], folder: Path
 ) -> tuple[Sink, ...]:
     """Build the sinks, and one sink per folder of late rows. given : the tables as written"""
-    found = {name: _sink(name, table, given[name], folder) for name, table in tables.items()}
+    found = {name: _build_sink(name, table, given[name], folder) for name, table in tables.items()}
     for name, table in tables.items():
         if table.late is None:
             continue
@@ -370,9 +379,9 @@ def build_sinks(
             if late.name in found:
                 why = (
                     f"names a folder, whose sink would be called {late.name}, but this sink "
-                    "already exists: write "
+                    f'already exists: write late = "{late.name}"'
                 )
-                raise PipelineError.at(place, f'{why}late = "{late.name}"')
+                raise PipelineError.at(place, why)
             late = replace(late, path=absolute(table.late, folder), trigger=sink.trigger)
         else:
             late = _late_sink(place, sink, table.late, found)
@@ -388,8 +397,9 @@ def _late_sink(place: str, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> 
         others = [known for known in sinks if known != sink.name]
         why = (
             f"is {name!r}, which is not a different sink in this file{did_you_mean(name, others)}; "
+            f'for a folder, write a /, as in "./{name}"'
         )
-        raise PipelineError.at(place, f'{why}for a folder, write a /, as in "./{name}"')
+        raise PipelineError.at(place, why)
     if other.query != sink.query:
         why = (
             f"must name a sink with the same query, {sink.query!r}; this sink has the query "
@@ -402,7 +412,7 @@ def _late_sink(place: str, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> 
     return other
 
 
-def _sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) -> Sink:
+def _build_sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) -> Sink:
     place = f"sinks.{name}"
     _check_place(place, table)
     form = "" if "table" in given and "format" not in given else table.format
@@ -431,9 +441,8 @@ def _check_place(place: str, table: PipelineSource | Sink) -> None:
         if key.lower() == "checkpointlocation":
             why = (
                 "is not allowed, because each sink keeps its progress in a subfolder of the "
-                "pipeline's folder: "
+                'pipeline\'s folder: write checkpoint = "..." at the top of the file'
             )
-            why += 'write checkpoint = "..." at the top of the file'
             raise PipelineError.at(f"{place}.options.{key}", why)
         if key.lower() == "path":
             why = f'is not allowed: write `{place}.path` = "..."'

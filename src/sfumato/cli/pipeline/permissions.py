@@ -17,7 +17,7 @@ from pathlib import Path
 import pyspark
 
 from sfumato.cli.pipeline.model import Pipeline, PipelineError, SparkPart
-from sfumato.limits import MAX_ALTERNATIVES_SETTING as BOUND
+from sfumato.limits import MAX_ALTERNATIVES_SETTING
 from sfumato.near_misses import did_you_mean
 
 # docs/pipeline-file.md lists the tested PySpark versions: change both together.
@@ -27,13 +27,13 @@ CONNECTORS: Mapping[str, str] = {
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "avro": "org.apache.spark:spark-avro_2.13:4.1.1",
 }
-RUNS_WITH = {"delta": "4.2", "iceberg": "4.1"}  # PySpark versions of the connectors above
+CONNECTOR_SPARK_VERSIONS = {"delta": "4.2", "iceberg": "4.1"}  # PySpark versions
 BUNDLED_FORMATS = (
     *("json", "csv", "parquet", "orc", "text", "xml", "binaryfile", "jdbc", "rate"),
     *("rate-micro-batch", "socket", "replay", "console", "memory", "noop", ""),
 )
-OF_FILES = ("json", "csv", "parquet", "orc", "xml")  # a stream in these formats needs a schema
-WRITTEN = (*OF_FILES, "text")  # formats of sinks that need a path
+FILE_FORMATS = ("json", "csv", "parquet", "orc", "xml")  # a stream in these formats needs a schema
+PATH_SINK_FORMATS = (*FILE_FORMATS, "text")  # formats of sinks that need a path
 JAR_SETTINGS = ("spark.jars", "spark.driver.extraClassPath", "spark.submit")
 
 
@@ -49,10 +49,11 @@ def check_connectors(pipeline: Pipeline) -> None:
 
 def missing_format(form: str, spark: SparkPart) -> str:
     """Return advice about a format whose connector is missing; "" if it may be available."""
-    return "" if form.lower() in BUNDLED_FORMATS or _brings(form, spark) else advice(form)
+    may_exist = form.lower() in BUNDLED_FORMATS or _may_provide_connector(form, spark)
+    return "" if may_exist else connector_advice(form)
 
 
-def advice(form: str) -> str:
+def connector_advice(form: str) -> str:
     """Return the reason why a format is not available, and how to add its connector."""
     packages = CONNECTORS.get(form.lower())
     if packages is None:
@@ -60,7 +61,7 @@ def advice(form: str) -> str:
         why = f"is {form!r}, which is not a known format{hint}"
         add = "; add its connector, [spark] packages = [...], and run with --allow-packages"
         return why + ("" if hint else add)
-    wanted, here, other = RUNS_WITH.get(form.lower()), pyspark.__version__, ""
+    wanted, here, other = CONNECTOR_SPARK_VERSIONS.get(form.lower()), pyspark.__version__, ""
     if wanted is not None and not here.startswith(f"{wanted}."):
         other = f"; the connector runs with PySpark {wanted}, and this is {here}"
     return (
@@ -69,7 +70,7 @@ def advice(form: str) -> str:
     )
 
 
-def _brings(form: str, spark: SparkPart) -> bool:
+def _may_provide_connector(form: str, spark: SparkPart) -> bool:
     """Return whether the file, the installation or the environment may provide the connector."""
     if any(name.startswith(JAR_SETTINGS) for name in spark.settings):
         return True
@@ -97,8 +98,8 @@ class Permissions:
     settings: bool = False
 
 
-PLAIN = r"-?\d+(\.\d+)?\s?[A-Za-z%]{0,12}|[A-Za-z][A-Za-z0-9_-]*|"
-SAFE = r"[A-Za-z0-9_+:/,. -]*"
+PLAIN_VALUE = r"-?\d+(\.\d+)?\s?[A-Za-z%]{0,12}|[A-Za-z][A-Za-z0-9_-]*|"
+SAFE_VALUE = r"[A-Za-z0-9_+:/,. -]*"
 TEXT_PATTERN = r"[^\x00-\x1f\x7f]*"
 TUNING = r"""spark\.(
     (dynamicAllocation|memory|sfumato|speculation)\.[\w.-]+
@@ -118,9 +119,9 @@ TUNING = r"""spark\.(
     |sql\.streaming\.(numRecentProgressUpdates|pollingDelay|stopTimeout|schemaInference))"""
 # Names of Hadoop and Kafka client settings and options, and their allowed values. Allowed classes
 # are part of Spark. Hadoop names may also be written as `spark.hadoop.NAME`.
-S3, FS = r"fs\.s3a\.(bucket\.[a-z0-9.-]+?\.)?", r"org\.apache\.hadoop\.fs\.s3a\."
-STREAMING = r"org\.apache\.spark\.sql\.execution\.streaming\."
-JAAS = "kafka.sasl.jaas.config"
+S3_PREFIX, S3_PACKAGE = r"fs\.s3a\.(bucket\.[a-z0-9.-]+?\.)?", r"org\.apache\.hadoop\.fs\.s3a\."
+STREAMING_PACKAGE = r"org\.apache\.spark\.sql\.execution\.streaming\."
+JAAS_OPTION = "kafka.sasl.jaas.config"
 S3_TUNING = r"""(path\.style\.access|(connection|threads|multipart|retry)\.[a-z.]+
     |fast\.upload(\.[a-z.]+)?|block\.size|readahead\.range|attempts\.maximum
     |encryption\.algorithm|experimental\.input\.fadvise)"""
@@ -140,25 +141,25 @@ KAFKA_CLIENT = r"""kafka\.(
 RULES = [
     (re.compile(name, re.VERBOSE | re.ASCII), re.compile(value))
     for name, value in (
-        (TUNING, PLAIN),
+        (TUNING, PLAIN_VALUE),
         (r"spark\.app\.name", TEXT_PATTERN),
-        (r"spark\.(local|sql\.warehouse)\.dir", SAFE),
+        (r"spark\.(local|sql\.warehouse)\.dir", SAFE_VALUE),
         (r"spark\.sql\.session\.timeZone", r"[A-Za-z0-9_+:/-]+"),
         (
             r"spark\.sql\.streaming\.stateStore\.providerClass",
-            rf"{STREAMING}state\.(RocksDB|HDFSBacked)StateStoreProvider",
+            rf"{STREAMING_PACKAGE}state\.(RocksDB|HDFSBacked)StateStoreProvider",
         ),
         (
             r"spark\.sql\.streaming\.checkpointFileManagerClass",
-            rf"{STREAMING}(checkpointing\.)?(FileSystem|FileContext)BasedCheckpointFileManager",
+            rf"{STREAMING_PACKAGE}(checkpointing\.)?(FileSystem|FileContext)BasedCheckpointFileManager",
         ),
-        (rf"{S3}{S3_TUNING}", PLAIN),
-        (rf"{S3}(access\.key|secret\.key|session\.token|encryption\.key)", TEXT_PATTERN),
-        (rf"{S3}endpoint(\.region)?", SAFE),
-        (rf"{S3}impl", rf"{FS}S3AFileSystem"),
+        (rf"{S3_PREFIX}{S3_TUNING}", PLAIN_VALUE),
+        (rf"{S3_PREFIX}(access\.key|secret\.key|session\.token|encryption\.key)", TEXT_PATTERN),
+        (rf"{S3_PREFIX}endpoint(\.region)?", SAFE_VALUE),
+        (rf"{S3_PREFIX}impl", rf"{S3_PACKAGE}S3AFileSystem"),
         (
-            rf"{S3}aws\.credentials\.provider",
-            rf"{FS}((Simple|Temporary|Anonymous)AWS|auth\.IAMInstance)CredentialsProvider"
+            rf"{S3_PREFIX}aws\.credentials\.provider",
+            rf"{S3_PACKAGE}((Simple|Temporary|Anonymous)AWS|auth\.IAMInstance)CredentialsProvider"
             r"|software\.amazon\.awssdk\.auth\.credentials\."
             r"(EnvironmentVariable|InstanceProfile|Container|Default|Anonymous)CredentialsProvider",
         ),
@@ -167,7 +168,7 @@ RULES = [
         (r"fs\.azure\.sas\.fixed\.token\.[a-z0-9.-]+", TEXT_PATTERN),
         (KAFKA_CLIENT, r"(?s).*"),
         (
-            JAAS,
+            JAAS_OPTION,
             r"\s*org\.apache\.kafka\.common\.security\."
             r"(plain\.PlainLoginModule|scram\.ScramLoginModule|oauthbearer\.OAuthBearerLoginModule)"
             r"\s+required(\s+\w+\s*=\s*(\"[^\"\\]*\"|'[^'\\]*'|[\w.@+/=-]+))*\s*;\s*",
@@ -175,12 +176,12 @@ RULES = [
     )
 ]
 # Settings of connectors, which name classes from packages
-OF_CONNECTORS = re.compile(
+CONNECTOR_SETTING = re.compile(
     r"spark\.(sql\.(extensions|defaultCatalog|catalog\.[\w.-]+)|databricks\.delta\.[\w.-]+)",
     re.ASCII,
 )
 # Options without a dot belong to the format. The excluded options open files other than the source.
-OWN_OPTION = re.compile(r"(?!avroschemaurl$|rowvalidationxsdpath$)[a-z][a-z0-9_-]*")
+FORMAT_OPTION = re.compile(r"(?!avroschemaurl$|rowvalidationxsdpath$)[a-z][a-z0-9_-]*")
 
 
 def check_settings(spark: SparkPart, allowed: Permissions) -> None:
@@ -188,7 +189,8 @@ def check_settings(spark: SparkPart, allowed: Permissions) -> None:
     for name, value in spark.settings.items():
         place = f"spark.settings.{name}"
         plain = "".join(name.lower().split())
-        if (plain.startswith("sfumato.") and name != BOUND) or "trusttext" in plain:
+        is_own = plain.startswith("sfumato.") and name != MAX_ALTERNATIVES_SETTING
+        if is_own or "trusttext" in plain:
             why = (
                 ": a file must not grant trust to itself; if you trust the file, remove this "
                 f"setting and write {TRUST_FLAG}"
@@ -198,7 +200,7 @@ def check_settings(spark: SparkPart, allowed: Permissions) -> None:
         values = _values(own) if own != name or name.startswith("spark.") else []
         if allowed.settings or _fits(value, values):
             continue
-        if not OF_CONNECTORS.fullmatch(name):
+        if not CONNECTOR_SETTING.fullmatch(name):
             what = "has a value that is" if values else "is"
             why = f"{what} not allowed in a pipeline file"
             raise _refusal(place, why, ALLOW_SETTINGS)
@@ -228,14 +230,16 @@ def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
             raise _refusal(f"{place}.format", why, ALLOW_PACKAGES)
         for name, value in part.options.items():
             plain = name.lower()
-            if allowed.settings or OWN_OPTION.fullmatch(plain):
+            if allowed.settings or FORMAT_OPTION.fullmatch(plain):
                 continue
             if not plain.startswith("spark.") and _fits(value, _values(plain)):
                 continue
             why = "or its value is not allowed in a pipeline file"
-            if plain == JAAS:
-                why = "must be one Kafka login module (PlainLoginModule, ScramLoginModule or "
-                why += "OAuthBearerLoginModule) with its options"
+            if plain == JAAS_OPTION:
+                why = (
+                    "must be one Kafka login module (PlainLoginModule, ScramLoginModule or "
+                    "OAuthBearerLoginModule) with its options"
+                )
             raise _refusal(f"{place}.options.{name}", why, ALLOW_SETTINGS)
 
 

@@ -29,7 +29,7 @@ from sfumato.kernels.windows.extents import (
     ReleasedRows,
     Versions,
 )
-from sfumato.limits import MAX_TIME_US, MOST_EMPTY, check_extents
+from sfumato.limits import MAX_EMPTY_EXTENTS, MAX_TIME_US, check_extents
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import (
     Floats,
@@ -212,7 +212,7 @@ class ExtentAggregate(Operator):
         aggregates: Sequence[Aggregate],
         *,
         empty: bool = False,
-        most_empty: int = MOST_EMPTY,
+        most_empty: int = MAX_EMPTY_EXTENTS,
         earliest: int | None = None,
         members: bool = False,
         attributes: int | None = None,

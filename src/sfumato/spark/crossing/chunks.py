@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructType
 
 from sfumato.reports import IDENTITY, METRIC_PREFIX
-from sfumato.spark.model.columns import arrow_schema, without_constraints
+from sfumato.spark.model.columns import without_constraints
 
 if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
     from sfumato.tables.reading.chain import ChainConfig
@@ -35,21 +35,14 @@ if TYPE_CHECKING:  # imported in a process next to the driver, which must not im
 BUCKET = "__bucket"
 WORD_MASK = 0xFFFFFFFF
 # Spark's MurmurHash3 of one int: the seed, the factors (odd, modulo 2**32) and the addend.
-HASH_SEED, MURMUR_C1, MURMUR_C2, MURMUR_M, MURMUR_F1, MURMUR_F2 = (
-    42,
-    0xCC9E2D51,
-    0x1B873593,
-    5,
-    0x85EBCA6B,
-    0xC2B2AE35,
-)
-MURMUR_N, INT_BYTES = 0xE6546B64, 4
+MURMUR_C1, MURMUR_C2, MURMUR_F1, MURMUR_F2 = 0xCC9E2D51, 0x1B873593, 0x85EBCA6B, 0xC2B2AE35
+HASH_SEED, MURMUR_M, MURMUR_N, INT_BYTES = 42, 5, 0xE6546B64, 4
 PLACES_COLUMN = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
 QUERY = -1  # a place without rows, where a stream stores its query's identity
-GATHERED = 32_768  # rows packed together while Spark produces the next rows
+ROWS_PER_PACK = 32_768  # rows packed together while Spark produces the next rows
 MAX_ROWS = 65_536  # rows per unpacked batch; bounds the rows that a downstream operator holds
-FROZEN = 120.0  # seconds
+FREEZE_SECONDS = 120.0
 MAX_BYTES = 16 << 20  # per chunk and per unpacked batch, unless one row is larger
 
 
@@ -95,7 +88,7 @@ def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
 
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         asked = not asks
-        for rows in _gathered(batches):
+        for rows in _gather_batches(batches):
             if not asked:
                 asked = True
                 yield _batch([([QUERY], b"")], side)
@@ -107,13 +100,13 @@ def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
     return found.select(of.alias(BUCKET), "side", "chunk")
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield tables of GATHERED rows or about MAX_BYTES, because each chunk has a fixed cost."""
+def _gather_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield tables of ROWS_PER_PACK rows or about MAX_BYTES: each chunk has a fixed cost."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting += [batch] if batch.num_rows else []
         rows, size = (sum(getattr(of, n) for of in waiting) for n in ("num_rows", "nbytes"))
-        if rows >= GATHERED or size >= MAX_BYTES:
+        if rows >= ROWS_PER_PACK or size >= MAX_BYTES:
             yield pa.Table.from_batches(waiting).combine_chunks()
             waiting = []
     if waiting:
@@ -160,13 +153,13 @@ def unpack(df: DataFrame, schema: StructType) -> DataFrame:
         for batch in batches:
             for chunk in batch.column("chunk").drop_null():
                 with pa.ipc.open_stream(chunk.as_buffer()) as reader:
-                    yield from batches_of(reader.read_all().select(names))
+                    yield from split_batches(reader.read_all().select(names))
         after_batch()
 
     return df.select("chunk").mapInArrow(unpacked, schema)
 
 
-def batches_of(rows: pa.Table) -> list[pa.RecordBatch]:
+def split_batches(rows: pa.Table) -> list[pa.RecordBatch]:
     """Return the rows in batches of at most MAX_ROWS and about MAX_BYTES."""
     found: list[pa.RecordBatch] = rows.to_batches(min(MAX_ROWS, _rows_within(rows)))
     return found
@@ -176,7 +169,7 @@ class GcFreezer:
     """Exclusion of operators from garbage collection, which PySpark runs after every task.
 
     A collection visits every object, and an operator with many keys has millions. Objects alive
-    after a micro-batch are frozen (gc.freeze). Every FROZEN seconds they are unfrozen until a full
+    after a micro-batch are frozen (gc.freeze). Every FREEZE_SECONDS they are unfrozen until a full
     collection has freed their garbage.
     clock : function that returns seconds, never decreasing
     """
@@ -191,17 +184,19 @@ class GcFreezer:
         now, collections = self._clock(), gc.get_stats()[-1]["collections"]
         if evicted or now >= self._until:
             gc.unfreeze()
-            self._until, self._awaited = now + FROZEN, collections + 1
+            self._until, self._awaited = now + FREEZE_SECONDS, collections + 1
         elif collections >= self._awaited:
             gc.freeze()
 
 
-_HERE = GcFreezer()
+_PROCESS_FREEZER = GcFreezer()
 
 
 def after_batch(evicted: bool = False) -> None:
     """End a micro-batch in this process; see `GcFreezer`."""
-    _HERE.after_batch(evicted)  # a function, because Spark would copy an object into tasks
+    _PROCESS_FREEZER.after_batch(
+        evicted
+    )  # a function, because Spark would copy an object into tasks
 
 
 @dataclass(frozen=True)
@@ -248,33 +243,33 @@ def _bucket(keys: Sequence[Column], buckets: int) -> Column:
 
 def spark_hash(value: int) -> int:
     """Return the hash by which Spark partitions an int."""
-    mixed = _rotated(value * MURMUR_C1 & WORD_MASK, 15) * MURMUR_C2 & WORD_MASK
-    found = (_rotated(HASH_SEED ^ mixed, 13) * MURMUR_M + MURMUR_N & WORD_MASK) ^ INT_BYTES
+    mixed = _rotate(value * MURMUR_C1 & WORD_MASK, 15) * MURMUR_C2 & WORD_MASK
+    found = (_rotate(HASH_SEED ^ mixed, 13) * MURMUR_M + MURMUR_N & WORD_MASK) ^ INT_BYTES
     found = (found ^ found >> 16) * MURMUR_F1 & WORD_MASK
     found = (found ^ found >> 13) * MURMUR_F2 & WORD_MASK
-    return _signed(found ^ found >> 16)
+    return _to_signed(found ^ found >> 16)
 
 
 @cache
 def place(bucket: int) -> int:
     """Return the int whose `spark_hash` is `bucket`, a number from 0 to 2**31 - 1."""
-    word = _unshifted(_unshifted(bucket, 16) * pow(MURMUR_F2, -1, 1 << 32) & WORD_MASK, 13)
-    word = _unshifted(word * pow(MURMUR_F1, -1, 1 << 32) & WORD_MASK, 16)
+    word = _unshift(_unshift(bucket, 16) * pow(MURMUR_F2, -1, 1 << 32) & WORD_MASK, 13)
+    word = _unshift(word * pow(MURMUR_F1, -1, 1 << 32) & WORD_MASK, 16)
     word = ((word ^ INT_BYTES) - MURMUR_N) * pow(MURMUR_M, -1, 1 << 32) & WORD_MASK
-    word = (_rotated(word, 32 - 13) ^ HASH_SEED) * pow(MURMUR_C2, -1, 1 << 32) & WORD_MASK
-    return _signed(_rotated(word, 32 - 15) * pow(MURMUR_C1, -1, 1 << 32) & WORD_MASK)
+    word = (_rotate(word, 32 - 13) ^ HASH_SEED) * pow(MURMUR_C2, -1, 1 << 32) & WORD_MASK
+    return _to_signed(_rotate(word, 32 - 15) * pow(MURMUR_C1, -1, 1 << 32) & WORD_MASK)
 
 
-def _rotated(word: int, bits: int) -> int:
+def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> 32 - bits) & WORD_MASK
 
 
-def _unshifted(word: int, bits: int) -> int:
+def _unshift(word: int, bits: int) -> int:
     """Invert x ^ (x >> bits) for bits > 10."""
     return word ^ word >> bits ^ word >> 2 * bits
 
 
-def _signed(word: int) -> int:
+def _to_signed(word: int) -> int:
     return word if word < 1 << 31 else word - (1 << 32)
 
 
@@ -289,15 +284,15 @@ FIGURE_COLUMNS: dict[str, tuple[str, DataType]] = {
 class MetricsName(str):
     """The name of an operator's observed metrics, `sfumato_KIND_NAME`.
 
-    kind : the operator's kind;  given : whether the user chose NAME
+    kind : the operator's kind;  is_chosen : whether the user chose NAME
     """
 
     kind: str
-    given: bool
+    is_chosen: bool
 
-    def __new__(cls, kind: str, name: str, *, given: bool = False) -> MetricsName:
+    def __new__(cls, kind: str, name: str, *, is_chosen: bool = False) -> MetricsName:
         found = super().__new__(cls, f"{METRIC_PREFIX}{kind}_{name}")
-        found.kind, found.given = kind, given
+        found.kind, found.is_chosen = kind, is_chosen
         return found
 
     def identity(self, side: str = "", step: int = 1) -> list[Column]:
@@ -327,10 +322,6 @@ class OperatorFigures:
         return found
 
     @property
-    def fields(self) -> list[pa.Field]:
-        return list(arrow_schema(self.columns))
-
-    @property
     def places(self) -> dict[str, str]:
         """Return the SQL expressions of the metrics, by name."""
         return {
@@ -347,5 +338,5 @@ class OperatorFigures:
         }
 
 
-def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+def subtract_counts(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     return {name: count - before.get(name, 0) for name, count in after.items()}

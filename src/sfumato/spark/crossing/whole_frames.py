@@ -37,7 +37,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.spark.crossing.chunks import BUCKET, OperatorFigures, RawRows, batches_of, difference
+from sfumato.spark.crossing.chunks import (
+    BUCKET,
+    OperatorFigures,
+    RawRows,
+    split_batches,
+    subtract_counts,
+)
 from sfumato.spark.model.columns import arrow_schema
 from sfumato.tables.reading.user_warnings import warn_of_skipped
 
@@ -45,10 +51,10 @@ if TYPE_CHECKING:  # imported in a process next to the driver, which must not im
     from sfumato.tables.arrival_order import Arrival
     from sfumato.tables.reading.chain import Chain, ChainConfig, Feed
 
-ROWS_SETTING = "spark.sfumato.batchRows"  # maximum rows per batch
-LIST_ROWS = 65_536
+BATCH_ROWS_SETTING = "spark.sfumato.batchRows"  # maximum rows per batch
+DEFAULT_BATCH_ROWS = 65_536
 BATCH_BYTES = 64 << 20  # approximate size of a batch; batches of large rows have fewer rows
-AHEAD = 8  # Spark batches read in advance, by default of 10,000 rows each
+READ_AHEAD_BATCHES = 8  # Spark batches read in advance, by default of 10,000 rows each
 SIDE_COLUMN = "__side"
 PLACE_COLUMN = "__place"  # position of a row in the user's frame
 ANSWERS_COLUMN = "__answers"  # no counter has this name
@@ -69,22 +75,14 @@ def run_whole(
     given = spark.conf.get("spark.sql.shuffle.partitions", None) or ""
     partitions = min(int(given), buckets) if given.isdecimal() else buckets
     rows = sorted_rows(sides, config, buckets, partitions)
-    most, figures, names = (
-        _batch_rows(spark),
-        OperatorFigures.of(config),
-        [[*of.kinds] for of in sides],
-    )
+    most, figures = _batch_rows(spark), OperatorFigures.of(config)
+    names = [[*of.kinds] for of in sides]
 
     def fed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return answer_batches(
-            feed(read_ahead(batches, AHEAD), config, names, most), columns, figures
-        )
+        emitted = feed(read_ahead(batches, READ_AHEAD_BATCHES), config, names, most)
+        return answer_batches(emitted, columns, figures)
 
     return rows.mapInArrow(fed, answer_type(columns, figures))
-
-
-def explode_answers(out: DataFrame) -> DataFrame:
-    return out.select(F.inline(ANSWERS_COLUMN))
 
 
 def _for_all_tasks(frame: DataFrame, tasks: int) -> DataFrame:
@@ -94,11 +92,11 @@ def _for_all_tasks(frame: DataFrame, tasks: int) -> DataFrame:
 
 
 def _batch_rows(spark: Any) -> int:
-    given = spark.conf.get(ROWS_SETTING, str(LIST_ROWS)) or ""
+    given = spark.conf.get(BATCH_ROWS_SETTING, str(DEFAULT_BATCH_ROWS)) or ""
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(
-            f"`{ROWS_SETTING}` must be a whole number of at least 1; got {given!r}. Leave it out "
-            f"for {LIST_ROWS:,}"
+            f"`{BATCH_ROWS_SETTING}` must be a whole number of at least 1; got {given!r}. Leave it "
+            f"out for {DEFAULT_BATCH_ROWS:,}"
         )
     return int(given)
 
@@ -128,7 +126,7 @@ def sorted_rows(
     most = max(map(len, keys))
     each = [_side(*of, most) for of in zip(range(len(sides)), placed, keys, strict=True)]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), each)
-    *columns, tie, place = _sorts(most)
+    *columns, tie, place = _sort_names(most)
     rows = rows.repartitionById(partitions, BUCKET)
     side = F.desc(SIDE_COLUMN) if config.first_side else F.asc(SIDE_COLUMN)
     rows = rows.sortWithinPartitions(*together, *columns, side, tie, place)
@@ -140,11 +138,11 @@ def sorted_rows(
 def _side(side: int, rows: DataFrame, keys: Sequence[Column], most: int) -> DataFrame:
     *columns, tie, place = keys
     filled = [*columns, *[F.lit(None).cast("long")] * (most - len(keys)), tie, place]
-    sorts = (key.alias(name) for key, name in zip(filled, _sorts(most), strict=True))
+    sorts = (key.alias(name) for key, name in zip(filled, _sort_names(most), strict=True))
     return rows.select("*", F.lit(side).alias(SIDE_COLUMN), *sorts).drop(PLACE_COLUMN)
 
 
-def _sorts(number: int) -> list[str]:
+def _sort_names(number: int) -> list[str]:
     return [f"__sort{i}" for i in range(number)]
 
 
@@ -215,7 +213,7 @@ def feed(
     parts = (part for batch in batches if batch.num_rows for part in _by_bucket(batch))
     for bucket, rows in groupby(parts, itemgetter(0)):
         operator = config.for_task(bucket % config.tasks).make()
-        yield from _answers(operator, _gathered((of for _, of in rows), most), sides)
+        yield from _answers(operator, _regroup_batches((of for _, of in rows), most), sides)
 
 
 def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -227,7 +225,7 @@ def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield int(buckets[start]), rows.slice(start, end - start)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+def _regroup_batches(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
     waiting, count, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         start = 0
@@ -254,7 +252,7 @@ def _answers(
     ends = (operator.flush() for _ in range(1))
     for outputs in chain(calls, ends):
         before, counted = counted, operator.counters()
-        changes = difference(before, counted)
+        changes = subtract_counts(before, counted)
         if outputs or any(changes.values()):
             answered = True
             yield outputs, changes if any(changes.values()) else None
@@ -306,7 +304,7 @@ def answer_batches(
     schema, waiting = None, list[dict[str, Any]]()
     for tables, numbers in emitted:
         for table in tables:
-            for batch in batches_of(table.select(columns.names)):
+            for batch in split_batches(table.select(columns.names)):
                 rows = batch.to_struct_array()
                 schema = _schema(rows.type, figures)
                 kind = schema.field(0).type
@@ -322,7 +320,7 @@ def answer_batches(
 
 def _schema(answer: pa.DataType, figures: OperatorFigures) -> pa.Schema:
     answers = pa.list_(pa.field("element", answer, nullable=False))
-    return pa.schema([pa.field(ANSWERS_COLUMN, answers), *figures.fields])
+    return pa.schema([pa.field(ANSWERS_COLUMN, answers), *arrow_schema(figures.columns)])
 
 
 def _batch(lists: pa.Array | None, cells: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:

@@ -51,11 +51,13 @@ def alternatives(
     )
     value = _element(values, wanted)
     if prob is None or (field is not None and names is None):
-        given = F.transform(column_of(values), lambda a: _as_it_is(a, field or PROB, names))
-        return _of_types(_summing_to_one(given, normalize), value[field or PROB])
+        given = F.transform(
+            column_of(values), lambda a: _struct_as_alternative(a, field or PROB, names)
+        )
+        return _require_types(_scale_probabilities(given, normalize), value[field or PROB])
     names, parts = names or ["value"], [lambda v: v]
     if points or isinstance(attributes, list | tuple) or field is not None:
-        parts = [_part(i if points else name) for i, name in enumerate(names)]
+        parts = [_component(i if points else name) for i, name in enumerate(names)]
 
     def alternative(value: Column, weight: Column) -> Column:
         cells = [
@@ -66,15 +68,15 @@ def alternatives(
     given = F.zip_with(column_of(values), column_of(prob), alternative)
     taken = [part(value).cast("double") for part in parts]
     weight = _element(prob, WANTED_PROB).cast("double")
-    return _of_types(_summing_to_one(given, normalize), *taken, weight)
+    return _require_types(_scale_probabilities(given, normalize), *taken, weight)
 
 
 def _element(column: str | Column, wanted: str) -> Column:
-    """Return an array element for `_of_types`; Spark's errors about it show the `wanted` type."""
+    """Return an element for `_require_types`; Spark's errors about it show the `wanted` type."""
     return F.get(column_of(column), F.length(F.lit(wanted)))
 
 
-def _of_types(made: Column, *elements: Column) -> Column:
+def _require_types(made: Column, *elements: Column) -> Column:
     """Return `made` in an expression that Spark refuses if an element has the wrong type."""
     unknown = [element.isNull() for element in elements]
     never = reduce(lambda a, b: a & b, unknown, F.lit(False))
@@ -88,7 +90,7 @@ def _field_of(values: str | Column, prob: str | Column) -> str | None:
     return None if found is None else next(filter(None, found.groups()))
 
 
-def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column:
+def _struct_as_alternative(struct: Column, field: str, names: Sequence[str] | None) -> Column:
     """Return a struct as an alternative: `field` is the probability, `names` are the attributes."""
     weight = struct[field].cast("double")
     if names is not None:
@@ -97,7 +99,7 @@ def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column
     return whole if field == PROB else whole.dropFields(f"`{field}`")
 
 
-def _summing_to_one(given: Column, normalize: bool) -> Column:
+def _scale_probabilities(given: Column, normalize: bool) -> Column:
     """Return the alternatives without probability 0, scaled to sum to 1 if required."""
 
     def scaled(some: Column, total: Column) -> Column:
@@ -114,10 +116,10 @@ def _summing_to_one(given: Column, normalize: bool) -> Column:
         return sum_over(some, lambda a: a["prob"].cast("double"), lambda of: of)
 
     some = F.filter(given, lambda a: a["prob"].isNull() | (a["prob"] != 0.0))
-    return once(some, lambda of: once(total_of(of), lambda total: scaled(of, total)))
+    return bind(some, lambda of: bind(total_of(of), lambda total: scaled(of, total)))
 
 
-def once(value: Column, of: Callable[[Column], Column]) -> Column:
+def bind(value: Column, of: Callable[[Column], Column]) -> Column:
     """Return `of(value)`, with the value computed only once even if `of` uses it repeatedly."""
     return F.transform(F.array(value), of)[0]
 
@@ -137,7 +139,7 @@ def sum_over(
     return F.aggregate(alternatives_, start, step, lambda acc: rule(acc["total"] + acc["lost"]))
 
 
-def _part(place: int | str) -> Callable[[Column], Column]:
+def _component(place: int | str) -> Callable[[Column], Column]:
     return lambda value: value[place] if isinstance(place, str) else F.get(value, F.lit(place))
 
 

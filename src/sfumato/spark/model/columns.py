@@ -15,23 +15,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
+from sfumato.sql_tokens import quote_name
+
 ZONE = "spark.sql.session.timeZone"
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
-def quoted(name: str) -> str:
-    """Return a name in backquotes, with its own backquotes doubled."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def unquoted(text: str) -> str:
-    """Remove the backquotes of a quoted name; return any other string unchanged."""
-    inner = text[1:-1].replace("``", "`")
-    return inner if text == quoted(inner) else text
-
-
 def column(name: str) -> Column:
-    return F.col(quoted(name))
+    return F.col(quote_name(name))
 
 
 def named(column: Column, name: str, metadata: Mapping[str, Any] | None = None) -> Column:

@@ -22,9 +22,9 @@ from sfumato.spark.model.columns import column
 
 R = TypeVar("R")
 
-ASKED = ("schema", "columns", "dtypes", "isStreaming", "storageLevel")
-READING = ("mapInArrow", "mapInPandas")  # methods that read their frame's columns
-PAIRED = ("DataFrame", "GroupedData")  # types of results that become a DeclaredFrame
+SCHEMA_ATTRIBUTES = ("schema", "columns", "dtypes", "isStreaming", "storageLevel")
+SCHEMA_METHODS = ("mapInArrow", "mapInPandas")  # methods that read their frame's columns
+WRAPPED_TYPES = ("DataFrame", "GroupedData")  # types of results that become a DeclaredFrame
 THREAD = "sfumato-declared"
 
 
@@ -40,14 +40,14 @@ class DeclaredFrame:
         self._known: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name in ASKED:
+        if name in SCHEMA_ATTRIBUTES:
             if name not in self._known:
                 self._known[name] = in_thread(lambda: getattr(self.empty, name))
             return self._known[name]
         of = getattr(type(self.frame), name, None)
         if of is None and not name.startswith("_") and name in self.columns:
             return column(name)
-        if isfunction(of) and (name in READING or name.startswith("_")):
+        if isfunction(of) and (name in SCHEMA_METHODS or name.startswith("_")):
             # Bind the method to this object, so that it reads the columns of `empty`.
             method: Callable[..., Any] = MethodType(of, self)
         else:
@@ -95,7 +95,7 @@ class DeclaredFrame:
     def _on_both(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             found = in_thread(lambda: method(*unwrap(args, "frame"), **unwrap(kwargs, "frame")))
-            if type(found).__name__ not in PAIRED:
+            if type(found).__name__ not in WRAPPED_TYPES:
                 return found
             same = getattr(self.empty, name)
             empty = in_thread(lambda: same(*unwrap(args, "empty"), **unwrap(kwargs, "empty")))

@@ -30,8 +30,9 @@ from pyspark.sql.types import (
 
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arrays import offsets_of
-from sfumato.spark.model.columns import computed, named, quoted, table_of, unquoted
-from sfumato.spark.model.outside_text import check_expression, for_spark
+from sfumato.spark.model.columns import computed, named, table_of
+from sfumato.spark.model.untrusted_sql import check_expression, for_spark
+from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
 from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
@@ -201,7 +202,7 @@ class SparkExpressions(Expressions):
         check_expression(argument, expression, self.frame.df.sparkSession)
 
     def type(self, expression: str) -> DataType:
-        frame, name = self.frame, unquoted(expression.strip())
+        frame, name = self.frame, unquote_name(expression.strip())
         if frame.uncertain and name in frame.attributes:
             return frame.attribute_type(name)
         if not frame.uncertain and name in frame.columns:
@@ -251,7 +252,7 @@ class SparkExpressions(Expressions):
             return self._per_alternative(safe, "CAST(({}\n) AS STRING)"), ArrayType(StringType())
         if not frame.uncertain:
             return value.cast("double"), DoubleType()
-        name = unquoted(safe.strip())
+        name = unquote_name(safe.strip())
         if name in frame.attributes and isinstance(frame.attribute_type(name), NumericType):
             return frame.values_of(name), ArrayType(DoubleType())
         return self._per_alternative(safe, "CAST(({}\n) AS DOUBLE)"), ArrayType(DoubleType())
@@ -260,8 +261,8 @@ class SparkExpressions(Expressions):
         """Return an array of a checked expression's values, formatted by `form`."""
         bound = form.format(safe)
         for name in self.frame.mentioned(safe):
-            bound = f"transform(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})[0]"
-        return F.expr(f"transform({quoted(ALTERNATIVES)}, `:a` -> {bound})")
+            bound = f"transform(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})[0]"
+        return F.expr(f"transform({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
 
     def _alike(self, text: str, is_expression: bool) -> Expression | None:
         """Return the expression if Arrow computes it as Spark does; otherwise None."""

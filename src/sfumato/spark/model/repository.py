@@ -39,7 +39,7 @@ def without_data() -> Iterator[None]:
         _WITHOUT_DATA.reset(token)
 
 
-def prepared(
+def prepare_repository(
     settings: ImputationSettings,
     repository: Any,
     frame: Callable[[], Frame],
@@ -92,16 +92,14 @@ class PreparedRepository:
         if version is None:
             return self.imputer() if held is None else held[1]
         if held is None or held[0] != version:
-            held = version, self.settings.of_values(self._rows(self.path))
+            from pyarrow import dataset
+
+            wanted = [*self.settings.names, *self.settings.key]
+            rows = dataset.dataset(self.path, format="parquet").to_table(wanted)
+            held = version, self.settings.of_values(rows)
             _NEWEST.clear()
             _NEWEST[self.path, self.settings] = held
         return held[1]
-
-    def _rows(self, path: str) -> pa.Table:
-        from pyarrow import dataset
-
-        wanted = [*self.settings.names, *self.settings.key]
-        return dataset.dataset(path, format="parquet").to_table(wanted)
 
 
 _NEWEST: dict[tuple[str, ImputationSettings], tuple[str, RepositoryImputer]] = {}

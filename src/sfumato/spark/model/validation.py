@@ -13,9 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.near_misses import did_you_mean
-from sfumato.spark.model.columns import named, quoted
+from sfumato.spark.model.columns import named
 from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread
 from sfumato.spark.model.frame import SparkFrame
+from sfumato.sql_tokens import quote_name
 from sfumato.tables.reading.frame import ADDED_COLUMN
 
 R = TypeVar("R")
@@ -25,7 +26,7 @@ QUOTED_NAME = re.compile(r"`((?:[^`]|``)*)`")
 CONDITION_PREFIX = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
 NAME_RESULTS = ("on", "attributes", "columns")  # these arguments name result columns
 # Under Connect, also raised for `df.x` and `df.x + 1` once the columns of `df` have been read.
-OF_ANOTHER_FRAME = "CANNOT_RESOLVE_DATAFRAME_COLUMN"
+UNRESOLVED_FRAME_COLUMN = "CANNOT_RESOLVE_DATAFRAME_COLUMN"
 SORTED = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)$")
 SQLSTATE_TAIL = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
@@ -44,7 +45,7 @@ def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Se
             return in_thread(call)
         return call()
     except AnalysisException as error:
-        message = translated(error, given)
+        message = translate_error(error, given)
         if message is None:
             raise
         raise ValueError(message) from error
@@ -62,9 +63,9 @@ def require_frame(argument: str, given: Any) -> None:
     )
 
 
-def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None:
+def translate_error(error: AnalysisException, given: Mapping[str, Any]) -> str | None:
     """Return the message for a Spark error about an argument, or None for other errors."""
-    texts = dict(_texts(given))
+    texts = dict(_expression_arguments(given))
     parameters = error.getMessageParameters() or {}
     condition = error.getCondition() or ""
     if condition == "PATH_NOT_FOUND":
@@ -80,7 +81,7 @@ def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None
         argument = next((of for of, text in texts.items() if name and name in text), None)
         if argument is None:
             return None
-        known = list(_known(given))
+        known = list(_known_names(given))
         near = did_you_mean(name, known)
         return (
             f"`{argument}` names `{name}`, which is not a known column; there are "
@@ -95,7 +96,7 @@ def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None
     return f"Spark cannot compute `{argument}` = {text!r} from these columns: {reason}"
 
 
-def _texts(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _expression_arguments(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the expressions among the arguments, with the names used in errors."""
     for name in ("condition", "by"):
         if isinstance(given.get(name), str):
@@ -105,7 +106,7 @@ def _texts(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"aggregates[{key!r}]", str(text)
 
 
-def _known(given: Mapping[str, Any]) -> Iterator[str]:
+def _known_names(given: Mapping[str, Any]) -> Iterator[str]:
     for frame in given.values():
         if isinstance(frame, DataFrame | DeclaredFrame):
             yield from frame.columns
@@ -131,7 +132,7 @@ class ColumnObjects:
                 f"DataFrame; got {type(column).__module__.split('.')[0]}.{type(column).__name__}"
             )
         for frame in self.frames:
-            referred = _referred(_analysed(self.given[frame]), column)
+            referred = _referenced_column(_analysed_frame(self.given[frame]), column)
             if referred is not None:
                 return referred
         text = str(column).removeprefix("Column<'").removesuffix("'>")
@@ -146,7 +147,7 @@ class ColumnObjects:
             if unknown and re.sub('[`"]', "", unknown) == plain:
                 return plain  # the function raises for an unknown name, with a suggestion
             said = str(error).partition("\n")[0]
-            if error.getCondition() == OF_ANOTHER_FRAME:
+            if error.getCondition() == UNRESOLVED_FRAME_COLUMN:
                 said += f". Write F.col({parameters.get('name')}) instead of the column of a frame"
             raise ValueError(f"Spark cannot compute `{argument}` = {text:.200}: {said}") from error
 
@@ -158,9 +159,9 @@ class ColumnObjects:
             return tuple(map(self.result, found))
         kept = []
         for field in found.schema.fields:
-            column, kind = F.col(quoted(field.name)), field.dataType
+            column, kind = F.col(quote_name(field.name)), field.dataType
             parts = kind.names if isinstance(kind, StructType) else []
-            temporary = [quoted(name) for name in parts if name in self.temporary]
+            temporary = [quote_name(name) for name in parts if name in self.temporary]
             if temporary:
                 column = named(column.dropFields(*temporary), field.name, field.metadata)
             if field.name not in self.temporary:
@@ -173,12 +174,12 @@ class ColumnObjects:
             raise TypeError(f"`{argument}` must be a column without a direction; got {text}")
         frames = [SparkFrame(self.given[frame]) for frame in self.frames]
         for frame in frames:
-            names = _analysed(frame.df).select(column).columns
+            names = _analysed_frame(frame.df).select(column).columns
             if len(names) != 1:
                 raise TypeError(
                     f"`{argument}` must be one column; got {text}, which is {len(names)} columns"
                 )
-        if text.endswith((f" AS {names[0]}", f" AS {quoted(names[0])}")):
+        if text.endswith((f" AS {names[0]}", f" AS {quote_name(names[0])}")):
             name = names[0]
             same = next(filter(None, (frame.find_column(name) for frame in frames)), None)
             if same is not None:
@@ -203,11 +204,11 @@ class ColumnObjects:
         return name
 
 
-def _analysed(df: Any) -> Any:
+def _analysed_frame(df: Any) -> Any:
     return df.empty if isinstance(df, DeclaredFrame) else df
 
 
-def _referred(df: Any, column: Column) -> str | None:
+def _referenced_column(df: Any, column: Column) -> str | None:
     """Return the frame's column that a Column refers to, or None for an expression."""
     try:
         gone = Counter(df.columns) - Counter(df.drop(column).columns)

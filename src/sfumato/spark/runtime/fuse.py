@@ -35,9 +35,10 @@ from sfumato.tables.reading.chain import (
 from sfumato.tables.reading.frame import LATE
 from sfumato.tables.reading.job import Input
 from sfumato.tables.reading.layout import InputLayout
-from sfumato.tables.reading.rows import Column as ColumnAsItIs
+from sfumato.tables.reading.rows import Column as ColumnReading
 from sfumato.tables.reading.rows import Reading, Ties
 
+COPIED_COLUMN = re.compile(r"(c|key)(\d+)")  # names of copied input columns in the answers
 STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results that are never NaN
 
 
@@ -46,7 +47,7 @@ def frame_of(one: Input) -> SparkFrame:
     return one.frame
 
 
-def described(one: Input) -> dict[str, Any]:
+def input_identity(one: Input) -> dict[str, Any]:
     """Return an input's identity for checkpoints, without its columns."""
     return {"order": [*one.reading.order], "key": [*one.reading.key], **one.about}
 
@@ -96,7 +97,7 @@ class FrameLineage:
         reading = self.inputs[0].reading
         if place is None or len(place.path) > 1 or place.cast:
             return None
-        found = re.fullmatch(r"(c|key)(\d+)", place.path[0])
+        found = COPIED_COLUMN.fullmatch(place.path[0])
         if found is None:
             return None
         return (reading.passed if found[1] == "c" else reading.key)[int(found[2])]
@@ -115,7 +116,7 @@ def lineage_of(frame: DataFrame) -> FrameLineage | None:
     return _LINEAGES.get(frame)
 
 
-def steps_of(frame: DataFrame) -> str:
+def describe_fusion(frame: DataFrame) -> str:
     """Describe which operators run in one step with a frame's operator, and why others do not."""
     how = lineage_of(frame)
     if how is None:
@@ -140,42 +141,37 @@ class Selection:
 def remember_selected(frame: DataFrame, of: DataFrame, what: Selection) -> None:
     """Record that `frame` is the selection `what` of a frame that an operator created."""
     how = lineage_of(of)
-    record_lineage(frame, None if how is None or how.order is None else selected(how, of, what))
+    record_lineage(
+        frame, None if how is None or how.order is None else select_lineage(how, of, what)
+    )
 
 
-def selected(how: FrameLineage, frame: DataFrame, what: Selection) -> FrameLineage | None:
+def select_lineage(how: FrameLineage, frame: DataFrame, what: Selection) -> FrameLineage | None:
     """Return the lineage of a selection, or None if only Spark can compute the selection."""
     where = []
     for condition in what.where:
-        place = _within(how, frame, condition.path)
+        place = _place_of_path(how, frame, condition.path)
         # Any column of the frame may contain NaN; comparisons with NaN are left to Spark.
         result = place is not None and place.path[0].startswith("result")
         if place is None or place.cast or not result:
             return None
-        plain = len(place.path) == 1 and _is_double(frame, condition.path[0])
-        if not plain and place.path[-1] not in STRUCT_NUMBERS:
+        kind = frame.schema[condition.path[0]].dataType
+        is_double = len(place.path) == 1 and isinstance(kind, DoubleType)
+        if not is_double and place.path[-1] not in STRUCT_NUMBERS:
             return None
         where.append(replace(condition, path=place.path))
     columns = how.columns
     if what.columns is not None:
         columns = {}
         for name, (path, cast) in what.columns.items():
-            place = _within(how, frame, path)
-            if place is None or (cast and (place.cast or not _is_result(place))):
+            place = _place_of_path(how, frame, path)
+            if place is None or (cast and (place.cast or COPIED_COLUMN.fullmatch(place.path[0]))):
                 return None
             columns[name] = replace(place, cast=cast or place.cast)
     return replace(how, columns=columns, where=(*how.where, *where))
 
 
-def _is_double(frame: DataFrame, name: str) -> bool:
-    return isinstance(frame.schema[name].dataType, DoubleType)
-
-
-def _is_result(place: Place) -> bool:
-    return not re.fullmatch(r"(c|key)\d+", place.path[0])
-
-
-def _within(how: FrameLineage, frame: DataFrame, path: Path) -> Place | None:
+def _place_of_path(how: FrameLineage, frame: DataFrame, path: Path) -> Place | None:
     """Return the place of a column or field in the answers, or None if it has no place there."""
     kind: DataType = frame.schema
     for part in path:
@@ -272,7 +268,7 @@ class ChainPlan:
             reading = replace(reading, passed=tuple(step.passed_on))
         if isinstance(reading.tie, Ties):
             tie = self._tie(side, reading.tie.columns or ())
-            reading = reading if tie is None else replace(reading, tie=ColumnAsItIs(tie))
+            reading = reading if tie is None else replace(reading, tie=ColumnReading(tie))
         side.reading = reading
         names = reading.columns(side.input.frame)
         if side.below is None:
@@ -365,7 +361,7 @@ class ChainPlan:
     def _metrics(self, step: PlannedStep) -> str:
         """Return an operator's metrics name, made unique by the last operator's if necessary."""
         own, last = step.how.metrics, self.last.how.metrics.removeprefix("sfumato_")
-        if step is self.last or (own.given and step in self._plain):
+        if step is self.last or (own.is_chosen and step in self._plain):
             return own
         return f"{own}{IN_STEP_WITH}{last}"
 
@@ -373,7 +369,7 @@ class ChainPlan:
         """Return the query's identity for checkpoints, as JSON values."""
         found = []
         for step in self.steps:
-            inputs = [described(side.input) for side in step.sides]
+            inputs = [input_identity(side.input) for side in step.sides]
             known = dict(zip(step.side_names, inputs, strict=True))
             found.append(json.loads(step.how.config.fingerprint()) | known)
         if len(found) == 1:
@@ -389,7 +385,7 @@ class ChainPlan:
             own = {gauge: places[f"{before}{gauge}"] for gauge in of.gauges}
             figures = _totals(places, before, of.counters)
             for gauge, (_, aggregate) in of.gauges.items():
-                figures.append(F.expr(_placed(aggregate, own)).alias(gauge))
+                figures.append(F.expr(_with_places(aggregate, own)).alias(gauge))
             yield name, [*step.how.metrics.identity("", number + 1), *figures]
             for place, side in enumerate(step.side_names):
                 if step.sides[place].reading.rule.checks:
@@ -424,7 +420,7 @@ def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
     return found
 
 
-def _placed(aggregate: str, places: Mapping[str, str]) -> str:
+def _with_places(aggregate: str, places: Mapping[str, str]) -> str:
     """Replace each metric in a SQL aggregate with its expression."""
     return re.sub(rf"\b({'|'.join(places)})\b", lambda of: places[of[0]], aggregate)
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, StructType
 
-from sfumato.spark.model.alternatives import existence, once, sum_over
+from sfumato.spark.model.alternatives import bind, existence, sum_over
 from sfumato.spark.model.columns import column, named
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.tables.reading.frame import FILTERED
@@ -40,8 +40,8 @@ def prune(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> Data
             )
         return F.struct(kept.alias("kept"), lost.alias("lost"))
 
-    both = F.when(existence(column).isNotNull(), once(places, parted))
-    return _with_both(
+    both = F.when(existence(column).isNotNull(), bind(places, parted))
+    return _replace_alternatives(
         frame,
         both,
         lambda of: (F.coalesce(of["kept"], column), of["lost"].alias(PRUNED)),
@@ -49,7 +49,7 @@ def prune(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> Data
     )
 
 
-def _with_both(
+def _replace_alternatives(
     frame: SparkFrame,
     both: Column,
     of: Callable[[Column], tuple[Column, Column]],
@@ -120,7 +120,9 @@ def fuse(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
             conflict = F.greatest(1.0 - total, F.lit(0.0))
             return F.struct(found.alias("found"), conflict.alias("conflict"))
 
-        return once(total, scaled)
+        return bind(total, scaled)
 
-    both = F.when(~wrong & F.coalesce(*columns).isNotNull(), once(common, normalised))
-    return _with_both(frame, both, lambda of: (of["found"], of["conflict"].alias(CONFLICT)), {})
+    both = F.when(~wrong & F.coalesce(*columns).isNotNull(), bind(common, normalised))
+    return _replace_alternatives(
+        frame, both, lambda of: (of["found"], of["conflict"].alias(CONFLICT)), {}
+    )

@@ -32,10 +32,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from sfumato.reports import ANSWERS_SUFFIX, IDENTITY, METRIC_PREFIX, by_connect, listen, observed
+from sfumato.reports import ANSWERS_SUFFIX, IDENTITY, METRIC_PREFIX, is_connect, listen, metrics_of
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import MetricsName, RawRows, raw_rows
-from sfumato.spark.crossing.whole_frames import explode_answers, run_whole
+from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, run_whole
 from sfumato.spark.model.columns import arrow_schema, named
 from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime.fuse import ChainPlan, FrameLineage, frame_of, lineage_of, record_lineage
@@ -54,12 +54,12 @@ from sfumato.tables.reading.results import (
 )
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
-BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
-MOST_BUCKETS = 100_000
+DEFAULT_BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
+MAX_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # number of buckets, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they do in this run
 MAX_COUNTED = 100  # maximum number of queries whose answers are counted, in one column per query
-THAT_END: Counter[str] = Counter()  # number of steps created from streams that can end
+ENDING_STEPS: Counter[str] = Counter()  # number of steps created from streams that can end
 SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of input metrics
 PARTITIONING = 7  # incremented when the layout of bucket state changes
 SPARK_TYPES: dict[str, DataType] = {
@@ -105,7 +105,7 @@ def run_operator(job: Job) -> DataFrame:
         out = run_whole(sides, chain, buckets, answers)
     for name, figures in plan.figures(chain):
         out = out.observe(name, *figures)
-    rows = chunks.unpack(out, answers) if streams else explode_answers(out)
+    rows = chunks.unpack(out, answers) if streams else out.select(F.inline(ANSWERS_COLUMN))
     found = rows.select(*map(result_of, job.outputs))
     record_lineage(
         found, replace(how, fused_with=plan.fused, not_fused_because=plan.last.not_fused_because)
@@ -136,7 +136,7 @@ def _streamed(
         from sfumato.spark.state.end_of_stream import end_marks  # needs PySpark 4.2
 
         packed.append(end_marks(spark, buckets * chain.tasks, ends == "true"))
-        THAT_END["made"] += 1
+        ENDING_STEPS["built"] += 1
     known = plan.fingerprint() | {"buckets": buckets, "partitioning": PARTITIONING}
     idle = plan.idle_timeout
     milliseconds = None if idle is None else max(1, idle // 1000)
@@ -210,10 +210,10 @@ def result_of(output: Output) -> Column:
 
 def bucket_count(spark: SparkSession) -> int:
     """Return the number of key buckets, which is independent of cores and partitions."""
-    given = spark.conf.get(BUCKETS_SETTING, str(BUCKETS)) or ""
-    if not given.isdecimal() or not 1 <= int(given) <= MOST_BUCKETS:
+    given = spark.conf.get(BUCKETS_SETTING, str(DEFAULT_BUCKETS)) or ""
+    if not given.isdecimal() or not 1 <= int(given) <= MAX_BUCKETS:
         raise ValueError(
-            f"`{BUCKETS_SETTING}` must be a whole number from 1 to {MOST_BUCKETS}; got {given!r}"
+            f"`{BUCKETS_SETTING}` must be a whole number from 1 to {MAX_BUCKETS}; got {given!r}"
         )
     return int(given)
 
@@ -232,7 +232,7 @@ def metrics_name(operator: str, name: str | None = None) -> MetricsName:
     if name is None:
         _NUMBERS[operator] += 1
         return MetricsName(operator, str(_NUMBERS[operator]))
-    return MetricsName(operator, name, given=True)
+    return MetricsName(operator, name, is_chosen=True)
 
 
 @contextmanager
@@ -251,7 +251,7 @@ def operators_of(query: str) -> Iterator[None]:
 
 
 @contextmanager
-def same_numbers_again(again: bool) -> Iterator[None]:
+def reuse_numbers(again: bool) -> Iterator[None]:
     """Let later operators reuse the numbers of operators created in this context, if `again`."""
     before = Counter(_NUMBERS)
     try:
@@ -266,7 +266,7 @@ def same_numbers_again(again: bool) -> Iterator[None]:
 # the server during the lifetime of the client.
 WARN_INVALID_SETTING = "spark.sfumato.warnInvalid"
 INPUTS = ("input", "left", "right")  # the sides of an operator that are its inputs
-FIND = (
+SPLIT_INVALID_HINT = (
     "sf.split_invalid(df) finds rows with invalid alternatives or existence; given the operator's "
     "value columns, key= and order=, it also finds rows with a missing value, key or order"
 )
@@ -275,7 +275,7 @@ _LISTENING = "_sfumato_listener"  # attribute of a session that has a listener
 
 def warn_of_invalid_rows(spark: SparkSession) -> None:
     """Make a session's streaming queries warn about invalid rows from now on; idempotent."""
-    default = "false" if by_connect(spark) else "true"
+    default = "false" if is_connect(spark) else "true"
     if hasattr(spark, _LISTENING) or spark.conf.get(WARN_INVALID_SETTING, default) == "false":
         return
     setattr(spark, _LISTENING, listen(spark, InvalidRows()))
@@ -285,30 +285,30 @@ class InvalidRows(StreamingQueryListener):
     """Listener that warns once per operator input in each run of a query."""
 
     def __init__(self) -> None:
-        self.told: set[tuple[str, str]] = set()
+        self.warned: set[tuple[str, str]] = set()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        for metric, counts in observed(event.progress).items():
+        for metric, counts in metrics_of(event.progress).items():
             rejected, invalid = counts.get("rejected"), counts.get("invalid")
             if rejected:
-                text = above_one(metric, rejected)
+                text = above_one_text(metric, rejected)
             elif invalid and counts.get("side") in INPUTS:
-                text = warning_text(metric, counts["rows"], invalid, counts.get("reason"))
+                text = invalid_rows_text(metric, counts["rows"], invalid, counts.get("reason"))
             else:
                 continue
             of = (str(event.progress.runId), metric)
-            if of not in self.told:
-                self.told.add(of)
+            if of not in self.warned:
+                self.warned.add(of)
                 warnings.warn(text, InvalidRowsWarning, stacklevel=1)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        self.told = {of for of in self.told if of[0] != str(event.runId)}
+        self.warned = {of for of in self.warned if of[0] != str(event.runId)}
 
 
-def above_one(metric: str, rejected: int) -> str:
+def above_one_text(metric: str, rejected: int) -> str:
     """Return the warning about rows whose rule has a total probability above 1."""
     return (
         f"{metric.removeprefix(METRIC_PREFIX)}: {rejected} rows were skipped, because the "
@@ -319,11 +319,11 @@ def above_one(metric: str, rejected: int) -> str:
     )
 
 
-def warning_text(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
+def invalid_rows_text(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
     """Return the warning about a micro-batch's invalid rows. why : the most common reason"""
     commonest = "" if why is None else f" (the most common reason: {why})"
     return (
         f"{metric.removeprefix(METRIC_PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of "
         f"a micro-batch were skipped as invalid{commonest}; further rows are only counted, by the "
-        f"metric {metric}. {FIND}"
+        f"metric {metric}. {SPLIT_INVALID_HINT}"
     )

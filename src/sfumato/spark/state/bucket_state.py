@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from sfumato.tables.reading.layout import LayoutChange
 
 HEADER, LOG = 0, 1  # entries of a bucket's state: the log starts at LOG, pieces are below 0
-WITH_HEADER = 32_768  # bytes; a snapshot up to this size is stored in the header's entry
-PIECE = 4 << 20  # maximum bytes of a snapshot in one entry
-MAX_LOGGED = 8 << 20  # maximum bytes of a log entry; a larger entry becomes a snapshot
+MAX_HEADER_SNAPSHOT_BYTES = 32_768  # a snapshot up to this size is stored in the header's entry
+MAX_PIECE_BYTES = 4 << 20  # maximum bytes of a snapshot in one entry
+MAX_LOG_ENTRY_BYTES = 8 << 20  # maximum bytes of a log entry; a larger entry becomes a snapshot
 MAX_SEEN = 100_000
 
 _SEEN: set[tuple[str, int]] = set()  # queries and buckets whose state this worker has read
@@ -100,10 +100,7 @@ def _run() -> str:
 
 
 def run_buckets(
-    packed: DataFrame,
-    blueprint: ChainConfig,
-    fingerprint: str,
-    idle_timeout: int | None = None,
+    packed: DataFrame, blueprint: ChainConfig, fingerprint: str, idle_timeout: int | None = None
 ) -> DataFrame:
     """Run an operator on chunks of `chunks.pack`; return chunks of answers, counters and gauges.
 
@@ -120,7 +117,7 @@ def run_buckets(
     )
 
 
-def _refused(why: str) -> ValueError:
+def _foreign_checkpoint(why: str) -> ValueError:
     return ValueError(
         f"the checkpoint belongs to a different query: {why}. Use a new checkpoint folder, or "
         "restore the query"
@@ -167,7 +164,7 @@ class BucketProcessor:
         if not header.nonce and all(side == END for side, _ in batch):
             return  # the bucket has had no rows
         size = sum(len(chunk) for _, chunk in batch)
-        whole = size > MAX_LOGGED or header.log_bytes + size >= header.snapshot_bytes
+        whole = size > MAX_LOG_ENTRY_BYTES or header.log_bytes + size >= header.snapshot_bytes
         whole = whole or header.layout != self.layout  # the log has chunks of one layout
         state = header.snapshot_bytes + header.log_bytes
         nonce = uuid.uuid4().hex
@@ -221,7 +218,7 @@ class BucketProcessor:
         known = json.loads(text)
         before = known["fingerprint"]  # checked first: other formats have different fields
         if before != self.fingerprint:
-            raise _refused(differences(before, self.fingerprint))
+            raise _foreign_checkpoint(differences(before, self.fingerprint))
         header = Header(**known)
         self._change_of(header)
         return header, snapshot
@@ -233,9 +230,9 @@ class BucketProcessor:
         try:
             return self.blueprint.change_from(json.loads(header.layout))
         except ValueError as error:
-            raise _refused(str(error)) from None
+            raise _foreign_checkpoint(str(error)) from None
 
-    def _stored(self, number: int) -> bytes:
+    def _read_entry(self, number: int) -> bytes:
         held = self.entries.getValue((number,))
         if held is None:
             raise SnapshotError(f"the checkpoint has no entry {number} of a bucket's state")
@@ -245,11 +242,11 @@ class BucketProcessor:
         blueprint = self.blueprint.for_task(spark_hash(bucket) % self.blueprint.tasks)
         if not header.nonce:
             return blueprint.make()
-        data = snapshot or b"".join(self._stored(number) for _, number in header.pieces)
+        data = snapshot or b"".join(self._read_entry(number) for _, number in header.pieces)
         change = self._change_of(header)
         operator = blueprint.restore(data, change)
         for number in range(header.logged):
-            now, batch = unpack_entries(self._stored(LOG + number))
+            now, batch = unpack_entries(self._read_entry(LOG + number))
             if change is not None:
                 batch = [(side, self._converted(side, data, change)) for side, data in batch]
             process_entries(operator, batch, now)
@@ -267,7 +264,7 @@ class BucketProcessor:
         header.logged, header.log_bytes = 0, 0  # older log entries are overwritten later
         header.snapshot_bytes = len(snapshot)
         before = dict(header.pieces)
-        pieces = cut(snapshot, PIECE) if len(snapshot) > WITH_HEADER else []
+        pieces = cut(snapshot, MAX_PIECE_BYTES) if len(snapshot) > MAX_HEADER_SNAPSHOT_BYTES else []
         hashed = [(hashlib.blake2b(piece, digest_size=16).hexdigest(), piece) for piece in pieces]
         kept = {name: before[name] for name, _ in hashed if name in before}
         spare = [number for number in before.values() if number not in set(kept.values())]

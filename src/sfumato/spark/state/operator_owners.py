@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.chunks import OperatorFigures, after_batch, difference
+from sfumato.spark.crossing.chunks import OperatorFigures, after_batch, subtract_counts
 from sfumato.tables.arrow import concat_tables
 
 if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
@@ -71,7 +71,7 @@ def process_batch(operator: Chain, batch: Entries, now: int, snapshot: bool) -> 
     operator.begin()
     before = operator.counters()
     tables = process_entries(operator, batch, now)
-    changes = difference(before, operator.counters())
+    changes = subtract_counts(before, operator.counters())
     held = {name: n for name, n in before.items() if n and name.rpartition("_")[2] == HELD_GAUGE}
     saved = operator.snapshot() if snapshot else None
     took = operator.has_processed_rows and any(side >= 0 for side, _ in batch)
@@ -114,12 +114,12 @@ def unpack_entries(data: bytes) -> tuple[Any, list[tuple[int, bytes]]]:
 IDLE_SECONDS = 600.0  # seconds without use after which an operator is evicted
 MIN_SHARE = 1 << 30
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")  # limit of a container, if any
-OBJECTS_PER_BYTE = 2  # memory of an operator relative to the size of its state, approximately
+MEMORY_PER_STATE_BYTE = 2  # memory of an operator relative to the size of its state, approximately
 ANSWER, SNAPSHOT = 0, 1  # sides of the entries in a reply
 
 # A lock is held while an operator of a query is running here. Queries that happen to share a lock
 # only wait for each other, or rebuild an operator.
-_AT_WORK = [threading.RLock() for _ in range(64)]
+_QUERY_LOCKS = [threading.RLock() for _ in range(64)]
 _IDS: dict[int, str] = {}  # worker id by process id, so that a forked process has no id at first
 _STARTING = threading.Lock()
 
@@ -224,11 +224,11 @@ def run_local(request: BatchRequest, batch: Entries) -> BucketResult | None:
 
 def run_with(operator: Chain, request: BatchRequest, batch: Entries) -> BucketResult:
     """Process a micro-batch with an operator, and become its owner."""
-    with _at_work(request.query):
+    with _query_lock(request.query):
         result = process_batch(operator, batch, request.now, request.snapshot)
     state = request.size if result.snapshot is None else len(result.snapshot)
     query, bucket, nonce = request.query, request.bucket, request.next_nonce
-    after_batch(CACHE.put(query, bucket, nonce, operator, state * OBJECTS_PER_BYTE))
+    after_batch(CACHE.put(query, bucket, nonce, operator, state * MEMORY_PER_STATE_BYTE))
     return result
 
 
@@ -294,7 +294,7 @@ def _answer(message: bytes) -> bytes:
     """Return the reply to `run_remote`; empty if the caller must rebuild the operator."""
     fields, batch = unpack_entries(message)
     request = BatchRequest(*fields)
-    lock = _at_work(request.query)
+    lock = _query_lock(request.query)
     if not lock.acquire(blocking=False):
         CACHE.take(request.query, request.bucket, request.nonce)
         return b""
@@ -336,5 +336,5 @@ def _remove_sockets_of_ended_workers(folder: Path) -> None:
             continue
 
 
-def _at_work(query: str) -> threading.RLock:
-    return _AT_WORK[hash(query) % len(_AT_WORK)]
+def _query_lock(query: str) -> threading.RLock:
+    return _QUERY_LOCKS[hash(query) % len(_QUERY_LOCKS)]

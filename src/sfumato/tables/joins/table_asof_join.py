@@ -41,7 +41,7 @@ from sfumato.tables.reading.rows import (
 from sfumato.tables.reading.types import lengths_of
 from sfumato.tables.reading.user_warnings import PAIRS
 from sfumato.tables.row_store import RowStore
-from sfumato.windows import span_of
+from sfumato.windows import duration_us
 
 KEEP_LEFT = "left"  # the default of `how`, which keeps rows without a match
 DEFAULT_MIN_PROBABILITY = 1e-9  # default of an answer's minimum probability
@@ -200,7 +200,7 @@ def asof_join_job(
         outputs = mark_shared(outputs, PAIRS)
     config = AsofTableConfig(
         keys=len(keys[0]),
-        within=None if within is None else span_of("within", within),
+        within=None if within is None else duration_us("within", within),
         least=finite_number("probability", probability),
         how=how,
         uncertain=uncertain,

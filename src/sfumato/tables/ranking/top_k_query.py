@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from sfumato.operators.arguments import flag
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.queries import Top, direction, least_of, registered
+from sfumato.queries import Top, intervals_by_name, probabilities_by_name, split_direction
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.tables.reading.frame import CONTROLLER_COLUMNS, Frame, forget_after_of
 from sfumato.tables.reading.results import (
@@ -80,10 +80,11 @@ class RankingQuery(WindowQuery):
                 "`slide` of sf.Rows is allowed only for aggregates; a ranking needs the `every` "
                 f"of its queries instead; got {window!r}. Leave `slide` out"
             )
-        by, ascending = direction(by, ascending)
-        named = registered(queries, window.slide_us if isinstance(window, Range) else None)
+        by, ascending = split_direction(by, ascending)
+        named = intervals_by_name(queries, window.slide_us if isinstance(window, Range) else None)
         order, key, existence, exclusive, group = columns
-        given = (order, key, existence, None, exclusive, group, named, ascending, least_of(queries))
+        least = probabilities_by_name(queries)
+        given = (order, key, existence, None, exclusive, group, named, ascending, least)
         return cls(frame, [AggregateSpec("", "sum", by)], window, *given)
 
     def __post_init__(self) -> None:

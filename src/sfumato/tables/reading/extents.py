@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sfumato.limits import MAX_TIME_US, most_placed
+from sfumato.limits import MAX_TIME_US, max_alternatives_with_uncertain_time
 from sfumato.operators.arrays import Bools, Ints, offsets_of
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.validity import why_invalid
@@ -48,7 +48,9 @@ def spread_over_extents(
     time = times.fill_null(0).to_numpy()
     known &= (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
     valid = ~why_invalid(tuples, [], max_alternatives=max_alternatives).invalid
-    valid &= tuples.lengths <= most_placed(extents_per_row(window))
+    valid &= tuples.lengths <= max_alternatives_with_uncertain_time(
+        -(-window.length_us // window.slide_us)
+    )
     valid[tuples.owner[~known]] = False
     row, extent, chosen, lengths = _pair(tuples, np.where(known, time, 0), valid, window)
     last = extent * window.slide_us + window.slide_us - 1

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sfumato.limits import alternatives_bound_in_memory, too_many
+from sfumato.limits import alternatives_bound_in_memory, too_many_reason
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
 from sfumato.operators.arrays import Bools
@@ -191,7 +191,7 @@ def _add_alternative_reasons(
 
     crowded, above = lengths > bound, total > 1.0 + SUM_TOLERANCE
     for many in np.unique(lengths[crowded]).tolist():
-        reasons.add(crowded & (lengths == many), f"{many}{too_many(bound)}")
+        reasons.add(crowded & (lengths == many), f"{many}{too_many_reason(bound)}")
     reasons.add(lengths == 0, NO_ALTERNATIVES)
     if tuples.flat.null_count:
         add(tuples.flat.is_null().to_numpy(zero_copy_only=False), NULL_ALTERNATIVE)

@@ -38,7 +38,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RESAMPLED, SHARED_KEY
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.scope import BEGINNING, check_order, scope_of
-from sfumato.windows import span_of
+from sfumato.windows import duration_us
 
 FILLS = ("last", "linear", "mean", None)
 AGE = "age"
@@ -293,7 +293,7 @@ def resample_job(
     name: str | None,
 ) -> Job:
     """Build the job of `resample`. Raises ValueError or TypeError for invalid arguments."""
-    step, most = span_of("every", every), None if limit is None else span_of("limit", limit)
+    step, most = duration_us("every", every), None if limit is None else duration_us("limit", limit)
     if fill not in FILLS:
         raise ValueError(f'`fill` must be "last", "linear", "mean" or None; got {fill!r}')
     if most is not None and fill is None:

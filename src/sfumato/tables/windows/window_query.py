@@ -64,7 +64,7 @@ from sfumato.tables.windows.table_windows import (
     RowWindowTableConfig,
     quantile_name,
 )
-from sfumato.windows import Delta, Range, Rows, Session, span_of
+from sfumato.windows import Delta, Range, Rows, Session, duration_us
 
 MIN_UNIT_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
 TIME_WINDOWS = (Range, Session)  # time windows
@@ -411,7 +411,7 @@ class WindowQuery:
                     f"`early` allows only {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` "
                     f"is {w.function}: compute it in a second window_aggregate, without `early`"
                 )
-        check_early(span_of("early", self.early), self.window.length_us)
+        check_early(duration_us("early", self.early), self.window.length_us)
         check_level(DEFAULT_LEVEL if self.level is None else self.level)
         if self.controlled and self.frame.early_column is None:
             raise ValueError(
@@ -858,7 +858,7 @@ class WindowQuery:
             for given in (name for name, is_given in asked.items() if is_given):
                 raise _both_given("early", given)
             level = DEFAULT_LEVEL if self.level is None else self.level
-            common |= {"early": span_of("early", self.early), "level": float(level)}
+            common |= {"early": duration_us("early", self.early), "level": float(level)}
         if isinstance(window, TIME_WINDOWS):
             config_class: type[ExtentTableConfig] = ExtentTableConfig
             if self.early is not None:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sfumato.spark.model.columns import quoted
-from sfumato.sql_tokens import NAME, SIGN, SqlToken, TokenError, render, tokenize
+from sfumato.sql_tokens import NAME, SIGN, SqlToken, TokenError, quote_name, render, tokenize
 
 TRUST_SETTING = "sfumato.trustText"
 """Session setting: "true" permits SQL to use all of Spark."""
@@ -41,7 +40,7 @@ def is_trusted(spark: SparkSession) -> bool:
     return str(spark.conf.get(TRUST_SETTING, "false")).lower() == "true"
 
 
-def refusal(what: str) -> str:
+def refusal_text(what: str) -> str:
     """Return the message for refused SQL, with the setting that permits it."""
     return (
         f"{what}, which is not allowed in a query; in a session whose queries you trust, set "
@@ -54,30 +53,30 @@ def check_expression(argument: str, text: str, spark: SparkSession) -> None:
     if is_trusted(spark):
         return
     try:
-        tokens = _known(text, spark)
+        tokens = _tokenize_checked(text, spark)
         if ends := [token for token in tokens if token.is_sign(";")]:
             raise TokenError("the text must not contain ;", ends[0].start, ends[0].end)
         check_tokens(tokens, spark)
     except TokenError as error:
         raise ValueError(
-            f"`{argument}` must be one SQL expression; got {_shortened(text)!r}: {error} "
+            f"`{argument}` must be one SQL expression; got {_shorten(text)!r}: {error} "
             f"(character {error.start + 1})"
         ) from None
 
 
 def for_spark(text: str, spark: SparkSession) -> str:
     """Return the text that Spark gets for an expression that has passed `check_expression`."""
-    return text if is_trusted(spark) else render(_selecting_all(tokenize(text)))
+    return text if is_trusted(spark) else render(_insert_select_all(tokenize(text)))
 
 
 def query_for_spark(text: str, spark: SparkSession, *, frames: bool = False) -> str:
     """Return the text that Spark gets for a query. Raises TokenError for a refused query."""
     if is_trusted(spark):
         return text
-    tokens = _known(text, spark, frames=frames)
+    tokens = _tokenize_checked(text, spark, frames=frames)
     check_tokens(tokens, spark)
     # Only a query is valid in this position: no INSERT, no command, no script.
-    return f"SELECT * FROM ( {render(_selecting_all(tokens), braces=frames)} )"
+    return f"SELECT * FROM ( {render(_insert_select_all(tokens), braces=frames)} )"
 
 
 def check_statement(tokens: Sequence[SqlToken], text: str, spark: SparkSession) -> None:
@@ -87,7 +86,7 @@ def check_statement(tokens: Sequence[SqlToken], text: str, spark: SparkSession) 
         check_tokens(tokens, spark, constructs=True)
 
 
-def _known(text: str, spark: SparkSession, *, frames: bool = False) -> list[SqlToken]:
+def _tokenize_checked(text: str, spark: SparkSession, *, frames: bool = False) -> list[SqlToken]:
     tokens = tokenize(text, frames=frames)
     _check_quotes(tokens, text, spark)
     return tokens
@@ -104,7 +103,7 @@ def _check_quotes(tokens: Sequence[SqlToken], text: str, spark: SparkSession) ->
         raise TokenError(reason, double.start, double.end)
 
 
-def _selecting_all(tokens: Sequence[SqlToken]) -> Iterator[SqlToken]:
+def _insert_select_all(tokens: Sequence[SqlToken]) -> Iterator[SqlToken]:
     """Yield SELECT ALL for SELECT, which can otherwise be an alias or start a TRANSFORM script."""
     for before, token, following in zip(
         [NO_TOKEN, *tokens], tokens, [*tokens[1:], NO_TOKEN], strict=False
@@ -136,21 +135,21 @@ def check_tokens(
                 f"{token.value} is a function of the session that hides Spark's function with "
                 "this name"
             )
-            raise TokenError(refusal(reason), token.start, token.end)
+            raise TokenError(refusal_text(reason), token.start, token.end)
     for parts in walk.tables:
         start, end, names = parts[0].start, parts[-1].end, [part.value for part in parts]
         if is_path(names):
-            raise TokenError(refusal(f"{'.'.join(names)} reads files by path"), start, end)
-        if len(parts) > 1 and not is_known(spark, names):
+            raise TokenError(refusal_text(f"{'.'.join(names)} reads files by path"), start, end)
+        if len(parts) > 1 and not is_catalog_table(spark, names):
             reason = f"there is no table or view {'.'.join(names)}, so it would be read as a file"
-            raise TokenError(refusal(reason), start, end)
+            raise TokenError(refusal_text(reason), start, end)
 
 
 def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
     reason = f"there is no function {token.value}"
     if exists:
         reason = f"{token.value} is a function of the session or can access more than the data"
-        reason = refusal(reason)
+        reason = refusal_text(reason)
     error = TokenError(reason, token.start, token.end)
     error.function = None if exists else token.value
     return error
@@ -169,10 +168,10 @@ def is_path(parts: Sequence[str]) -> bool:
     return any(PATH_SIGNS & set(part) for part in parts)
 
 
-def is_known(spark: SparkSession, parts: Sequence[str]) -> bool:
+def is_catalog_table(spark: SparkSession, parts: Sequence[str]) -> bool:
     """Return whether the catalog has a table with this name, excluding files and formats."""
     try:
-        return bool(spark.catalog.tableExists(".".join(map(quoted, parts))))
+        return bool(spark.catalog.tableExists(".".join(map(quote_name, parts))))
     except PySparkException:
         return False
 
@@ -185,14 +184,14 @@ class _Level:
     tables : whether a name after a comma may be a table
     query : whether the content starts like a query
     no_list : the clause in which a comma is not allowed, or ""
-    with_ : whether names of common tables are expected
+    expects_ctes : whether names of common tables are expected
     """
 
     kind: str = "group"
     tables: bool = False
     query: bool = False
     no_list: str = ""
-    with_: bool = False
+    expects_ctes: bool = False
     empty: bool = True
 
 
@@ -218,7 +217,7 @@ class _Walk:
         after_dot = self.tokens[place - 1].is_sign(".")
         if level.empty and token.kind == NAME:
             level.query = token.lower in QUERY_BEGINS
-            level.with_ = token.lower == "with" and level.kind != "call"
+            level.expects_ctes = token.lower == "with" and level.kind != "call"
         if token.is_name:
             self._note_call(place, token, level)
             if not after_dot and self._may_be_table(place, level):
@@ -236,9 +235,11 @@ class _Walk:
         if before.is_sign("."):
             whole = self.tokens[place - 2].value or token.value
             reason = f"{whole}.{token.value} is a function with a qualified name"
-            raise TokenError(refusal(reason), token.start, token.end)
+            raise TokenError(refusal_text(reason), token.start, token.end)
         is_alias = before.is_word("as")  # alias with columns, or a type
-        is_common = level.with_ and (before.is_sign(",") or before.is_word("with", "recursive"))
+        is_common = level.expects_ctes and (
+            before.is_sign(",") or before.is_word("with", "recursive")
+        )
         is_syntax = token.kind == NAME and token.lower in SYNTAX_BEFORE_PARENTHESIS
         if not (is_syntax or is_alias or is_common):
             self.called.setdefault(token.lower, token)
@@ -305,10 +306,10 @@ class _Walk:
         word, following = token.lower, self.tokens[place + 1]
         is_ours = self.constructs and following.kind == NAME
         if word == "using" and not (following.is_sign("(") or is_ours):
-            reason = refusal("USING without a list of columns runs a script")
+            reason = refusal_text("USING without a list of columns runs a script")
             raise TokenError(reason, token.start, token.end)
         if word == "with" and following.is_sign("("):
-            raise TokenError(refusal("WITH gives options to a table"), token.start, token.end)
+            raise TokenError(refusal_text("WITH gives options to a table"), token.start, token.end)
         if word == "join" or (word == "from" and not self._is_operand(place, level)):
             level.tables, level.no_list = True, ""
         elif word in NO_LIST and level.tables:
@@ -318,10 +319,10 @@ class _Walk:
         elif word == "window" and self.tokens[place + 2].is_word("as"):
             level.no_list = ""
         if word in QUERY_BEGINS and word != "with":
-            level.with_ = False
+            level.expects_ctes = False
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
