@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import compiled, lean_inline
-from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
 from sfumato.kernels.joins.match_probability import defining_sum
 from sfumato.kernels.joins.similarity_nested import FOUND, JOIN_COUNTS, add_found
 from sfumato.kernels.joins.tuple_store import Batch, padded, widest_window
@@ -29,8 +29,8 @@ def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
     """
     found, n, tuples = np.empty(64, FOUND), 0, store.tuples
     for i in range(batch.code.size):
-        u, o = batch.slots[i], opposite(store, batch.code[i])
-        pass_time(store, o, batch.time[i])
+        u, o = batch.slots[i], opposite_window(store, batch.code[i])
+        evict_expired(store, o, batch.time[i])
         begin, end = store.windows.head[o], store.windows.tail[o]
         for v in range(begin, end):
             total = defining_sum(tuples, u, v, criterion)
@@ -107,8 +107,8 @@ def join_by_balls(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
     summary, windows = tuples.summary, store.windows
     visited = np.empty(widest_window(windows), np.int64)
     for i in range(batch.code.size):
-        u, o = batch.slots[i], opposite(store, batch.code[i])
-        pass_time(store, o, batch.time[i])
+        u, o = batch.slots[i], opposite_window(store, batch.code[i])
+        evict_expired(store, o, batch.time[i])
         begin, end = windows.head[o], windows.tail[o]
         store.grid.centre[0] = summary[u, CENTRE]
         reached, left = search(store, o, criterion.within + summary[u, RADIUS], visited), 0

@@ -6,7 +6,7 @@ from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder import clock_guard as guard
 from sfumato.kernels.disorder import estimators
-from sfumato.kernels.disorder.conformal_delay import AREA, conformal_step
+from sfumato.kernels.disorder.conformal_delay import AREA_SIZE, conformal_step
 from sfumato.kernels.disorder.state import (
     AVERAGED,
     CARRIED,
@@ -27,7 +27,7 @@ NO_ROW = -1  # no row is expelled
 def layout_of(control):
     """Return the layout of a controller's memory: entries of the conformal estimator, lanes of the
     heap of buffered rows, and lanes of the sort buffer (SLACK) or of VSeq (NORMAL)."""
-    numbers = AREA if control.estimator == CONFORMAL else 0
+    numbers = AREA_SIZE if control.estimator == CONFORMAL else 0
     ring = 2 if control.estimator == SLACK or control.estimator == NORMAL else 0
     return numbers, 3 if control.max_buffer > 0 else 0, ring
 
@@ -60,7 +60,7 @@ def with_room(rows, control, key, memory, usage):
         wanted = max(wanted, min(control.slack, key.size + rows) + 1)
     elif control.estimator == NORMAL:
         # WARM_UP rows are buffered until the guard is ready, and are fed later.
-        wanted = max(wanted, min(key.size + rows + guard.WARM_UP, estimators.LONGEST_VSEQ) + 1)
+        wanted = max(wanted, min(key.size + rows + guard.WARM_UP_ROWS, estimators.LONGEST_VSEQ) + 1)
     if wanted <= key.room and (key.length > 0 or numbers == 0):
         return memory
     room = 16 if wanted > 0 else 0
@@ -136,7 +136,7 @@ def unguarded_step(tau, t, control, key, counts, area, ring):
     if key.guarded == 0:
         return wanted
     guard.begin_guard(key)
-    for i in range(guard.WARM_UP):
+    for i in range(guard.WARM_UP_ROWS):
         arrival, delay = key.arrivals[i], key.delays[i]
         if delay < key.bound:
             counts.future += 1
@@ -169,7 +169,7 @@ def guarded_step(tau, t, control, key, counts, area, ring):
     first = key.pending_first if key.pending > 0 and tau < key.pending_top else NO_ROW
     key.pending = 0
     if side == guard.STALE:
-        if key.far_rows >= guard.LASTING:
+        if key.far_rows >= guard.LASTING_ROWS:
             guard.restart_guard(key)
         else:
             guard.learn_slow(tau, t, control, key)
@@ -300,8 +300,8 @@ def begin_pending(i, slot, control, states, held, expelled, gone):
     pending, key = True, states[slot]
     key.pending = key.pending_early = key.far_rows = 0
     key.pending_top, key.far_side = NO_TIME, guard.FUTURE
-    for j in range(guard.WARM_UP - 1, -1, -1):
-        tau, number = key.arrivals[j] - key.delays[j], key.count - guard.WARM_UP + j
+    for j in range(guard.WARM_UP_ROWS - 1, -1, -1):
+        tau, number = key.arrivals[j] - key.delays[j], key.count - guard.WARM_UP_ROWS + j
         if guard.side_of(key.delays[j], key) != guard.FUTURE:
             least = min(least, tau)
             pending = False
@@ -329,7 +329,7 @@ def add_top(slot, key, held, tops, listed, size):
     if key.held > 0 and held[0, 0] < listed[slot]:
         tops[0, size], tops[1, size] = held[0, 0], slot
         listed[slot] = held[0, 0]
-        estimators.rise(tops, size)
+        estimators.sift_up(tops, size)
         size += 1
     return size
 
@@ -350,11 +350,11 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
         _, held, ring = parts_of(key, control, memory)
         if time == listed[slot] and key.held > 0 and held[0, 0] > time:
             tops[0, 0] = listed[slot] = held[0, 0]
-            estimators.sink(tops, size, np.int64(0))
+            estimators.sift_down(tops, size, np.int64(0))
             continue
         size -= 1
         estimators.swap(tops, np.int64(0), size)
-        estimators.sink(tops, size, np.int64(0))
+        estimators.sift_down(tops, size, np.int64(0))
         if time != listed[slot]:
             continue
         listed[slot] = END_OF_TIME
@@ -424,7 +424,7 @@ def punctuate(
     room = n + buffered if total > 0 else 0
     tops, listed = np.empty((2, 2 * room), np.int64), np.empty(0, np.int64)
     size = gone = forces = np.int64(0)
-    expelled = np.empty((5, n + guard.WARM_UP * which.size + room), np.int64)
+    expelled = np.empty((5, n + guard.WARM_UP_ROWS * which.size + room), np.int64)
     forced, slot = np.empty((5, room), np.int64), -1
     for j in range(n):
         i = order[j]

@@ -148,7 +148,7 @@ def swap(heap, a, b):
 
 
 @compiled
-def rise(heap, place):
+def sift_up(heap, place):
     """Restore the order of a min-heap whose entry at `place` may be too small. O(log n)."""
     while place > 0:
         parent = (place - 1) >> 1
@@ -159,7 +159,7 @@ def rise(heap, place):
 
 
 @compiled
-def sink(heap, size, place):
+def sift_down(heap, size, place):
     """Restore the order of a min-heap whose entry at `place` may be too large. O(log n)."""
     child = 2 * place + 1
     while child < size:
@@ -178,8 +178,8 @@ def take_out(heap, size, place):
     last = size - 1
     swap(heap, place, last)
     if place < last:
-        rise(heap, place)
-        sink(heap, last, place)
+        sift_up(heap, place)
+        sift_down(heap, last, place)
 
 
 @compiled
@@ -189,7 +189,7 @@ def drop(heap, size, lane, low, high):
     for i in range(size):
         if not low <= heap[lane, i] < high:
             swap(heap, i, kept)
-            rise(heap, kept)
+            sift_up(heap, kept)
             kept += 1
     return kept
 
@@ -203,14 +203,14 @@ def slack_step(tau, slack, key, heap):
     """
     if key.size < slack:
         heap[0, key.size], heap[1, key.size] = tau, 0
-        rise(heap, key.size)
+        sift_up(heap, key.size)
         key.size += 1
         return NO_TIME
     if slack == 0 or tau <= heap[0, 0]:
         return tau
     top = heap[0, 0]
     heap[0, 0] = tau
-    sink(heap, slack, np.int64(0))
+    sift_down(heap, slack, np.int64(0))
     return top
 
 
@@ -239,7 +239,7 @@ def expel(first, end, key, held):
 def hold(tau, number, aside, key, held):
     """Add a row to the buffer; `aside` is 1 if the guard set it aside, else 0. O(log n)."""
     held[0, key.held], held[1, key.held], held[2, key.held] = tau, number, aside
-    rise(held, key.held)
+    sift_up(held, key.held)
     key.held += 1
     key.aside += aside
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.grid import enter, pass_time
+from sfumato.kernels.joins.grid import enter, evict_expired
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.regions import cannot_match
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
@@ -69,7 +69,7 @@ def join_incomplete(store, batch, criterion, sure, counts):
     nearest, farthest = np.empty((2, widest_window(windows)))
     for i in range(batch.code.size):
         w, u = batch.code[i], batch.slots[i]
-        pass_time(store, w, batch.time[i])
+        evict_expired(store, w, batch.time[i])
         enter(store, batch, i)
         key = w // streams * streams
         for o in range(key, key + streams):

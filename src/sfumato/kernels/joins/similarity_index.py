@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean_inline
-from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
 from sfumato.kernels.joins.match_probability import (
     UNDECIDED,
     match_distance,
@@ -56,8 +56,8 @@ def join_indexed(store, batch, criterion, counts):
     head, tail, largest = windows.head, windows.tail, windows.rounding
     found, n, steps, centre = np.empty(64, FOUND), 0, np.int64(0), store.grid.centre
     for i in range(code.size):
-        u, w, o = slots[i], code[i], opposite(store, code[i])
-        pass_time(store, o, batch.time[i])
+        u, w, o = slots[i], code[i], opposite_window(store, code[i])
+        evict_expired(store, o, batch.time[i])
         radius = widest_reach(criterion.within, largest[w] + largest[o]) + tuples.radius[u]
         radius += ball_of(tuples.summary, u, d, centre)
         reached = search(store, o, radius, candidates)

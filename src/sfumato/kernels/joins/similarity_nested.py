@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee
-from sfumato.kernels.joins.grid import enter, opposite, pass_time
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability
 from sfumato.kernels.joins.tuple_store import is_local
 from sfumato.kernels.signals import after_signals
@@ -48,8 +48,8 @@ def join_nested(store, batch, criterion, counts):
     found, n, tuples, slots = np.empty(64, FOUND), 0, store.tuples, batch.slots
     steps = np.int64(0)
     for i in range(slots.size):
-        o = opposite(store, batch.code[i])
-        pass_time(store, o, batch.time[i])
+        o = opposite_window(store, batch.code[i])
+        evict_expired(store, o, batch.time[i])
         begin, end = store.windows.head[o], store.windows.tail[o]
         for v in range(begin, end):
             if not is_local(store, v):

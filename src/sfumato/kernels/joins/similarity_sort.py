@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.grid import enter, opposite, pass_time
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
 from sfumato.kernels.joins.tuple_store import is_local, padded, widest_window
@@ -45,7 +45,7 @@ def _first_near(value, x, limit):
 
 
 @lean
-def _likely(tuples, u, begin, end, held, criterion, limit, mass, likely):
+def _find_candidates(tuples, u, begin, end, held, criterion, limit, mass, likely):
     """Write tuples in [begin, end) whose near samples have enough mass to `likely`, ascending.
 
     held : from `_sorted_samples`    mass : float64[slots of a window], all -1 before and after
@@ -96,18 +96,20 @@ def join_sorted(store, batch, criterion, counts):
     first = second = _sorted_samples(store, np.int64(0), np.int64(0))
     key = -1
     for i in stable_order(code // streams):
-        u, o = slots[i], opposite(store, code[i])
+        u, o = slots[i], opposite_window(store, code[i])
         if o // streams != key:
             key = o // streams
             w, last = key * streams, (key + 1) * streams - 1  # equal if there is one stream
             first = _sorted_samples(store, head[w], written[w])
             second = _sorted_samples(store, head[last], written[last]) if last > w else first
-        pass_time(store, o, batch.time[i])
+        evict_expired(store, o, batch.time[i])
         begin, end = head[o], tail[o]
         farthest = criterion.within + tuples.radius[u] + radius[o]
         limit = widest_reach(farthest, tuples.rounding[u] + rounding[o])
         held = second if o > key * streams else first
-        count, visited = _likely(tuples, u, begin, end, held, criterion, limit, mass, likely)
+        count, visited = _find_candidates(
+            tuples, u, begin, end, held, criterion, limit, mass, likely
+        )
         counts[0].visited += visited
         counts[0].pairs += end - begin
         counts[0].candidates += count

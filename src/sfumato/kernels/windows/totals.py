@@ -15,11 +15,11 @@ from sfumato.kernels.compile import compiled_ieee, lean
 
 OWN, PREFIX, SUFFIX = range(3)
 TOTALS_PER_PANE = 3
-NEW = -1  # state of a pane without totals
+PANE_EMPTY = -1  # state of a pane without totals
 
 
 @lean
-def added(sign, total, x):
+def add_to_total(sign, total, x):
     """Return a total with the value x, or another total, added; an extreme ignores NaN."""
     if sign == 0.0:
         return total + x
@@ -31,7 +31,7 @@ def added(sign, total, x):
 @lean
 def _merge(signs, source, to):
     for f in range(signs.size):
-        to[f] = added(signs[f], to[f], source[f])
+        to[f] = add_to_total(signs[f], to[f], source[f])
 
 
 @lean
@@ -53,7 +53,7 @@ def add_rows(to, values, attributes, signs, panes, totals):
         if s < 0:
             continue
         own = totals[s, OWN]
-        if panes[s].state == NEW:
+        if panes[s].state == PANE_EMPTY:
             panes[s].state = 0
             for f in range(signs.size):
                 own[f] = 0.0 if signs[f] == 0.0 else np.nan
@@ -62,7 +62,7 @@ def add_rows(to, values, attributes, signs, panes, totals):
             if a >= 0:
                 x = values[a, i]
                 if x == x:
-                    own[f] = added(signs[f], own[f], x)
+                    own[f] = add_to_total(signs[f], own[f], x)
             elif -1 - a == values.shape[0] or values[-1 - a, i] == values[-1 - a, i]:
                 own[f] += 1.0
 

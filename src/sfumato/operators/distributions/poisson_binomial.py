@@ -10,7 +10,7 @@ from sfumato.kernels.distributions.poisson_binomial import (
     tails_of_distribution,
 )
 from sfumato.kernels.distributions.tuples import CERTAIN as CERTAIN
-from sfumato.kernels.distributions.tuples import survey
+from sfumato.kernels.distributions.tuples import check_probabilities
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT, UNDERFLOW
 from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.operators.arrays import Floats
@@ -38,7 +38,7 @@ def as_floats(name: str, values: npt.ArrayLike) -> Floats:
 def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
     """Return the checked existences, the number equal to 1, and the number above 0."""
     array = as_floats(name, existence)
-    bad, above, certain, possible = survey(array, 1.0 + SUM_TOLERANCE)
+    bad, above, certain, possible = check_probabilities(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:
         raise ValueError(
             f"`{name}` must hold probabilities in [0, 1]; got {array[bad]} at index {bad}. Reject "

@@ -57,7 +57,7 @@ def _append(source, begin, end, to, place, at):
 
 
 @compiled
-def gather(store, begin, held, batch, order, starts):
+def gather_tuples(store, begin, held, batch, order, starts):
     """Return the concatenated tuples of g groups: PackedTuples.
 
     store : PackedTuples, in which group j has held[j] tuples starting at begin[j]
@@ -98,9 +98,9 @@ def gather(store, begin, held, batch, order, starts):
 
 
 @compiled
-def joined_groups(store, begin, held, arrived, batch, order, starts):
+def gather_groups(store, begin, held, arrived, batch, order, starts):
     """Return the Groups of a call; arrived : int64[g], number of earlier tuples of each group."""
-    tuples = gather(store, begin, held, batch, order, starts)
+    tuples = gather_tuples(store, begin, held, batch, order, starts)
     at = np.zeros(begin.size + 1, np.int64)
     for j in range(begin.size):
         at[j + 1] = at[j] + held[j] + starts[j + 1] - starts[j]
@@ -108,14 +108,14 @@ def joined_groups(store, begin, held, arrived, batch, order, starts):
 
 
 @compiled
-def _of(groups, value, j):
+def _group_tuples(groups, value, j):
     """Return group j's tuples with the given values of all alternatives."""
     begin, end, tuples = groups.begin[j], groups.begin[j + 1], groups.tuples
     return WindowTuples(tuples.offsets[begin : end + 1], tuples.prob, value, groups.first[j])
 
 
 @compiled
-def _held(tuples, arrivals):
+def _without_arrivals(tuples, arrivals):
     offsets, prob, value, first = tuples
     return WindowTuples(offsets[: offsets.size - arrivals], prob, value, first)
 
@@ -150,14 +150,20 @@ def move_sums(
     (w, limit), (places, prob, counts) = sizes, distributions
     header, scalars = stacks.front.header[0], stacks.front.scalars[0]
     for j in range(span[0], span[1]):
-        tuples, first, last = _of(groups, value, j), groups.arrivals[j], groups.arrivals[j + 1]
+        tuples, first, last = (
+            _group_tuples(groups, value, j),
+            groups.arrivals[j],
+            groups.arrivals[j + 1],
+        )
         if fresh:
             header.built = 0
             if middle[j] >= 0:
                 scalars.reference, scalars.ratio = numbers[j, 0], numbers[j, 1]
                 scalars.count = numbers[j, 2]
                 position = max(middle[j] - tuples.first, 0)
-                stacks = resume_moments(stacks, _held(tuples, last - first), position, w)
+                stacks = resume_moments(
+                    stacks, _without_arrivals(tuples, last - first), position, w
+                )
         own = Distributions(places[first : last + 1], prob, counts)
         stacks, (_, prob, counts) = slide_moments(
             stacks, tuples, heads[first:last], w, limit, out[first:last], own
@@ -176,13 +182,20 @@ def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbe
     (w, limit), (places, prob, found) = sizes, distributions
     header, scalars = state.header[0], state.scalars[0]
     for j in range(span[0], span[1]):
-        tuples, first, last = _of(groups, value, j), groups.arrivals[j], groups.arrivals[j + 1]
+        tuples, first, last = (
+            _group_tuples(groups, value, j),
+            groups.arrivals[j],
+            groups.arrivals[j + 1],
+        )
         existence = groups.existence[groups.begin[j] : groups.begin[j + 1]]
         if fresh:
             header.built, header.want = 0, 0
             if middle[j] >= 0:
                 scalars.floor, header.limit = numbers[j, 0], np.int64(numbers[j, 1])
-                held, position = _held(tuples, last - first), max(middle[j] - tuples.first, 0)
+                held, position = (
+                    _without_arrivals(tuples, last - first),
+                    max(middle[j] - tuples.first, 0),
+                )
                 state = resume_extremes(state, held, existence, position, w)
         own = Distributions(places[first : last + 1], prob, found)
         state, (_, prob, found) = slide_extremes(
