@@ -173,7 +173,7 @@ def sift_down(heap, size, place):
 
 
 @compiled
-def take_out(heap, size, place):
+def remove_entry(heap, size, place):
     """Swap the entry at `place` to the end; the other entries stay a heap. O(log n)."""
     last = size - 1
     swap(heap, place, last)
@@ -183,7 +183,7 @@ def take_out(heap, size, place):
 
 
 @compiled
-def drop(heap, size, lane, low, high):
+def drop_range(heap, size, lane, low, high):
     """Remove the entries with low <= heap[lane] < high; return the new size. O(n log n)."""
     kept = 0
     for i in range(size):
@@ -217,7 +217,7 @@ def slack_step(tau, slack, key, heap):
 @compiled
 def remove_held(place, key, held):
     key.aside -= held[2, place]
-    take_out(held, key.held, place)
+    remove_entry(held, key.held, place)
     key.held -= 1
 
 
@@ -229,14 +229,14 @@ def release_held(time, key, held):
 
 
 @compiled
-def expel(first, end, key, held):
+def expel_rows(first, end, key, held):
     """Remove the buffered rows with numbers in [first, end). O(n log n)."""
-    key.held = drop(held, key.held, np.int64(1), first, end)
+    key.held = drop_range(held, key.held, np.int64(1), first, end)
     key.aside = held[2, : key.held].sum()
 
 
 @compiled
-def hold(tau, number, aside, key, held):
+def hold_row(tau, number, aside, key, held):
     """Add a row to the buffer; `aside` is 1 if the guard set it aside, else 0. O(log n)."""
     held[0, key.held], held[1, key.held], held[2, key.held] = tau, number, aside
     sift_up(held, key.held)
@@ -245,7 +245,7 @@ def hold(tau, number, aside, key, held):
 
 
 @compiled
-def farthest(time, number, key, held):
+def farthest_aside(time, number, key, held):
     """Return the place of the last row set aside with an event time above `time` and a number below
     `number`, or -1. O(n)."""
     place = -1
@@ -272,9 +272,9 @@ def bound_buffer(credible, plausible, max_buffer, key, counts, held):
         return -1
     if held[0, 0] > credible or 2 * key.aside > max_buffer:
         contradicted = max(credible, key.credible_time)
-        place = farthest(contradicted, key.credible_number, key, held)
+        place = farthest_aside(contradicted, key.credible_number, key, held)
         if place < 0 and held[0, 0] > credible:
-            place = farthest(max(credible, plausible), key.count, key, held)
+            place = farthest_aside(max(credible, plausible), key.count, key, held)
         if place >= 0:
             number = held[1, place]
             remove_held(place, key, held)

@@ -399,11 +399,9 @@ def probability_if_cheap(tuples, u, v, criterion):
         return resolve_near_one(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
         total = _sum_of_numbers(tuples, u, v, limit_of(tuples, u, v, criterion))
-        return (
-            -1.0
-            if total < criterion.least
-            else resolve_near_threshold(tuples, u, v, criterion, total)
-        )
+        if total < criterion.least:
+            return -1.0
+        return resolve_near_threshold(tuples, u, v, criterion, total)
     return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else UNDECIDED
 
 
@@ -425,11 +423,9 @@ def match_probability(tuples, u, v, criterion):
         return total if total >= criterion.probability else -1.0
     if tuples.axis[u] < 0 and tuples.axis[v] < 0:
         total = _sum_of_points(tuples, u, v, criterion)
-        return (
-            -1.0
-            if total < criterion.least
-            else resolve_near_threshold(tuples, u, v, criterion, total)
-        )
+        if total < criterion.least:
+            return -1.0
+        return resolve_near_threshold(tuples, u, v, criterion, total)
     swap = tuples.axis[u] < 0 or (tuples.axis[v] >= 0 and tuples.samples[v] > tuples.samples[u])
     along, other = (v, u) if swap else (u, v)
     total, possible = _sum_along_axis(tuples, along, other, criterion)

@@ -10,7 +10,7 @@ from sfumato.kernels.arrays import sort_slots, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
-from sfumato.kernels.joins.similarity_nested import FOUND, add_found
+from sfumato.kernels.joins.similarity_nested import MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import is_local, padded, widest_window
 from sfumato.kernels.signals import after_signals
 
@@ -90,7 +90,7 @@ def join_sorted(store, batch, criterion, counts):
     code, slots, head, tail = batch.code, batch.slots, windows.head, windows.tail
     radius, rounding = windows.radius, windows.rounding
     likely, mass, streams = np.empty(widest, np.int64), np.full(widest, -1.0), store.span.size
-    found, n, steps, written = np.empty(64, FOUND), np.int64(0), np.int64(0), tail.copy()
+    found, n, steps, written = np.empty(64, MATCHED_PAIR), np.int64(0), np.int64(0), tail.copy()
     for i in range(code.size):
         written[code[i]] = slots[i] + 1
     first = second = _sorted_samples(store, np.int64(0), np.int64(0))
@@ -118,7 +118,7 @@ def join_sorted(store, batch, criterion, counts):
             steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
             total = match_probability(tuples, u, v, criterion)
             if total >= 0.0:
-                found = add_found(found, n, i, o, v, end, total)
+                found = add_pair(found, n, i, o, v, end, total)
                 n += 1
         enter(store, batch, i)
     return found[:n]

@@ -86,13 +86,6 @@ def _rank_prefixes(items, tuples, value, ks):
 
 
 @compiled
-def _places_at_least(values, least):
-    """Return the places of values of at least `least`, greatest first; ties keep their order."""
-    enough = np.flatnonzero((values >= least) | (values >= 1.0 - CERTAIN))
-    return enough[stable_order(-round_probability(values[enough]))]
-
-
-@compiled
 def _rank_by_front_probability(items, ks, k_index, least):
     tuples, values = front_probabilities(items, ks)
     begins, best = best_of_columns(values, ks)
@@ -106,7 +99,8 @@ def _rank_by_front_probability(items, ks, k_index, least):
         if np.isnan(least[a]):
             chosen = best[begins[k_index[a]] : begins[k_index[a] + 1]]
         else:
-            chosen = _places_at_least(column, least[a])
+            enough = np.flatnonzero((column >= least[a]) | (column >= 1.0 - CERTAIN))
+            chosen = enough[stable_order(-round_probability(column[enough]))]
         offsets[a + 1] = offsets[a] + chosen.size
         write_at(places, offsets[a], chosen)
         for i in range(chosen.size):

@@ -41,7 +41,7 @@ class ChosenRules(NamedTuple):
 
 
 @compiled
-def scan(prob, unit, units, k, stop):
+def track_best_rules(prob, unit, units, k, stop):
     """Track the k best rules over the first `stop` items.  O(stop log k + units).
 
     unit : int64[m] in [0, units), the item's rule, or a separate unit for an item without a rule
@@ -112,7 +112,7 @@ def likeliest_world(chosen, prob):
 
 
 @compiled
-def chance_of(members, length, prob, unit, units):
+def vector_probability(members, length, prob, unit, units):
     """Return Pr(of the first `length` items, exactly `members` exist), and its log."""
     member, above = np.zeros(units, dtype=np.bool_), np.zeros(units)
     product, log = 1.0, 0.0
@@ -151,17 +151,17 @@ def likeliest_vector(ordered, k, full):
     1e-308, where the logarithm is still valid.
     """
     order, prob, unit, units = ordered
-    best, length, ended, chosen = scan(prob, unit, units, k, prob.size)
+    best, length, ended, chosen = track_best_rules(prob, unit, units, k, prob.size)
     if ended and not full:
         value, members = likeliest_world(chosen, prob)
         if members.size < k and value > best + LOG_TIE:
-            product, log = chance_of(members, prob.size, prob, unit, units)
+            product, log = vector_probability(members, prob.size, prob, unit, units)
             return order[members], product, log
     if length == 0:
         return np.empty(0, np.int64), 0.0, -np.inf
-    chosen = scan(prob, unit, units, k, length)[3]
+    chosen = track_best_rules(prob, unit, units, k, length)[3]
     members = sorted_values(chosen.pick[chosen.inside])
-    product, log = chance_of(members, members[k - 1] + 1, prob, unit, units)
+    product, log = vector_probability(members, members[k - 1] + 1, prob, unit, units)
     return order[members], product, log
 
 

@@ -29,7 +29,7 @@ from sfumato.kernels.distributions.mergeable_moments import (
     copy_set,
     measure,
     merge_set,
-    one_set,
+    new_set,
 )
 from sfumato.kernels.distributions.tuples import reaches
 from sfumato.kernels.signals import after_signals
@@ -217,7 +217,7 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
     offsets, by_value, total = (
         tuples.offsets,
         _sort_values(tuples, rule.attribute),
-        one_set(stacks.back),
+        new_set(stacks.back),
     )
     held, overflow, room = header.tail, 0, tuples.prob.size
     order, listed = np.empty((measures.sign.size, room), np.int64), np.zeros(extreme.size, np.int64)

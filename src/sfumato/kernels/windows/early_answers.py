@@ -95,7 +95,10 @@ USUAL_SIZE = 2  # floats per group and aggregate: the last final answer, and its
 
 
 class EarlyGrid(NamedTuple):
-    """Microseconds of an extent, slide and revision; numbers of linear and of all stages; level."""
+    """Microseconds of an extent, slide and revision; numbers of linear and of all stages; level.
+
+    min_scores : int, number of scores whose range has the level
+    """
 
     length: int
     slide: int
@@ -103,6 +106,7 @@ class EarlyGrid(NamedTuple):
     linear: int
     stages: int
     level: float
+    min_scores: int
 
 
 class EarlyAggregates(NamedTuple):
@@ -384,7 +388,6 @@ def _advance_punctuation(scope, punctuation):
 def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
     """Update the tracks and usual answers with one extent of a scope; write its `revisions`."""
     many, at = wanted.what.size, 0
-    least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
     scores, keys, sides = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
     for f in range(begin, end):
         final = finals[f]
@@ -440,7 +443,7 @@ def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
             known += side != SIDE_UNKNOWN
             below += side == SIDE_BELOW
             above += side == SIDE_ABOVE
-            _track_score(scores[order[i]], place, least, low, high, s.tracks)
+            _track_score(scores[order[i]], place, grid.min_scores, low, high, s.tracks)
             i += 1
         if known > 0:
             for one in (place, total):
@@ -471,7 +474,6 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
     """Emit revisions of a scope's changed extents; return (state, out, figures, their number)."""
     many, scope = wanted.what.size, s.scopes[c]
     width, n, e = REVISION_SIZE * (many + 1), 0, scope.changed
-    least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
     changed = np.empty(16, np.int64)
     while e != NONE:
         following = s.entries[e].next_changed
@@ -523,7 +525,7 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
                 unit = np.nan
             low, high = _interval(
                 what, partial, predicted, unit, (tracks + r) * TRACK_SIZE,
-                (totals + r) * TRACK_SIZE, least, s.tracks,
+                (totals + r) * TRACK_SIZE, grid.min_scores, s.tracks,
             )  # fmt: skip
             place = (p * many + r) * PREDICTION_SIZE
             s.predicted[place], s.predicted[place + 1] = predicted, unit

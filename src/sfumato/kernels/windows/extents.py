@@ -47,7 +47,7 @@ from sfumato.kernels.distributions.mergeable_moments import (
     copy_set,
     measure,
     merge_set,
-    one_set,
+    new_set,
 )
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.totals import PANE_EMPTY, merge_prefix, total_extent
@@ -745,7 +745,7 @@ def complete_extents(
     """
     extents, found, answers = np.empty(16, EXTENT), np.int64(0), np.empty(0)
     members, listed, skipped, steps = np.empty(0, np.int64), np.int64(0), 0, np.int64(0)
-    total, many, late_group = one_set(partials.own), measures.what.size, late_rows.group.copy()
+    total, many, late_group = new_set(partials.own), measures.what.size, late_rows.group.copy()
     fields = signs.size
     size = 3 * many if fields == 0 else fields
     m, p = tuples.owner.size, panes.size + late_rows.size + 1

@@ -144,9 +144,7 @@ def find_complete(sessions, scopes, progress, gap, most):
     n, found = sessions.size, 0
     root, done = np.empty(n, np.int64), np.empty(n, np.int64)
     turn, at = np.empty(n, np.int64), np.empty(n, np.int64)
-    key = np.empty(progress.size, np.int64)
-    for i in range(progress.size):
-        key[i] = progress[i].reached
+    of, reached = progress.scope, progress.reached
     for s in range(n):
         root[s] = s
         while sessions[root[s]].into != NONE:
@@ -156,21 +154,9 @@ def find_complete(sessions, scopes, progress, gap, most):
         if one.into != NONE or last > scope.reached:
             continue
         done[found], turn[found], at[found] = s, one.changed, scope.punctuation
-        low = _first_of(progress, one.scope)
-        i = first_at_least(key, low, _first_of(progress, one.scope + 1), last)
-        if i < progress.size and progress[i].scope == one.scope:
+        low = first_at_least(of, np.int64(0), of.size, one.scope)
+        i = first_at_least(reached, low, first_at_least(of, low, of.size, one.scope + 1), last)
+        if i < of.size and of[i] == one.scope:
             turn[found], at[found] = max(progress[i].turn, one.changed), progress[i].at
         found += 1
     return root, done[:found], turn[:found], at[:found]
-
-
-@lean
-def _first_of(progress, scope):
-    low, high = 0, progress.size
-    while low < high:
-        middle = (low + high) >> 1
-        if progress[middle].scope >= scope:
-            high = middle
-        else:
-            low = middle + 1
-    return low

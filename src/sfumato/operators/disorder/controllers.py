@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.kernels.disorder import state
 from sfumato.kernels.disorder.clock_guard import MAX_CLOCK_SKEW_US
 from sfumato.kernels.disorder.conformal_delay import SAMPLE_SIZE
-from sfumato.kernels.disorder.controller import layout_of, punctuate, raise_floors
+from sfumato.kernels.disorder.controller import memory_layout, punctuate, raise_floors
 from sfumato.kernels.disorder.estimators import LONGEST_VSEQ, SHORTEST_VSEQ
 from sfumato.kernels.disorder.state import (
     CONTROLLER,
@@ -237,7 +237,7 @@ class Controllers(Stateful):
 
 def check_controllers(states: np.ndarray, memory: int, control: state.Control) -> None:
     """Raise ValueError for fields out of range, such as places outside the memory."""
-    numbers, *lanes = layout_of(control)
+    numbers, *lanes = memory_layout(control)
     room, started = states["room"], states["fed"] > 0
     bounds = {
         "room": (0, memory),

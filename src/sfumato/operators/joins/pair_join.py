@@ -22,7 +22,7 @@ from sfumato.kernels.joins.store_windows import (
     write_batch,
 )
 from sfumato.kernels.joins.tuple_store import MAX_SPAN, Batch, held_slots, padded
-from sfumato.kernels.windows.count.count_boundary import positions
+from sfumato.kernels.windows.count.count_boundary import inside_probabilities
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import (
     Bools,
@@ -414,7 +414,7 @@ class PairJoin(Operator):
         for limit in np.unique(rows[crowded]):
             of = np.flatnonzero(crowded & (rows == limit))
             first, last = held[of] + 1, newest[of].copy()
-            inside[of] = positions(self.store.tuples.existence, first, last, int(limit))
+            inside[of] = inside_probabilities(self.store.tuples.existence, first, last, int(limit))
         return inside
 
     def _in_lockstep(self, batch: Batch, found: Records) -> tuple[Records, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -185,7 +186,9 @@ class EarlyAnswers(Operator):
         self._attributes = attributes if certain else 0  # attributes with cells
         linear = -(-length // early) + STAGES_BEHIND
         stages = linear + OCTAVES
-        self._grid = EarlyGrid(length, slide, early, linear, stages, float(level))
+        level = float(level)
+        min_scores = math.ceil(2 / (1 - level) - 1e-9) - 1
+        self._grid = EarlyGrid(length, slide, early, linear, stages, level, min_scores)
         many = len(what)
         self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK_SIZE, many * USUAL_SIZE
         self._s = EarlyState(

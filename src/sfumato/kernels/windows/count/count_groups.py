@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.tuples import WindowTuples, existences
-from sfumato.kernels.windows.count.count_boundary import slide
+from sfumato.kernels.windows.count.count_boundary import slide_boundary
 from sfumato.kernels.windows.count.count_extremes import resume_extremes, slide_extremes
 from sfumato.kernels.windows.count.count_moments import resume_moments, slide_moments
 
@@ -122,10 +122,11 @@ def _without_arrivals(tuples, arrivals):
 
 @compiled
 def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
-    """Advance the windows of groups span[0] ... span[1] - 1 by `slide`; return the new Boundary.
+    """Advance groups span[0] ... span[1] - 1 by `slide_boundary`; return the new Boundary.
 
     fresh : bool, rebuild the distributions; otherwise `boundary` belongs to the only group
-    status : int64[g, 2], see `slide`    heads : int64[arrivals], written, positions in the group
+    status : int64[g, 2], see `slide_boundary`
+    heads : int64[arrivals], written, positions in the group
     """
     for j in range(span[0], span[1]):
         held = groups.existence[groups.begin[j] : groups.begin[j + 1]]
@@ -133,7 +134,7 @@ def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
         if fresh:
             boundary.header[0].built = 0
         begin = held.size - (last - first)
-        boundary = slide(boundary, held, begin, rule, status[j], heads[first:last])
+        boundary = slide_boundary(boundary, held, begin, rule, status[j], heads[first:last])
     return boundary
 
 

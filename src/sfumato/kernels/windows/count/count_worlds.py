@@ -26,7 +26,7 @@ import numpy as np
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.distributions.order_statistics import rank_of
-from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, take_all
+from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, draw_alternatives
 from sfumato.kernels.signals import after_signals
 
 # head : stream index from which all existing tuples are inside; count, values : numbers of inside
@@ -96,7 +96,9 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
         at = np.int64(0)
         if values > 0:
             at = rank[offsets[world.owner - first] + world.which]
-        take_all(drawn.tuples, hashes, arriving.begin, arriving.begin + heads.size, s, places)
+        draw_alternatives(
+            drawn.tuples, hashes, arriving.begin, arriving.begin + heads.size, s, places
+        )
         for t in range(heads.size):
             i, a = arriving.begin + t, places[t]
             if a >= 0:
@@ -179,7 +181,7 @@ def _enter_block(state, drawn, head, newest, s):
     value, size = drawn.tuples.value, rest.size - 1
     begin = ((drawn.first + head) & -size) - drawn.first
     places = np.empty(size, np.int64)
-    take_all(drawn.tuples, drawn.hashes, head, begin + size, s, places)
+    draw_alternatives(drawn.tuples, drawn.hashes, head, begin + size, s, places)
     rest[size], following[size] = 0.0, 2 * size
     for x in range(size - 1, head - begin - 1, -1):
         a = places[x - (head - begin)]
@@ -227,7 +229,9 @@ def slide_totals(state, drawn, arriving, average, out):
         rest, following = state.rest[s], state.following[s]
         head, count, values, block = world.head - first, world.count, world.values, world.block
         middle, newest = world.middle, world.newest
-        take_all(drawn.tuples, drawn.hashes, arriving.begin, arriving.begin + heads.size, s, places)
+        draw_alternatives(
+            drawn.tuples, drawn.hashes, arriving.begin, arriving.begin + heads.size, s, places
+        )
         for t in range(heads.size):
             i, a = arriving.begin + t, places[t]
             last = (first + i) >> shift
