@@ -22,7 +22,7 @@ from sfumato.kernels.arrays import sorted_values
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import END_OF_TIME, FIXED, NO_TIME, RECENT
 
-WARM_UP_ROWS = 16  # rows before the first bounds, and between their first renewals
+GUARD_WARM_UP_ROWS = 16  # rows before the first bounds, and between their first renewals
 RENEWAL_ROWS = 32  # rows between later renewals
 FAR_BOUND_US = 1 << 59  # microseconds: saturation of the far bounds, above any real spread
 MAX_CLOCK_SKEW_US = 600_000_000  # microseconds: no row within ten minutes is far
@@ -51,7 +51,7 @@ def observe(tau, t, control, key):
     count = key.observed
     place = (count - 1) % RECENT
     key.delays[place], key.arrivals[place] = t - tau, t
-    if count % RENEWAL_ROWS > 0 and (count >= RECENT or count % WARM_UP_ROWS > 0):
+    if count % RENEWAL_ROWS > 0 and (count >= RECENT or count % GUARD_WARM_UP_ROWS > 0):
         return
     known = min(count, RECENT)
     delays = sorted_values(key.delays[:known])
@@ -96,9 +96,9 @@ def restart_guard(key):
 
 @compiled
 def begin_guard(key):
-    """Set `earliest` and `latest` from the first WARM_UP_ROWS rows once the bounds are known."""
+    """Set `earliest` and `latest` from the first rows once the bounds are known."""
     key.earliest, key.latest = END_OF_TIME, NO_TIME
-    for i in range(WARM_UP_ROWS):
+    for i in range(GUARD_WARM_UP_ROWS):
         tau = key.arrivals[i] - key.delays[i]
         if side_of(key.delays[i], key) == NEAR:
             key.earliest = min(key.earliest, tau)

@@ -59,8 +59,10 @@ def reserve_memory(rows, control, key, memory, usage):
     if control.estimator == SLACK:
         wanted = max(wanted, min(control.slack, key.size + rows) + 1)
     elif control.estimator == NORMAL:
-        # WARM_UP_ROWS rows are buffered until the guard is ready, and are fed later.
-        wanted = max(wanted, min(key.size + rows + guard.WARM_UP_ROWS, estimators.LONGEST_VSEQ) + 1)
+        # GUARD_WARM_UP_ROWS rows are buffered until the guard is ready, and are fed later.
+        wanted = max(
+            wanted, min(key.size + rows + guard.GUARD_WARM_UP_ROWS, estimators.LONGEST_VSEQ) + 1
+        )
     if wanted <= key.room and (key.length > 0 or numbers == 0):
         return memory
     room = 16 if wanted > 0 else 0
@@ -126,7 +128,7 @@ def unguarded_step(tau, t, control, key, counts, area, ring):
     """Process a row while the guard has no bounds; return the estimator's punctuation.
 
     SLACK and FIXED are fed at once, except with rows far ahead of their arrival. The other
-    estimators are fed the credible rows among the first WARM_UP_ROWS once the guard has bounds.
+    estimators are fed the credible rows among the first GUARD_WARM_UP_ROWS once it has bounds.
     """
     wanted = NO_TIME
     at_once = control.estimator == SLACK or control.estimator == FIXED
@@ -136,7 +138,7 @@ def unguarded_step(tau, t, control, key, counts, area, ring):
     if key.guarded == 0:
         return wanted
     guard.begin_guard(key)
-    for i in range(guard.WARM_UP_ROWS):
+    for i in range(guard.GUARD_WARM_UP_ROWS):
         arrival, delay = key.arrivals[i], key.delays[i]
         if delay < key.bound:
             counts.future += 1
@@ -291,7 +293,7 @@ def append_event(i, slot, first, end, states, events, count):
 
 @compiled
 def begin_pending(i, slot, control, states, held, expelled, gone):
-    """Decide on the rows far ahead among the first WARM_UP_ROWS, once the bounds are known.
+    """Decide on the rows far ahead among the first GUARD_WARM_UP_ROWS, once the bounds are known.
 
     Rows contradicted by a later row are expelled; those after all other rows are pending.
     Returns the number of `expelled` events.
@@ -300,8 +302,8 @@ def begin_pending(i, slot, control, states, held, expelled, gone):
     pending, key = True, states[slot]
     key.pending = key.pending_early = key.far_rows = 0
     key.pending_top, key.far_side = NO_TIME, guard.FUTURE
-    for j in range(guard.WARM_UP_ROWS - 1, -1, -1):
-        tau, number = key.arrivals[j] - key.delays[j], key.count - guard.WARM_UP_ROWS + j
+    for j in range(guard.GUARD_WARM_UP_ROWS - 1, -1, -1):
+        tau, number = key.arrivals[j] - key.delays[j], key.count - guard.GUARD_WARM_UP_ROWS + j
         if guard.side_of(key.delays[j], key) != guard.FUTURE:
             least = min(least, tau)
             pending = False
@@ -424,7 +426,7 @@ def punctuate(
     room = n + buffered if total > 0 else 0
     tops, listed = np.empty((2, 2 * room), np.int64), np.empty(0, np.int64)
     size = gone = forces = np.int64(0)
-    expelled = np.empty((5, n + guard.WARM_UP_ROWS * which.size + room), np.int64)
+    expelled = np.empty((5, n + guard.GUARD_WARM_UP_ROWS * which.size + room), np.int64)
     forced, slot = np.empty((5, room), np.int64), -1
     for j in range(n):
         i = order[j]

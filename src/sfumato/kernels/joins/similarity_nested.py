@@ -23,7 +23,8 @@ MATCHED_PAIR = np.dtype(
 @compiled_ieee
 def add_pair(found, n, arrival, window, held, newest, total):
     """Write pair n; return `found`, or a longer copy if it is full."""
-    found = with_room(found, n + 1)
+    if n == found.size:
+        found = with_room(found, n + 1)
     pair = found[n]
     pair.arrival, pair.window, pair.held = arrival, window, held
     pair.newest, pair.total = newest, total
