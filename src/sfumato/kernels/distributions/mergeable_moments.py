@@ -123,12 +123,8 @@ def add_tuple(per_tuple, i, sets, s):
     per_tuple : float64[channels, 3, n], see `tuple_moments`
     """
     for c in range(sets.sums.shape[1]):
-        e, mu, var, own = (
-            per_tuple[c, 0, i],
-            per_tuple[c, 1, i],
-            per_tuple[c, 2, i],
-            sets.sums[s, c],
-        )
+        e, mu, var = per_tuple[c, 0, i], per_tuple[c, 1, i], per_tuple[c, 2, i]
+        own = sets.sums[s, c]
         if e <= 0.0:
             continue
         if own.tuples == 0.0:

@@ -78,12 +78,8 @@ def enlarge_store(store, code, places):
 
     code, places : see `make_room`, but windows may be new    O(held samples + windows).
     """
-    old, streams, known, d = (
-        store.tuples,
-        store.span.size,
-        store.windows.head.size,
-        store.dimensions,
-    )
+    old, streams, known = store.tuples, store.span.size, store.windows.head.size
+    d = store.dimensions
     count = known
     for w in code:
         count = max(count, (w // streams + 1) * streams)
@@ -100,10 +96,8 @@ def enlarge_store(store, code, places):
         for s in range(windows.head[w], windows.tail[w]):
             places += block_size(d, old.samples[s])
     tuples = empty_tuples(2 * slots, 2 * places, old.summary.shape[1], old.box.shape[0])
-    grid, used = (
-        empty_grid(2 * slots if store.within >= 0.0 else 0, count, d),
-        np.zeros(2, np.int64),
-    )
+    grid = empty_grid(2 * slots if store.within >= 0.0 else 0, count, d)
+    used = np.zeros(2, np.int64)
     about = store.within, store.span, store.held, used, store.task, store.tasks, d
     before, after = Store(old, windows, grid, *about), Store(tuples, windows, grid, *about)
     for w in range(count):

@@ -89,10 +89,8 @@ def _rank_prefixes(items, tuples, value, ks):
 def _rank_by_front_probability(items, ks, k_index, least):
     tuples, values = front_probabilities(items, ks)
     begins, best = best_of_columns(values, ks)
-    offsets, places = (
-        np.zeros(k_index.size + 1, np.int64),
-        np.empty(k_index.size * values.shape[0], np.int64),
-    )
+    offsets = np.zeros(k_index.size + 1, np.int64)
+    places = np.empty(k_index.size * values.shape[0], np.int64)
     value = np.empty(places.size)
     for a in range(k_index.size):
         column = values[:, k_index[a]].copy()

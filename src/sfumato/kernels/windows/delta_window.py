@@ -214,11 +214,8 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
     moves per arrival.
     """
     header, what, extreme = state[0], measures.what, measures.extreme
-    offsets, by_value, total = (
-        tuples.offsets,
-        _sort_values(tuples, rule.attribute),
-        new_set(stacks.back),
-    )
+    offsets, by_value = tuples.offsets, _sort_values(tuples, rule.attribute)
+    total = new_set(stacks.back)
     held, overflow, room = header.tail, 0, tuples.prob.size
     order, listed = np.empty((measures.sign.size, room), np.int64), np.zeros(extreme.size, np.int64)
     distribution, chance, survival = np.empty(room), np.empty(room), np.empty(room)

@@ -434,10 +434,8 @@ def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
         key, known, below, above = keys[order[i]], 0, 0, np.int64(0)
         r = key % (many + 1)
         low, high = _allowed_misses(wanted.what[r] if r < many else EARLY_COUNT, grid.level)
-        place, total = (
-            (scope + key) * TRACK_SIZE,
-            (scope + grid.stages * (many + 1) + r) * TRACK_SIZE,
-        )
+        place = (scope + key) * TRACK_SIZE
+        total = (scope + grid.stages * (many + 1) + r) * TRACK_SIZE
         while i < at and keys[order[i]] == key:
             side = sides[order[i]]
             known += side != SIDE_UNKNOWN
@@ -501,11 +499,8 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
         p, s = _with_prediction(e, stage, many, s)
         tracks = (c * (grid.stages + 1) + stage) * (many + 1)
         totals = (c * (grid.stages + 1) + grid.stages) * (many + 1)
-        share, usual, total = (
-            s.tracks[(tracks + many) * TRACK_SIZE + 3],
-            s.usual[g * many * USUAL_SIZE],
-            0.0,
-        )
+        share, usual = s.tracks[(tracks + many) * TRACK_SIZE + 3], s.usual[g * many * USUAL_SIZE]
+        total = 0.0
         if s.tracks[(tracks + many) * TRACK_SIZE] == 0:
             total = np.nan
         elif math.isnan(usual):

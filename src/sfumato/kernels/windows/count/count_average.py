@@ -258,11 +258,8 @@ def _products(curves, functions, begin, base, count, first):
 def _back_stack_spread(stack, mean):
     """Return Var(r) and Cov(r, M r) of the back stack alone; mean : E[r]."""
     begin, count = stack.header[0].low, stack.header[0].high - stack.header[0].low
-    distribution, rest, ratio = (
-        stack.curves[0, begin:],
-        stack.curves[1, begin:],
-        stack.table[0, begin:],
-    )
+    distribution, rest = stack.curves[0, begin:], stack.curves[1, begin:]
+    ratio = stack.table[0, begin:]
     away, cross = 0.0, 0.0
     for c in range(count):
         apart = ratio[c] - mean

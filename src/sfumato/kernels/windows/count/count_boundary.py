@@ -192,11 +192,8 @@ def _build(window, held, tail, w, negligible):
     while (tail - header.head) >> shift > MOST_CHECKPOINTS:
         shift += 1
     stride = 1 << shift
-    distributions, checkpoints, span = (
-        (tail - header.head - 1) >> shift,
-        window.checkpoints,
-        window.span,
-    )
+    distributions, checkpoints = (tail - header.head - 1) >> shift, window.checkpoints
+    span = window.span
     if span.shape[0] < distributions + 1:
         span = np.empty((min(MOST_CHECKPOINTS, distributions * 5 // 4) + 1, 3), np.int64)
     backwards = np.empty(distributions << shift)
@@ -214,11 +211,8 @@ def _build(window, held, tail, w, negligible):
         widest = max(widest, size)
         checkpoints = with_room(checkpoints, place + size)
         copy(one, low + MARGIN, checkpoints, place, size)
-        span[distribution + 1, 0], span[distribution + 1, 1], span[distribution + 1, 2] = (
-            place,
-            low,
-            high,
-        )
+        own = span[distribution + 1]
+        own[0], own[1], own[2] = place, low, high
         place += size
     rows, support, width = window.block_rows, window.support, widest + stride + LEAD + 2 * LANES
     if rows.shape[0] < stride or rows.shape[1] < width:

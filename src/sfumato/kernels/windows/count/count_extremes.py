@@ -415,10 +415,8 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
             low, high = _add_to_curves(base, low, high, stats[slot].existence, least, not alone)
     for s in range(last - 1, begin - 1, -1):
         own = stages[s]
-        negligible, both = (
-            min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3),
-            own.some < 0.5,
-        )
+        negligible = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3)
+        both = own.some < 0.5
         near, far = low, high
         while near < far and base[0, near] < negligible:
             near += 1
@@ -523,11 +521,8 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
     Error: relative 1e-13 of the probabilities, absolute 1e-17.
     Source: T_j of Dallachiesa et al. (2015), equation (24), for the candidates; otherwise original.
     """
-    work, stages, header = (
-        np.empty((2, 2, w + 2)),
-        np.empty(state.owner.size, STAGE),
-        state.header[0],
-    )
+    work, stages = np.empty((2, 2, w + 2)), np.empty(state.owner.size, STAGE)
+    header = state.header[0]
     offsets, first, (places, prob, value) = tuples.offsets, tuples.first, distributions
     begin, steps = offsets.size - 1 - heads.size, np.int64(0)
     for t in range(heads.size):

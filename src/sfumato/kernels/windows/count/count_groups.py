@@ -151,11 +151,8 @@ def move_sums(
     (w, limit), (places, prob, counts) = sizes, distributions
     header, scalars = stacks.front.header[0], stacks.front.scalars[0]
     for j in range(span[0], span[1]):
-        tuples, first, last = (
-            _group_tuples(groups, value, j),
-            groups.arrivals[j],
-            groups.arrivals[j + 1],
-        )
+        tuples = _group_tuples(groups, value, j)
+        first, last = groups.arrivals[j], groups.arrivals[j + 1]
         if fresh:
             header.built = 0
             if middle[j] >= 0:
@@ -183,20 +180,15 @@ def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbe
     (w, limit), (places, prob, found) = sizes, distributions
     header, scalars = state.header[0], state.scalars[0]
     for j in range(span[0], span[1]):
-        tuples, first, last = (
-            _group_tuples(groups, value, j),
-            groups.arrivals[j],
-            groups.arrivals[j + 1],
-        )
+        tuples = _group_tuples(groups, value, j)
+        first, last = groups.arrivals[j], groups.arrivals[j + 1]
         existence = groups.existence[groups.begin[j] : groups.begin[j + 1]]
         if fresh:
             header.built, header.want = 0, 0
             if middle[j] >= 0:
                 scalars.floor, header.limit = numbers[j, 0], np.int64(numbers[j, 1])
-                held, position = (
-                    _without_arrivals(tuples, last - first),
-                    max(middle[j] - tuples.first, 0),
-                )
+                held = _without_arrivals(tuples, last - first)
+                position = max(middle[j] - tuples.first, 0)
                 state = resume_extremes(state, held, existence, position, w)
         own = Distributions(places[first : last + 1], prob, found)
         state, (_, prob, found) = slide_extremes(

@@ -272,12 +272,8 @@ def build(front, tuples, head, mid, w, choose):
 
 @lean
 def _load(front, tuples, mid, block, last, w):
-    header, rows, support, stats = (
-        front.header[0],
-        front.block_rows,
-        front.support,
-        front.block_stats,
-    )
+    header, rows, support = front.header[0], front.block_rows, front.support
+    stats = front.block_stats
     span = front.span[block]
     base, low, high = span.base, span.low, span.high
     size, curves = high - base, rows.shape[1]
