@@ -92,11 +92,11 @@ def nothing_is_compiled(request, warm):
     if not warm or room in ("kernels", "experiments"):
         yield
         return
-    from sfumato.kernels.compile import done
+    from sfumato.kernels.compile import compile_counts
 
-    before = done().compiled
+    before = compile_counts().compiled
     yield
-    assert done().compiled[len(before) :] == (), "sf.ops.warm_up() must compile this too"
+    assert compile_counts().compiled[len(before) :] == (), "sf.ops.warm_up() must compile this too"
 
 
 @pytest.fixture(scope="session")

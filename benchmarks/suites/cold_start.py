@@ -56,9 +56,9 @@ def importing(batches):
         yield pa.RecordBatch.from_pydict({"seconds": [seconds]})
 def kernels(batches):
     import pyarrow as pa
-    from sfumato.kernels.compile import done
+    from sfumato.kernels.compile import compile_counts
     for _ in batches:
-        compiled, loaded = done()
+        compiled, loaded = compile_counts()
         yield pa.RecordBatch.from_pydict({"compiled": [len(compiled)], "loaded": [len(loaded)]})
 one = spark.range(0, 1, 1, 1)
 one.mapInArrow(same, "id long").collect()

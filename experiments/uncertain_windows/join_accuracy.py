@@ -18,7 +18,7 @@ from experiments.uncertain_windows.perturbed_streams import (
     distance_of_selectivity,
     uncertain_pair,
 )
-from sfumato.kernels.windows.count.count_boundary import positions
+from sfumato.kernels.windows.count.count_boundary import inside_probabilities
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.windows import JoinWindow
@@ -74,7 +74,7 @@ def answers(pairs: Candidates, exists: list[Floats], w: int, method: str | None)
         of = of[(pairs.newest[of] >= 0) & (pairs.held[of] >= starts[pairs.newest[of]])]
         first, last = pairs.held[of] + 1, pairs.newest[of] + 1
         if method == "exact":
-            inside = positions(opposite, first, last, w)
+            inside = inside_probabilities(opposite, first, last, w)
         else:
             inside = plain_count_laws.positions_by(NUMBERS[method], opposite, first, last, w)
         result[of] = pairs.match[of] * inside

@@ -6,9 +6,9 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import compiled, lean_inline
-from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
 from sfumato.kernels.joins.match_probability import defining_sum
-from sfumato.kernels.joins.similarity_nested import FOUND, JOIN_COUNTS, add_found
+from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS, MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import Batch, padded, widest_window
 from sfumato.kernels.tolerances import SIFT_SLACK
 from sfumato.operators.arrays import Ints, Records
@@ -27,15 +27,15 @@ def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
 
     Source: Dallachiesa et al. (2015), section 5 (the baseline).
     """
-    found, n, tuples = np.empty(64, FOUND), 0, store.tuples
+    found, n, tuples = np.empty(64, MATCHED_PAIR), 0, store.tuples
     for i in range(batch.code.size):
-        u, o = batch.slots[i], opposite(store, batch.code[i])
-        pass_time(store, o, batch.time[i])
+        u, o = batch.slots[i], opposite_window(store, batch.code[i])
+        evict_expired(store, o, batch.time[i])
         begin, end = store.windows.head[o], store.windows.tail[o]
         for v in range(begin, end):
             total = defining_sum(tuples, u, v, criterion)
             if total >= criterion.probability:
-                found = add_found(found, n, i, o, v, end, total)
+                found = add_pair(found, n, i, o, v, end, total)
                 n += 1
         counts[0].candidates += end - begin
         counts[0].pairs += end - begin
@@ -103,12 +103,12 @@ def join_by_balls(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
     Source: Dallachiesa et al. (2015), section 6.2.1 (Index-Match); Lian and Chen (2009), sections 5
     and 6 (Grid, r_max).
     """
-    found, n, tuples = np.empty(64, FOUND), 0, store.tuples
+    found, n, tuples = np.empty(64, MATCHED_PAIR), 0, store.tuples
     summary, windows = tuples.summary, store.windows
     visited = np.empty(widest_window(windows), np.int64)
     for i in range(batch.code.size):
-        u, o = batch.slots[i], opposite(store, batch.code[i])
-        pass_time(store, o, batch.time[i])
+        u, o = batch.slots[i], opposite_window(store, batch.code[i])
+        evict_expired(store, o, batch.time[i])
         begin, end = windows.head[o], windows.tail[o]
         store.grid.centre[0] = summary[u, CENTRE]
         reached, left = search(store, o, criterion.within + summary[u, RADIUS], visited), 0
@@ -122,7 +122,7 @@ def join_by_balls(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
                 continue  # cells may share a bucket, whose tuples are then found twice
             total = defining_sum(tuples, u, visited[k], criterion)
             if total >= criterion.probability:
-                found = add_found(found, n, i, o, visited[k], end, total)
+                found = add_pair(found, n, i, o, visited[k], end, total)
                 n += 1
         counts[0].pairs += end - begin
         counts[0].visited += reached

@@ -57,7 +57,7 @@ def source(tmp_path) -> Path:
 def run(source: Path, code: str = PRINT, **environment: str) -> str:
     """Return the output of a new Python process that uses the copy; its errors fail the test."""
     places = {
-        compile_store.VARIABLE: str(source.parents[2] / "kernels"),
+        compile_store.CACHE_VARIABLE: str(source.parents[2] / "kernels"),
         "XDG_CACHE_HOME": "/proc/none",
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(source.parents[1]),
@@ -142,7 +142,7 @@ def test_an_edit_of_any_kernel_and_bounds_checks_have_a_folder_of_their_own(sour
 def test_processes_that_start_at_once_all_get_theirs(source):
     environment = {
         "PYTHONPATH": str(source.parents[1]),
-        compile_store.VARIABLE: str(source.parents[2] / "kernels"),
+        compile_store.CACHE_VARIABLE: str(source.parents[2] / "kernels"),
     }
     started = [
         subprocess.Popen([sys.executable, "-c", PRINT], env=environment, stdout=subprocess.PIPE)
@@ -158,7 +158,7 @@ def test_processes_that_start_at_once_all_get_theirs(source):
 
 @pytest.mark.nightly
 def test_the_first_place_that_can_be_written_is_used(source, tmp_path):
-    none = {compile_store.VARIABLE: ""}
+    none = {compile_store.CACHE_VARIABLE: ""}
     for _ in range(2):
         run(source, PREFIX=str(tmp_path / "prefix"), **none)
     assert len(list((tmp_path / "prefix/var/cache/sfumato/kernels").iterdir())) == 1
@@ -169,7 +169,7 @@ def test_the_first_place_that_can_be_written_is_used(source, tmp_path):
     assert len(list(temporary.iterdir())) == 1
     said = run(source, "import tempfile; tempfile.tempdir = '/proc/none'\n" + PRINT, **none)
     assert said[:5] == "2 0 1"
-    assert said.count(f"Set {compile_store.VARIABLE} to a writable folder") == 1
+    assert said.count(f"Set {compile_store.CACHE_VARIABLE} to a writable folder") == 1
 
 
 @pytest.mark.nightly

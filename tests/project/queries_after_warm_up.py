@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato import engine_free
-from sfumato.kernels.compile import done
+from sfumato.kernels.compile import compile_counts
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.distributions.aggregate import OVER_TIME, TOTALLED, Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
@@ -268,9 +268,9 @@ def laws() -> None:
 
 def what_they_compile() -> Iterator[tuple[str, list[str], list[str]]]:
     for step in (windows, disorder, joins, imputation, ranking, laws):
-        before = done()
+        before = compile_counts()
         step()
-        now = done()
+        now = compile_counts()
         yield (
             step.__name__,
             list(now.compiled[len(before.compiled) :]),

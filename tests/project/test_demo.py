@@ -46,11 +46,11 @@ def test_its_kernels_are_compiled_without_spark():
 import sys
 sys.modules |= dict.fromkeys(["pyspark", "rich", "typer"])  # as if not installed
 from examples.demo_kernels import QUERIES, compile_kernels
-from sfumato.kernels.compile import done
+from sfumato.kernels.compile import compile_counts
 for name in QUERIES:
-    before = done()
+    before = compile_counts()
     compile_kernels([name])
-    assert done() != before, name
+    assert compile_counts() != before, name
 """
     command = [sys.executable, "-c", code]
     subprocess.run(command, cwd=ROOT, check=True)

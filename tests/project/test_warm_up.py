@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.kernels import compile_store
-from sfumato.kernels.compile import done
+from sfumato.kernels.compile import compile_counts
 from sfumato.warmup.steps import WARM_UP_STEPS
 from sfumato.warmup.warm_up import WarmedUp, warm_up
 
@@ -36,10 +36,10 @@ def test_after_it_every_operator_finds_its_kernels_compiled():
 
 def test_a_part_of_it_says_what_it_does():
     told: list[str] = []
-    before = done()
+    before = compile_counts()
     warmed = warm_up(["distributions"], told.append)
     assert told == ["distributions"]
-    assert warmed.compiled == len(done().compiled) - len(before.compiled)
+    assert warmed.compiled == len(compile_counts().compiled) - len(before.compiled)
     assert warm_up(["distributions"])[:2] == (0, 0)
     assert set(told) < set(WARM_UP_STEPS)
 
@@ -47,13 +47,13 @@ def test_a_part_of_it_says_what_it_does():
 TWICE = """
 import json, sys
 sys.prefix = "/proc/none"  # no kernels but those of this test
-from sfumato.kernels.compile import done
+from sfumato.kernels.compile import compile_counts
 from sfumato.warmup import warm_up as warming
 warming.STEPS_BY_LINE = "import sys; sys.prefix = '/proc/none'" + warming.STEPS_BY_LINE
 told = []
 # The second and third are one step: two processes compile it, and write it, at the same time.
 warmed = warming.warm_up(["row hashes", "distributions", "distributions"], told.append, processes=2)
-print(json.dumps([warmed.compiled, len(done().compiled), warmed.loaded, sorted(told)]))
+print(json.dumps([warmed.compiled, len(compile_counts().compiled), warmed.loaded, sorted(told)]))
 """
 
 
@@ -63,7 +63,7 @@ def test_processes_share_the_work_and_may_write_the_same_kernel_at_the_same_time
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
         "XDG_CACHE_HOME": "/proc/none",
-        compile_store.VARIABLE: str(tmp_path),
+        compile_store.CACHE_VARIABLE: str(tmp_path),
     }
     command = [sys.executable, "-c", TWICE]
     for expected_here in (2, 0):  # first from nothing, then from disk only
@@ -90,7 +90,7 @@ def test_what_is_left_behind_can_be_taken_away(tmp_path, monkeypatch):
     environment, user = tmp_path / "environment", tmp_path / "user"
     monkeypatch.setattr(sys, "prefix", str(environment))
     monkeypatch.setenv("XDG_CACHE_HOME", str(user))
-    monkeypatch.delenv(compile_store.VARIABLE, raising=False)
+    monkeypatch.delenv(compile_store.CACHE_VARIABLE, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for file in (
         environment / "var" / "cache" / "sfumato" / "kernels" / HASH / "a.nbc",
@@ -141,5 +141,5 @@ def test_the_command_warns_where_nothing_can_be_kept(monkeypatch):
     folder = compile_store.folder.__wrapped__
     monkeypatch.setattr(compile_store, "folder", folder)
     compile_store._warn.cache_clear()
-    with pytest.warns(RuntimeWarning, match=compile_store.VARIABLE):
+    with pytest.warns(RuntimeWarning, match=compile_store.CACHE_VARIABLE):
         CliRunner().invoke(app, ["warm-up"])

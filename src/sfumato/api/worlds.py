@@ -170,8 +170,8 @@ def assume_independent(df: Any) -> Any:
     """
     frame = frame_of(df)
     columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
-    if not columns and frame.describe_shared():  # recognised by the column names
-        columns = [ALTERNATIVES]
+    if not columns and (frame.describe_shared() or frame.has_imputed_gaps):
+        columns = [ALTERNATIVES]  # pairs are recognised by the column names
     if not columns:
         raise ValueError(
             "assume_independent is needed only for rows that may share tuples, such as the pairs "

@@ -110,7 +110,9 @@ def _wrap_packaged_java() -> Path:
 
 def remove_caches() -> list[Path]:
     """Delete all compiled kernels, and the wrappers around packaged Java runtimes."""
-    found = [folder for folder in compile_store.cache_folders() if compile_store.clear(folder)]
+    found = [
+        folder for folder in compile_store.cache_folders() if compile_store.delete_unused(folder)
+    ]
     home = user_folder()
     for folder in () if home is None else sorted(home.glob("java-*")):
         shutil.rmtree(folder, ignore_errors=True)

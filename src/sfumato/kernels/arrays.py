@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
 
-RUN = 16  # length of the runs that `stable_order` sorts by insertion
+INSERTION_RUN = 16  # length of the runs that `stable_order` sorts by insertion
 
 
 def integers(names: str) -> np.dtype:
@@ -121,14 +121,14 @@ def stable_order(values):
         if values[i] != values[i]:
             order[last] = merged[last] = i
             last += 1
-    for begin in range(0, numbers, RUN):
-        for i in range(begin + 1, min(begin + RUN, numbers)):
+    for begin in range(0, numbers, INSERTION_RUN):
+        for i in range(begin + 1, min(begin + INSERTION_RUN, numbers)):
             place, j = order[i], i
             while j > begin and values[place] < values[order[j - 1]]:
                 order[j] = order[j - 1]
                 j -= 1
             order[j] = place
-    width = RUN
+    width = INSERTION_RUN
     while width < numbers:
         for begin in range(0, numbers, 2 * width):
             middle, end = min(begin + width, numbers), min(begin + 2 * width, numbers)

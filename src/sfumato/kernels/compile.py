@@ -57,7 +57,7 @@ _compiled_here: list[str] = []
 _loaded_here: list[str] = []
 
 
-def done() -> CompileCounts:
+def compile_counts() -> CompileCounts:
     """Return the names of the kernels that this process compiled and loaded."""
     return CompileCounts(tuple(_compiled_here), tuple(_loaded_here))
 
@@ -133,7 +133,7 @@ class _KernelCache(FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        if not _compiled_here and compile_store.mark("compiling"):
+        if not _compiled_here and compile_store.create_marker("compiling"):
             logging.getLogger("sfumato").warning(
                 "sfumato is compiling the kernels of this query, once per machine; this takes "
                 "seconds to minutes. `sfumato warm-up` or sf.ops.warm_up() compiles all kernels "
@@ -143,7 +143,7 @@ class _KernelCache(FunctionCache):
         if compile_store.folder() is None:
             return
         try:
-            with compile_store.locked():  # Numba reads and rewrites the function's index
+            with compile_store.lock_folder():  # Numba reads and rewrites the function's index
                 super().save_overload(sig, data)
         except OSError:
             compile_store.warn_that_none_is_kept()

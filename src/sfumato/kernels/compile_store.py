@@ -33,8 +33,8 @@ import numpy as np
 from numba import config
 from platformdirs import user_cache_path
 
-VARIABLE = "SFUMATO_KERNEL_CACHE"
-OTHERS = stat.S_IWGRP | stat.S_IWOTH
+CACHE_VARIABLE = "SFUMATO_KERNEL_CACHE"
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 UNUSED_SECONDS = 90 * 86_400.0  # after this time without use, folders of other hashes are deleted
 # Numba settings that change the compiled code; each can be set as NUMBA_<name>.
 COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
@@ -43,7 +43,7 @@ COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "D
 def cache_folders() -> list[Path]:
     """Return the candidate places in the order above, existing or not; at least one."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
-    if chosen := os.environ.get(VARIABLE):
+    if chosen := os.environ.get(CACHE_VARIABLE):
         found.insert(0, Path(chosen).expanduser().absolute())
     if (user := user_folder()) is not None:
         found.append(user / "kernels")
@@ -82,7 +82,7 @@ def folder() -> Path | None:
         if os.access(found, os.W_OK) or (found / "warm").exists():
             with contextlib.suppress(OSError):  # another user's folder
                 os.utime(found)
-                clear(place, UNUSED_SECONDS)
+                delete_unused(place, UNUSED_SECONDS)
             return found
     warn_that_none_is_kept()
     return None
@@ -100,7 +100,7 @@ def _hash_of(file: str, changed: int, size: int) -> str:
 
 
 @contextlib.contextmanager
-def locked() -> Iterator[None]:
+def lock_folder() -> Iterator[None]:
     """Lock the folder against other processes; new files are writable by their owner only."""
     try:
         import fcntl
@@ -116,7 +116,7 @@ def locked() -> Iterator[None]:
             os.umask(mask)
 
 
-def mark(name: str) -> bool:
+def create_marker(name: str) -> bool:
     """Create an empty file in the folder; return whether it is new."""
     if folder() is None:
         return False
@@ -127,7 +127,7 @@ def mark(name: str) -> bool:
     return True
 
 
-def clear(place: Path, unused_seconds: float = 0.0) -> int:
+def delete_unused(place: Path, unused_seconds: float = 0.0) -> int:
     """Delete folders unused for `unused_seconds`, where permitted; return how many were deleted."""
     gone = 0
     for path in place.iterdir() if place.is_dir() else ():
@@ -142,9 +142,8 @@ def warn_that_none_is_kept() -> None:
     _warn(
         "compiled kernels cannot be stored, because none of these folders is writable: "
         f"{', '.join(map(str, cache_folders()))}. Every process compiles them again (a minute or "
-        "more). "
-        f"Set {VARIABLE} to a writable folder, or run `sfumato warm-up` once as a user who may "
-        "write to the first folder"
+        f"more). Set {CACHE_VARIABLE} to a writable folder, or run `sfumato warm-up` once as a "
+        "user who may write to the first folder"
     )
 
 
@@ -165,14 +164,14 @@ def _is_safe(place: Path, *paths: Path) -> bool:
             found = path.stat()
         except FileNotFoundError:  # an unfinished file that was renamed in the meantime
             continue
-        if found.st_uid in (0, _user()) and not found.st_mode & OTHERS:
+        if found.st_uid in (0, _user()) and not found.st_mode & WRITABLE_BY_OTHERS:
             continue
-        if found.st_mode & OTHERS or os.environ.get(VARIABLE) == str(place):
+        if found.st_mode & WRITABLE_BY_OTHERS or os.environ.get(CACHE_VARIABLE) == str(place):
             _warn(
                 f"compiled kernels are neither read from {place} nor stored there, because users "
                 f"other than root and this user can write to {path} (owner {found.st_uid}, mode "
                 f"{stat.S_IMODE(found.st_mode):o}): take ownership of this folder and run `chmod "
-                f"-R go-w` on it, or set {VARIABLE} to a different folder"
+                f"-R go-w` on it, or set {CACHE_VARIABLE} to a different folder"
             )
         return False
     return True

@@ -13,29 +13,29 @@ P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 P3 = np.uint64(0x165667B19E3779F9)
 P4 = np.uint64(0x85EBCA77C2B2AE63)
 P5 = np.uint64(0x27D4EB2F165667C5)
-ALL = np.uint64(64)
+WORD_BITS = np.uint64(64)
 
 
 @lean_inline
-def _rotated(word, bits):
-    return (word << bits) | (word >> (ALL - bits))
+def _rotate_left(word, bits):
+    return (word << bits) | (word >> (WORD_BITS - bits))
 
 
 @lean_inline
-def _mixed(h):
+def _avalanche(h):
     h = (h ^ (h >> np.uint64(33))) * P2
     h = (h ^ (h >> np.uint64(29))) * P3
     return h ^ (h >> np.uint64(32))
 
 
 @lean_inline
-def _with_word(h, word):
-    return _rotated(h ^ (_rotated(word * P2, np.uint64(31)) * P1), np.uint64(27)) * P1 + P4
+def _add_word(h, word):
+    return _rotate_left(h ^ (_rotate_left(word * P2, np.uint64(31)) * P1), np.uint64(27)) * P1 + P4
 
 
 @lean_inline
-def _with_half(h, half):
-    return _rotated(h ^ (half * P1), np.uint64(23)) * P2 + P3
+def _add_half_word(h, half):
+    return _rotate_left(h ^ (half * P1), np.uint64(23)) * P2 + P3
 
 
 @lean_inline
@@ -62,10 +62,10 @@ def hash_words(seeds, offsets, words, present, wide):
             for k in range(wide.size):
                 if present[j, k]:
                     if wide[k]:
-                        h = _mixed(_with_word(h + P5 + np.uint64(8), words[j, k]))
+                        h = _avalanche(_add_word(h + P5 + np.uint64(8), words[j, k]))
                     else:
                         half = words[j, k] & np.uint64(0xFFFFFFFF)
-                        h = _mixed(_with_half(h + P5 + np.uint64(4), half))
+                        h = _avalanche(_add_half_word(h + P5 + np.uint64(4), half))
         seeds[i] = h
 
 
@@ -87,25 +87,25 @@ def _hash_of(data, at, end, seed):
     if length >= 32:
         v1, v2, v3, v4 = seed + P1 + P2, seed + P2, seed, seed - P1
         while at <= end - 32:
-            v1 = _rotated(v1 + _word_at(data, at, 8) * P2, np.uint64(31)) * P1
-            v2 = _rotated(v2 + _word_at(data, at + 8, 8) * P2, np.uint64(31)) * P1
-            v3 = _rotated(v3 + _word_at(data, at + 16, 8) * P2, np.uint64(31)) * P1
-            v4 = _rotated(v4 + _word_at(data, at + 24, 8) * P2, np.uint64(31)) * P1
+            v1 = _rotate_left(v1 + _word_at(data, at, 8) * P2, np.uint64(31)) * P1
+            v2 = _rotate_left(v2 + _word_at(data, at + 8, 8) * P2, np.uint64(31)) * P1
+            v3 = _rotate_left(v3 + _word_at(data, at + 16, 8) * P2, np.uint64(31)) * P1
+            v4 = _rotate_left(v4 + _word_at(data, at + 24, 8) * P2, np.uint64(31)) * P1
             at += 32
-        h = _rotated(v1, np.uint64(1)) + _rotated(v2, np.uint64(7))
-        h += _rotated(v3, np.uint64(12)) + _rotated(v4, np.uint64(18))
+        h = _rotate_left(v1, np.uint64(1)) + _rotate_left(v2, np.uint64(7))
+        h += _rotate_left(v3, np.uint64(12)) + _rotate_left(v4, np.uint64(18))
         for v in (v1, v2, v3, v4):
-            h = (h ^ (_rotated(v * P2, np.uint64(31)) * P1)) * P1 + P4
+            h = (h ^ (_rotate_left(v * P2, np.uint64(31)) * P1)) * P1 + P4
     else:
         h = seed + P5
     h += np.uint64(length)
     while at <= end - 8:
-        h = _with_word(h, _word_at(data, at, 8))
+        h = _add_word(h, _word_at(data, at, 8))
         at += 8
     if at <= end - 4:
-        h = _with_half(h, _word_at(data, at, 4))
+        h = _add_half_word(h, _word_at(data, at, 4))
         at += 4
     while at < end:
-        h = _rotated(h ^ (np.uint64(data[at]) * P5), np.uint64(11)) * P1
+        h = _rotate_left(h ^ (np.uint64(data[at]) * P5), np.uint64(11)) * P1
         at += 1
-    return _mixed(h)
+    return _avalanche(h)

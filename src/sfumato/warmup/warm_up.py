@@ -11,7 +11,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, NamedTuple
 
 from sfumato.kernels import compile_store
-from sfumato.kernels.compile import done
+from sfumato.kernels.compile import compile_counts
 from sfumato.warmup.steps import SLOWEST, WARM_UP_STEPS
 
 # A new interpreter works in any script and notebook, unlike a fork or spawn. It runs several
@@ -92,20 +92,22 @@ def warm_up(
     unknown = [name for name in names if name not in WARM_UP_STEPS]
     if unknown:
         raise KeyError(f"there is no warm-up step {unknown[0]!r}; there are {list(WARM_UP_STEPS)}")
-    begun, folder = done(), compile_store.folder()
-    compile_store.mark("compiling")  # suppress the notice about compilation
+    begun, folder = compile_counts(), compile_store.folder()
+    compile_store.create_marker("compiling")  # suppress the notice about compilation
     elsewhere = 0
     for place, name in enumerate(names):
         if progress is not None:
             progress(name)
-        before = done()
+        before = compile_counts()
         WARM_UP_STEPS[name]()
-        if not elsewhere and len(done().compiled) > len(before.compiled):
+        if not elsewhere and len(compile_counts().compiled) > len(before.compiled):
             # Other processes compile the remaining kernels, and this process then reads them.
             elsewhere = _compile_elsewhere(names[place + 1 :], processes, progress)
     if only is None:
-        compile_store.mark("warm")
-    compiled, loaded = (len(now) - len(then) for now, then in zip(done(), begun, strict=True))
+        compile_store.create_marker("warm")
+    compiled, loaded = (
+        len(now) - len(then) for now, then in zip(compile_counts(), begun, strict=True)
+    )
     return WarmedUp(compiled + elsewhere, loaded, folder)
 
 

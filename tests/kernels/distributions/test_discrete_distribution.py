@@ -15,7 +15,7 @@ from seeds import examples
 from sfumato.kernels.distributions.discrete_distribution import (
     all_bounded,
     all_quantiles,
-    outcomes,
+    drop_rounding_outcomes,
     reduce_support,
 )
 
@@ -82,7 +82,10 @@ def test_the_largest_values_overflow_nowhere():
 
 def test_outcomes_below_rounding_are_none():
     prob, value = np.array([1e-16, 0.7, 0.3, 2e-16]), np.array([-10.0, 1.0, 2.0, 9.0])
-    assert [part.tolist() for part in outcomes(prob, value)] == [[0.7, 0.3], [1.0, 2.0]]
+    assert [part.tolist() for part in drop_rounding_outcomes(prob, value)] == [
+        [0.7, 0.3],
+        [1.0, 2.0],
+    ]
     places = np.array([0, 4])
     assert all_quantiles(places, prob, value, np.array([0.0, 1.0])).tolist() == [[1.0, 2.0]]
     assert all_bounded(places, prob, value, 4)[2].tolist() == [1.0, 2.0]

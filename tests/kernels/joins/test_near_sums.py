@@ -16,7 +16,7 @@ from sfumato.kernels.joins.match_probability import (
     sorted_sum,
 )
 from sfumato.kernels.joins.matching_pairs import matching_pairs
-from sfumato.kernels.joins.tuple_store import lone_tuples
+from sfumato.kernels.joins.tuple_store import tuples_without_windows
 from sfumato.operators.arrays import offsets_of
 
 
@@ -26,7 +26,7 @@ def tuples_of(*given):
     points = np.concatenate([np.reshape(x, (len(p), -1)) for p, x in given])
     offsets = offsets_of(np.array([len(p) for p, _ in given]))
     existence = np.array([min(p.sum(), 1.0) for p, _ in given])
-    return lone_tuples(offsets, prob, points, existence, 0)
+    return tuples_without_windows(offsets, prob, points, existence, 0)
 
 
 def drawn(rng, n, d=1, axis=None):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from seeds import examples
 from sfumato.kernels.distributions.tuples import existences
 from sfumato.kernels.joins.regions import FEW_SAMPLES, cannot_match, summarise, summary_columns
-from sfumato.kernels.joins.tuple_store import lone_tuples
+from sfumato.kernels.joins.tuple_store import tuples_without_windows
 from sfumato.kernels.tolerances import SIFT_SLACK
 
 
@@ -20,7 +20,9 @@ def tuples_of(lists, d):
     offsets = np.concatenate([[0], np.cumsum([len(p) for p, _ in lists])]).astype(np.int64)
     prob = np.concatenate([p for p, _ in lists])
     points = np.concatenate([x for _, x in lists]).reshape(-1, d)
-    return lone_tuples(offsets, prob, points, existences(offsets, prob), summary_columns(d))
+    return tuples_without_windows(
+        offsets, prob, points, existences(offsets, prob), summary_columns(d)
+    )
 
 
 def pr_match(one, other, within):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.windows.count.count_boundary import positions
+from sfumato.kernels.windows.count.count_boundary import inside_probabilities
 
 PROBABILITIES = st.sampled_from([0.0, 1.0, 0.5, 0.25, 1e-12, 0.3, 0.95]) | st.floats(0.0, 1.0)
 
@@ -22,7 +22,7 @@ def at_most_by_recursion(probabilities, most):
 
 def ask(existence, first, last, rows):
     integers = (np.asarray(values, dtype=np.int64) for values in (first, last))
-    return positions(np.asarray(existence, dtype=np.float64), *integers, rows)
+    return inside_probabilities(np.asarray(existence, dtype=np.float64), *integers, rows)
 
 
 @given(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from seeds import examples
 from sfumato.kernels.imputation.dependency_choice import PRESENT
 from sfumato.kernels.imputation.imputation import share_limits
-from sfumato.kernels.imputation.repository import ABOUT
+from sfumato.kernels.imputation.repository import ATTRIBUTE_INFO
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer
 from sfumato.operators.imputation.lattice import (
@@ -303,7 +303,7 @@ def test_independent_attributes_share_the_alternatives_they_may_have(data):
     ],
 )
 def test_small_attributes_keep_all_their_values(sizes, missing, most, limits):
-    about = np.zeros(3, ABOUT)
+    about = np.zeros(3, ATTRIBUTE_INFO)
     about["size"] = sizes
     share_limits(about, np.array(missing), most)
     assert about["limit"].tolist() == limits

@@ -8,26 +8,26 @@ explains.
 - *Far behind* and below the newest event time: the row is stale and is emitted at once, as late.
   At or above the newest event time it overtook nothing, so it is buffered and released in order.
 - *Far ahead*: the row is buffered until a later row decides. If the later row has an earlier event
-  time, it contradicts the row, which is then emitted as late. PLAUSIBLE consecutive far rows are
-  accepted if none is more than MAX_CLOCK_SKEW_US ahead of its arrival (a device has set its clock).
-  Otherwise, LASTING consecutive far rows are accepted.
+  time, it contradicts the row, which is then emitted as late. PLAUSIBLE_ROWS consecutive far rows
+  are accepted if none is more than MAX_CLOCK_SKEW_US ahead of its arrival (a device set its clock).
+  Otherwise, LASTING_ROWS consecutive far rows are accepted.
 
 A lasting change is accepted: rows ahead once they are a quarter of the last RECENT rows, far rows
-after LASTING consecutive rows. A lasting **mode** is learned as well: far rows that keep arriving
-between other rows, with event times within the stream's lifetime. Their delays are credible from
-then on, and the estimator is reset.
+after LASTING_ROWS consecutive rows. A lasting **mode** is learned as well: far rows that keep
+arriving between other rows, with event times within the stream's lifetime. Their delays are
+credible from then on, and the estimator is reset.
 """
 
 from sfumato.kernels.arrays import sorted_values
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import END_OF_TIME, FIXED, NO_TIME, RECENT
 
-WARM_UP = 16  # rows before the first bounds, and between their first renewals
-RENEWAL = 32  # rows between later renewals
+GUARD_WARM_UP_ROWS = 16  # rows before the first bounds, and between their first renewals
+RENEWAL_ROWS = 32  # rows between later renewals
 FAR_BOUND_US = 1 << 59  # microseconds: saturation of the far bounds, above any real spread
 MAX_CLOCK_SKEW_US = 600_000_000  # microseconds: no row within ten minutes is far
-LASTING = 1024  # consecutive far rows after which they are accepted
-PLAUSIBLE = 16  # the same for rows far ahead that are not ahead of their arrival
+LASTING_ROWS = 1024  # consecutive far rows after which they are accepted
+PLAUSIBLE_ROWS = 16  # the same for rows far ahead that are not ahead of their arrival
 NEAR, FUTURE, STALE, LEARNED = 0, -1, 1, 2
 RUNS, SPREAD = 16, 16  # a mode: RUNS groups of far rows over at least delay / SPREAD,
 FEW_RUNS, LONG_SPREAD = 4, 2  # or FEW_RUNS groups over at least delay * LONG_SPREAD
@@ -38,20 +38,20 @@ SLOW_MARGIN, FAST_MARGIN = 4, 64  # learned bounds are 1 / margin beyond the far
 
 @compiled
 def observe(tau, t, control, key):
-    """Add the delay of a row to the last RECENT delays; renew the bounds every RENEWAL rows.
+    """Add the delay of a row to the last RECENT delays; renew the bounds every RENEWAL_ROWS rows.
 
     Let q, m, r be the quartiles of the last RECENT delays, and T the time in which these rows
     arrived. A row is ahead if its delay is below q - 16 (m - q) - T / 2, and far if it is beyond
     m -+ max(k u, MAX_CLOCK_SKEW_US), where u = min(m - q, r - m) + T / RECENT and k = 100 / drop
     ratio (10,000 without one). For delays with a 1/x tail, one hundredth of the drop ratio lies
     beyond. The bounds derive from quartiles, so fewer than a quarter of the rows cannot move them.
-    O(1), and a sort of RECENT numbers every RENEWAL rows.
+    O(1), and a sort of RECENT numbers every RENEWAL_ROWS rows.
     """
     key.observed += 1
     count = key.observed
     place = (count - 1) % RECENT
     key.delays[place], key.arrivals[place] = t - tau, t
-    if count % RENEWAL > 0 and (count >= RECENT or count % WARM_UP > 0):
+    if count % RENEWAL_ROWS > 0 and (count >= RECENT or count % GUARD_WARM_UP_ROWS > 0):
         return
     known = min(count, RECENT)
     delays = sorted_values(key.delays[:known])
@@ -96,9 +96,9 @@ def restart_guard(key):
 
 @compiled
 def begin_guard(key):
-    """Set `earliest` and `latest` from the first WARM_UP rows once the bounds are known."""
+    """Set `earliest` and `latest` from the first rows once the bounds are known."""
     key.earliest, key.latest = END_OF_TIME, NO_TIME
-    for i in range(WARM_UP):
+    for i in range(GUARD_WARM_UP_ROWS):
         tau = key.arrivals[i] - key.delays[i]
         if side_of(key.delays[i], key) == NEAR:
             key.earliest = min(key.earliest, tau)
@@ -158,4 +158,4 @@ def hold_pending(tau, t, key):
     key.pending += 1
     key.pending_top = max(key.pending_top, tau)
     key.pending_early += tau > t + MAX_CLOCK_SKEW_US
-    return key.pending >= (LASTING if key.pending_early > 0 else PLAUSIBLE)
+    return key.pending >= (LASTING_ROWS if key.pending_early > 0 else PLAUSIBLE_ROWS)

@@ -27,12 +27,12 @@ late. So rows wait at least for the quantile.
 **Following.** Each measure is steered by the rows that would have been late for it, so all are
 compared at one drop ratio. The cost is the number of held rows, summed over time (by Little's law,
 the mean wait), with a penalty for excess drops. The cheapest measure is followed, and is steered by
-the rows late for the actual punctuation. If its cost rises by the share JOLT, as after a pause, the
-measure is chosen again.
+the rows late for the actual punctuation. If its cost rises by the share MIN_COST_RISE, as after a
+pause, the measure is chosen again.
 
 **Caution.** Thresholds are learned from arrived rows, not from rows in transit. So rows wait longer
 at the start, as normally distributed delays would require, and while less event time has passed
-than YOUNG times the 1 - d quantile of the lateness.
+than YOUNG_FACTOR times the 1 - d quantile of the lateness.
 
 Guarantees, measurements and failure cases: docs/research/conformal-delay.md.
 """
@@ -46,47 +46,50 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import MEASURES, NO_TIME
 
 NEWEST, EARLIER, CLOCK, ROWS = np.arange(MEASURES)
-OCTAVE = 4  # buckets per factor 2 of lateness: a threshold is at most 19% too long
-LATENESS_BUCKETS = 46 * OCTAVE  # microseconds up to 2 years, or rows
-SAMPLE = 96  # event times; ranks of rows are accurate to about 1 in 10
+BUCKETS_PER_OCTAVE = 4  # buckets per factor 2 of lateness: a threshold is at most 19% too long
+LATENESS_BUCKETS = 46 * BUCKETS_PER_OCTAVE  # microseconds up to 2 years, or rows
+SAMPLE_SIZE = 96  # event times; ranks of rows are accurate to about 1 in 10
 # int64 entries per controller: float32 histograms, then the sample of event times
-AREA = MEASURES * LATENESS_BUCKETS // 2 + SAMPLE
-EDGES = np.append(0.0, 2.0 ** (np.arange(1, LATENESS_BUCKETS) / OCTAVE))  # upper bucket edges
+AREA_SIZE = MEASURES * LATENESS_BUCKETS // 2 + SAMPLE_SIZE
+# Upper edges of the buckets.
+BUCKET_EDGES = np.append(0.0, 2.0 ** (np.arange(1, LATENESS_BUCKETS) / BUCKETS_PER_OCTAVE))
 
 FIRST_ROWS = 16  # rows before the first punctuation
 STEERING_ROWS = 32  # rows between updates of the thresholds,
-HASTE = 8  # or HASTE rows if a row was late
-MEMORY = 30.0  # remembered rows times drop ratio: the expected number of late rows among them
-SMOOTH = 200.0  # rows times drop ratio over which slopes are smoothed
-AIM = 0.98  # d' / d: leaves room for rows that arrive late at the very end,
-SHY, SHY_UNTIL = 0.1, 120.0  # and SHY more room until about SHY_UNTIL late rows are expected
-OWED, OWED_SHARE = 4.0, 0.03  # T: number of clumps, and share of the expected late rows
+HURRIED_ROWS = 8  # or HURRIED_ROWS rows if a row was late
+MEMORY_LATE_ROWS = 30.0  # expected number of late rows among the remembered rows
+SMOOTHED_LATE_ROWS = 200.0  # rows times drop ratio over which slopes are smoothed
+TARGET_SHARE = 0.98  # d' / d: leaves room for rows that arrive late at the very end,
+# and EARLY_MARGIN more room until about EARLY_LATE_ROWS late rows are expected
+EARLY_MARGIN, EARLY_LATE_ROWS = 0.1, 120.0
+# T: number of clumps, and share of the expected late rows
+TOLERATED_CLUMPS, TOLERATED_SHARE = 4.0, 0.03
 CLUMP_GAP = 0.1  # least distance between clumps, in rows times drop ratio
 CLUMP_GROWTH = 100.0  # expected late rows per increment of the cap on clump sizes
-CENTRE = 0.6  # c: late rows are kept about c T below d' n
-GAIN, SHY_GAIN = 1.5, 0.8  # from the debt to the log price, and more until SHY_UNTIL
-LEGACY = 0.01  # share of expected late rows added to T for drops due to other measures
-UNSURE = 2.0  # expected late rows until which plain quantiles are used, not prices
-FLAT, DELAY_PART = 1.25, 8.0  # flat tail: the quantile at d / DELAY_PART is at most FLAT times
-STEADY = 0.9  # the quantile at STEADY d; rows then wait at least for the latter
+TARGET_DEBT = 0.6  # c: late rows are kept about c T below d' n
+GAIN, EARLY_GAIN = 1.5, 0.8  # from the debt to the log price, and more until EARLY_LATE_ROWS
+OTHER_MEASURES_SHARE = 0.01  # of expected late rows, added to T for drops due to other measures
+MIN_PRICED_LATE_ROWS = 2.0  # expected late rows until which plain quantiles are used, not prices
+# Flat tail: the quantile at d / FLAT_TAIL_PART is at most FLAT_TAIL_RATIO times the quantile at
+# STEADY_SHARE d; rows then wait at least for the latter.
+FLAT_TAIL_RATIO, FLAT_TAIL_PART = 1.25, 8.0
+STEADY_SHARE = 0.9
 LEAST_SHARE, MOST_SHARE = 0.05, 3.0  # shares of rows that a threshold may drop, divided by d
-COMPARED_ROWS = 60.0  # rows remembered by the comparison, times drop ratio
-LOYALTY = 0.95  # the followed measure stays unless another is cheaper by this factor
-JOLT = 0.1  # rise of the followed measure's cost, as a share, that causes a new choice
+COMPARED_LATE_ROWS = 60.0  # rows remembered by the comparison, times drop ratio
+FOLLOWED_COST_FACTOR = 0.95  # the followed measure stays unless another is cheaper by this factor
+MIN_COST_RISE = 0.1  # rise of the followed measure's cost, as a share, that causes a new choice
 # Expected late rows until which delays are treated as normal, and standard deviations to wait then.
-START_LATE_ROWS, CAUTION = 12.0, 3.3
+START_LATE_ROWS, START_DEVIATIONS = 12.0, 3.3
 NEWEST_DELAYS = 32  # delays used for mean and variance
-YOUNG = 1.3  # and the factor on the largest lateness, which young streams wait for
+YOUNG_FACTOR = 1.3  # and the factor on the largest lateness, which young streams wait for
 
 
 @compiled
 def bucket_of(lateness):
     """Return 0 for a lateness below 1; otherwise 1 + the number of its quarter octave."""
-    return (
-        0
-        if lateness < 1
-        else min(1 + int(OCTAVE * math.log2(float(lateness))), LATENESS_BUCKETS - 1)
-    )
+    if lateness < 1:
+        return 0
+    return min(1 + int(BUCKETS_PER_OCTAVE * math.log2(float(lateness))), LATENESS_BUCKETS - 1)
 
 
 @compiled
@@ -95,14 +98,14 @@ def quantile(histogram, wanted):
     above = 0.0
     for b in range(histogram.size - 1, -1, -1):
         if above + histogram[b] > wanted:
-            low = EDGES[b - 1] if b > 1 else float(b)
-            return EDGES[b] - (wanted - above) / histogram[b] * (EDGES[b] - low)
+            low = BUCKET_EDGES[b - 1] if b > 1 else float(b)
+            return BUCKET_EDGES[b] - (wanted - above) / histogram[b] * (BUCKET_EDGES[b] - low)
         above += histogram[b]
     return 0.0
 
 
 @compiled
-def priced(histogram, rows, price, least, most):
+def threshold_at_price(histogram, rows, price, least, most):
     """Return the threshold s that minimises s + price * (share of rows that exceed it).
 
     It lies on the lower convex hull of (share, threshold). At a gap in the lateness, where a
@@ -115,15 +118,15 @@ def priced(histogram, rows, price, least, most):
         if above + histogram[b] > least * rows:
             if above > most * rows and best < math.inf:
                 break
-            cost = EDGES[b] + price * above / rows
+            cost = BUCKET_EDGES[b] + price * above / rows
             if cost < best:
-                best, chosen = cost, EDGES[b]
+                best, chosen = cost, BUCKET_EDGES[b]
         above += histogram[b]
     return chosen
 
 
 @compiled
-def later(sample, size, time):
+def count_later(sample, size, time):
     """Count the times of the ascending sample[:size] that are later than `time`. O(log size)."""
     return size - first_at_least(sample, np.int64(0), size, time + 1)
 
@@ -135,27 +138,27 @@ def remember_time(tau, key, sample):
     A full sample drops its older half if the rows above the punctuation fit into the other half;
     otherwise it drops every second time and doubles `thinning`. If these rows fit into an eighth, a
     thinned sample is made denser: it keeps each time of the newest quarter twice.
-    O(SAMPLE).  Error: row counts deviate by about thinning * sqrt(rows / thinning).
+    O(SAMPLE_SIZE).  Error: row counts deviate by about thinning * sqrt(rows / thinning).
     """
     # Fibonacci hashing, so that patterns of the stream and of the sample do not coincide.
     if (key.fed * 7046029254386353131 >> 40) & (key.thinning - 1) > 0:
         return
-    if key.size == SAMPLE:
-        half, need = SAMPLE // 2, later(sample, SAMPLE, key.punctuation_of[ROWS])
+    if key.size == SAMPLE_SIZE:
+        half, need = SAMPLE_SIZE // 2, count_later(sample, SAMPLE_SIZE, key.punctuation_of[ROWS])
         if need > half:
             for i in range(half):
                 sample[i] = sample[2 * i + 1]
             key.thinning *= 2
-        elif key.thinning > 1 and need < SAMPLE // 8:
+        elif key.thinning > 1 and need < SAMPLE_SIZE // 8:
             for i in range(half):
-                sample[i] = sample[SAMPLE - half // 2 + i // 2]
+                sample[i] = sample[SAMPLE_SIZE - half // 2 + i // 2]
             key.thinning //= 2
         else:
             for i in range(half):
                 sample[i] = sample[half + i]
         key.size = half
-    place = key.size - later(sample, key.size, tau)
-    if place > 0 or key.size < SAMPLE // 2:
+    place = key.size - count_later(sample, key.size, tau)
+    if place > 0 or key.size < SAMPLE_SIZE // 2:
         for i in range(key.size, place, -1):
             sample[i] = sample[i - 1]
         sample[place] = tau
@@ -163,7 +166,7 @@ def remember_time(tau, key, sample):
 
 
 @compiled
-def start(tau, t, key, area):
+def start_measures(tau, t, key, area):
     area[:] = 0
     key.newest = key.newest_before = key.first_time = tau
     key.base = t - tau
@@ -180,7 +183,7 @@ def start(tau, t, key, area):
 
 
 @compiled
-def add(measure, lateness, key, histograms):
+def add_to_histogram(measure, lateness, key, histograms):
     """Add the current row to a measure's histogram."""
     bucket = bucket_of(lateness)
     histograms[measure, bucket] += np.float32(key.weight)
@@ -188,7 +191,7 @@ def add(measure, lateness, key, histograms):
 
 
 @compiled
-def seen(measure, key, histograms):
+def used_histogram(measure, key, histograms):
     """Return a measure's histogram without the empty buckets at its end."""
     return histograms[measure, : key.top_of[measure] + 1]
 
@@ -198,20 +201,22 @@ def observe_lateness(tau, t, d, key, histograms, sample):
     """Record a row in each measure: elapsed time, late rows, lateness. O(log sample)."""
     passed = float(max(t - key.last_arrival, 0))
     key.recent_rows += 1.0
-    key.weight /= 1.0 - min(d / MEMORY, 0.5)  # older rows count less
+    key.weight /= 1.0 - min(d / MEMORY_LATE_ROWS, 0.5)  # older rows count less
     key.rows += key.weight
     for m in range(MEASURES):
         if passed > 0.0:
-            held = later(sample, key.size, key.punctuation_of[m]) * key.thinning
+            held = count_later(sample, key.size, key.punctuation_of[m]) * key.thinning
             key.waited_of[m] += passed * float(held)
         if key.forgiven <= tau < key.punctuation_of[m]:
             key.late_of[m] += 1
             key.recent_late_of[m] += 1.0
-    add(NEWEST, key.newest - tau, key, histograms)
-    add(EARLIER, key.newest_before - tau, key, histograms)
+    add_to_histogram(NEWEST, key.newest - tau, key, histograms)
+    add_to_histogram(EARLIER, key.newest_before - tau, key, histograms)
     # A row at or above the newest event time is never late.
-    add(CLOCK, key.last_arrival - key.base - tau if tau < key.newest else 0, key, histograms)
-    add(ROWS, later(sample, key.size, tau) * key.thinning, key, histograms)
+    add_to_histogram(
+        CLOCK, key.last_arrival - key.base - tau if tau < key.newest else 0, key, histograms
+    )
+    add_to_histogram(ROWS, count_later(sample, key.size, tau) * key.thinning, key, histograms)
     if t > key.last_arrival:
         key.newest_before = key.newest
     key.base = min(key.base, t - tau)
@@ -232,23 +237,23 @@ def observe_late(tau, d, key):
 
 
 @compiled
-def choose(d, allowed, owed, key):
+def choose_measure(d, allowed, tolerated, key):
     """Follow the measure whose rows wait least at the same drop ratio."""
     best, chosen = math.inf, key.chosen
     for m in range(MEASURES):
-        recent = (key.recent_late_of[m] + 1.0) / (AIM * d * key.recent_rows + 1.0)
-        debt = (key.late_of[m] - allowed) / owed
+        recent = (key.recent_late_of[m] + 1.0) / (TARGET_SHARE * d * key.recent_rows + 1.0)
+        debt = (key.late_of[m] - allowed) / tolerated
         cost = (key.waited_of[m] + 1.0) * math.sqrt(max(recent, 0.5)) * max(debt, 1.0)
-        cost *= LOYALTY if m == key.chosen else 1.0
+        cost *= FOLLOWED_COST_FACTOR if m == key.chosen else 1.0
         if cost < best:
             best, chosen = cost, m
     key.chosen = chosen
 
 
 @compiled
-def fade(d, key):
+def discount_past(d, key):
     """Discount the past in the next comparison."""
-    share = max(0.0, 1.0 - 4 * STEERING_ROWS * d / COMPARED_ROWS)
+    share = max(0.0, 1.0 - 4 * STEERING_ROWS * d / COMPARED_LATE_ROWS)
     key.recent_rows *= share
     for m in range(MEASURES):
         key.waited_of[m] *= share
@@ -258,45 +263,53 @@ def fade(d, key):
 @compiled
 def threshold(m, debt, gain, d, key, histograms):
     """Return a measure's threshold for a debt x. O(buckets)."""
-    histogram, rows = seen(m, key, histograms), key.rows
-    if key.counted * d < UNSURE:
+    histogram, rows = used_histogram(m, key, histograms), key.rows
+    if key.counted * d < MIN_PRICED_LATE_ROWS:
         return quantile(histogram, min(d * math.exp(-debt), MOST_SHARE * d) * rows)
     price = math.exp(min(key.slope_of[m] + gain * debt, 300.0))
-    s = priced(histogram, rows, price, LEAST_SHARE * d, MOST_SHARE * d)
-    if quantile(histogram, d / DELAY_PART * rows) <= FLAT * quantile(histogram, STEADY * d * rows):
-        s = max(s, quantile(histogram, min(STEADY, math.exp(-debt)) * d * rows))
+    s = threshold_at_price(histogram, rows, price, LEAST_SHARE * d, MOST_SHARE * d)
+    if quantile(histogram, d / FLAT_TAIL_PART * rows) <= FLAT_TAIL_RATIO * quantile(
+        histogram, STEADY_SHARE * d * rows
+    ):
+        s = max(s, quantile(histogram, min(STEADY_SHARE, math.exp(-debt)) * d * rows))
     return s
 
 
 @compiled
-def steer(d, jolt, key, histograms):
-    """Update the thresholds; every 4 STEERING_ROWS rows, or after a jolt, choose the measure."""
+def steer(d, cost_rose, key, histograms):
+    """Update the thresholds; every 4 STEERING_ROWS rows, or if `cost_rose`, choose the measure."""
     expected = d * key.counted
     clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
-    owed = OWED * min(clump, 1.0 + expected / CLUMP_GROWTH) + OWED_SHARE * expected
-    shy = 1.0 / (1.0 + (expected / SHY_UNTIL) ** 2)
-    gain = GAIN + SHY_GAIN * shy
-    allowed = (AIM - SHY * shy) * expected - CENTRE * owed
+    tolerated = (
+        TOLERATED_CLUMPS * min(clump, 1.0 + expected / CLUMP_GROWTH) + TOLERATED_SHARE * expected
+    )
+    early = 1.0 / (1.0 + (expected / EARLY_LATE_ROWS) ** 2)
+    gain = GAIN + EARLY_GAIN * early
+    allowed = (TARGET_SHARE - EARLY_MARGIN * early) * expected - TARGET_DEBT * tolerated
     due = key.fed % (4 * STEERING_ROWS) == 0
-    if due or jolt:
-        choose(d, allowed, owed, key)
+    if due or cost_rose:
+        choose_measure(d, allowed, tolerated, key)
         if due:
-            fade(d, key)
+            discount_past(d, key)
         key.waited_then = key.waited_of[key.chosen]
     for m in range(MEASURES):
         if key.fed % STEERING_ROWS == 0 or key.fed < 4 * STEERING_ROWS:
-            histogram = seen(m, key, histograms)
+            histogram = used_histogram(m, key, histograms)
             high = quantile(histogram, 0.5 * d * key.rows)
             low = quantile(histogram, 2.0 * d * key.rows)
             slope = math.log(max(high - low, 1.0) / (1.5 * d))
-            smooth = 1.0 if expected < UNSURE else min(STEERING_ROWS * d / SMOOTH, 1.0)
+            smooth = (
+                1.0
+                if expected < MIN_PRICED_LATE_ROWS
+                else min(STEERING_ROWS * d / SMOOTHED_LATE_ROWS, 1.0)
+            )
             key.slope_of[m] += smooth * (slope - key.slope_of[m])
-        debt = (key.late_of[m] - allowed) / owed
+        debt = (key.late_of[m] - allowed) / tolerated
         key.threshold_of[m] = threshold(m, debt, gain, d, key, histograms)
         if m == key.chosen:
-            debt += (key.late_fed - key.late_of[m]) / (owed + LEGACY * expected)
+            debt += (key.late_fed - key.late_of[m]) / (tolerated + OTHER_MEASURES_SHARE * expected)
             key.followed = threshold(m, debt, gain, d, key, histograms)
-    key.typical = quantile(seen(NEWEST, key, histograms), d * key.rows)
+    key.typical = quantile(used_histogram(NEWEST, key, histograms), d * key.rows)
     key.late_steered = key.late_fed
 
 
@@ -318,7 +331,7 @@ def conformal_step(tau, t, d, key, area):
     """Return the punctuation proposed after a row, or NO_TIME; see the module docstring.
 
     tau, t : int64 microseconds, t not decreasing    d : drop ratio, in (0, 1)
-    area : int64[AREA], zeros at the first row    O(1) amortised.
+    area : int64[AREA_SIZE], zeros at the first row    O(1) amortised.
     Source: Gibbs & Candes (NeurIPS 2021), for the feedback; the measures and prices are new.
     """
     split = MEASURES * LATENESS_BUCKETS // 2
@@ -326,7 +339,7 @@ def conformal_step(tau, t, d, key, area):
     sample = area[split:]
     fed = key.fed
     if fed == 1:
-        start(tau, t, key, area)
+        start_measures(tau, t, key, area)
     else:
         observe_lateness(tau, t, d, key, histograms, sample)
         key.counted += key.newest >= key.forgiven_until
@@ -339,10 +352,13 @@ def conformal_step(tau, t, d, key, area):
     observe_late(tau, d, key)
     key.newest = max(key.newest, tau)
     remember_time(tau, key, sample)
-    hurry = fed % HASTE == 0 and key.late_fed != key.late_steered
-    jolt = key.waited_of[key.chosen] > (1.0 + JOLT) * key.waited_then and fed > 4 * STEERING_ROWS
-    if fed > 1 and (fed % STEERING_ROWS == 0 or fed < 4 * STEERING_ROWS or hurry or jolt):
-        steer(d, jolt, key, histograms)
+    hurry = fed % HURRIED_ROWS == 0 and key.late_fed != key.late_steered
+    cost_rose = (
+        key.waited_of[key.chosen] > (1.0 + MIN_COST_RISE) * key.waited_then
+        and fed > 4 * STEERING_ROWS
+    )
+    if fed > 1 and (fed % STEERING_ROWS == 0 or fed < 4 * STEERING_ROWS or hurry or cost_rose):
+        steer(d, cost_rose, key, histograms)
     if fed < FIRST_ROWS:
         return NO_TIME
     for m in range(MEASURES):
@@ -350,8 +366,8 @@ def conformal_step(tau, t, d, key, area):
         key.punctuation_of[m] = max(key.punctuation_of[m], wanted)
     wanted = punctuation_of(key.chosen, key.followed, t, key, sample)
     if expected < START_LATE_ROWS:
-        deviations = CAUTION * min(1.0, 2.0 - 2.0 * expected / START_LATE_ROWS)
+        deviations = START_DEVIATIONS * min(1.0, 2.0 - 2.0 * expected / START_LATE_ROWS)
         wanted = min(wanted, t - math.ceil(key.mean + deviations * math.sqrt(key.variance)))
-    if key.newest - key.first_time < YOUNG * key.typical:
-        wanted = min(wanted, key.newest - int(YOUNG * key.largest_lateness))
+    if key.newest - key.first_time < YOUNG_FACTOR * key.typical:
+        wanted = min(wanted, key.newest - int(YOUNG_FACTOR * key.largest_lateness))
     return wanted

@@ -6,7 +6,7 @@ from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder import clock_guard as guard
 from sfumato.kernels.disorder import estimators
-from sfumato.kernels.disorder.conformal_delay import AREA, conformal_step
+from sfumato.kernels.disorder.conformal_delay import AREA_SIZE, conformal_step
 from sfumato.kernels.disorder.state import (
     AVERAGED,
     CARRIED,
@@ -24,18 +24,18 @@ NO_ROW = -1  # no row is expelled
 
 
 @compiled
-def layout_of(control):
+def memory_layout(control):
     """Return the layout of a controller's memory: entries of the conformal estimator, lanes of the
     heap of buffered rows, and lanes of the sort buffer (SLACK) or of VSeq (NORMAL)."""
-    numbers = AREA if control.estimator == CONFORMAL else 0
+    numbers = AREA_SIZE if control.estimator == CONFORMAL else 0
     ring = 2 if control.estimator == SLACK or control.estimator == NORMAL else 0
     return numbers, 3 if control.max_buffer > 0 else 0, ring
 
 
 @compiled
-def parts_of(key, control, memory):
+def memory_parts(key, control, memory):
     """Return views of the memory: area int64[numbers], held and ring int64[lanes, room]."""
-    numbers, held, ring = layout_of(control)
+    numbers, held, ring = memory_layout(control)
     begin = key.place + numbers
     middle = begin + held * key.room
     end = middle + ring * key.room
@@ -47,20 +47,22 @@ def parts_of(key, control, memory):
 
 
 @compiled
-def with_room(rows, control, key, memory, usage):
+def reserve_memory(rows, control, key, memory, usage):
     """Reserve memory for more rows of a controller; return the memory or a longer copy.
 
     usage : int64[2], allocated entries, and how many of them are unused
     """
-    numbers, held_lanes, ring_lanes = layout_of(control)
+    numbers, held_lanes, ring_lanes = memory_layout(control)
     wanted = 0
     if control.max_buffer > 0:
         wanted = min(control.max_buffer, key.held + rows) + 1
     if control.estimator == SLACK:
         wanted = max(wanted, min(control.slack, key.size + rows) + 1)
     elif control.estimator == NORMAL:
-        # WARM_UP rows are buffered until the guard is ready, and are fed later.
-        wanted = max(wanted, min(key.size + rows + guard.WARM_UP, estimators.LONGEST_VSEQ) + 1)
+        # GUARD_WARM_UP_ROWS rows are buffered until the guard is ready, and are fed later.
+        wanted = max(
+            wanted, min(key.size + rows + guard.GUARD_WARM_UP_ROWS, estimators.LONGEST_VSEQ) + 1
+        )
     if wanted <= key.room and (key.length > 0 or numbers == 0):
         return memory
     room = 16 if wanted > 0 else 0
@@ -73,11 +75,11 @@ def with_room(rows, control, key, memory, usage):
         memory = wider
     for i in range(place, place + length):
         memory[i] = 0
-    _, held, ring = parts_of(key, control, memory)
+    _, held, ring = memory_parts(key, control, memory)
     usage[0] += length
     usage[1] += key.length
     key.place, key.room, key.length = place, room, length
-    _, wider_held, wider_ring = parts_of(key, control, memory)
+    _, wider_held, wider_ring = memory_parts(key, control, memory)
     for lane in range(held_lanes):
         write_at(wider_held[lane], np.int64(0), held[lane])
     for lane in range(ring_lanes):
@@ -96,8 +98,8 @@ def reached(key):
 @compiled
 def keep_slack(low, high, key, ring):
     """Keep only event times above `low` and below `high` in the sort buffer."""
-    key.size = estimators.drop(ring, key.size, 0, NO_TIME, low + 1)
-    key.size = estimators.drop(ring, key.size, 0, high, END_OF_TIME)
+    key.size = estimators.drop_range(ring, key.size, 0, NO_TIME, low + 1)
+    key.size = estimators.drop_range(ring, key.size, 0, high, END_OF_TIME)
 
 
 @compiled
@@ -126,7 +128,7 @@ def unguarded_step(tau, t, control, key, counts, area, ring):
     """Process a row while the guard has no bounds; return the estimator's punctuation.
 
     SLACK and FIXED are fed at once, except with rows far ahead of their arrival. The other
-    estimators are fed the credible rows among the first WARM_UP once the guard has bounds.
+    estimators are fed the credible rows among the first GUARD_WARM_UP_ROWS once it has bounds.
     """
     wanted = NO_TIME
     at_once = control.estimator == SLACK or control.estimator == FIXED
@@ -136,7 +138,7 @@ def unguarded_step(tau, t, control, key, counts, area, ring):
     if key.guarded == 0:
         return wanted
     guard.begin_guard(key)
-    for i in range(guard.WARM_UP):
+    for i in range(guard.GUARD_WARM_UP_ROWS):
         arrival, delay = key.arrivals[i], key.delays[i]
         if delay < key.bound:
             counts.future += 1
@@ -169,7 +171,7 @@ def guarded_step(tau, t, control, key, counts, area, ring):
     first = key.pending_first if key.pending > 0 and tau < key.pending_top else NO_ROW
     key.pending = 0
     if side == guard.STALE:
-        if key.far_rows >= guard.LASTING:
+        if key.far_rows >= guard.LASTING_ROWS:
             guard.restart_guard(key)
         else:
             guard.learn_slow(tau, t, control, key)
@@ -204,9 +206,9 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
     or NO_ROW, and the end number."""
     credible, end = guard.horizon(t, key), key.count - 1
     if first != NO_ROW:
-        estimators.expel(first, end, key, held)
+        estimators.expel_rows(first, end, key, held)
     if not late:
-        estimators.hold(tau, end, int(tau > credible), key, held)
+        estimators.hold_row(tau, end, int(tau > credible), key, held)
     estimators.release_held(reached(key), key, held)
     before = key.punctuation
     plausible = t + guard.MAX_CLOCK_SKEW_US
@@ -217,7 +219,7 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
 
 
 @compiled
-def arrive(tau, t, sent, control, key, counts, area, held, ring):
+def process_arrival(tau, t, sent, control, key, counts, area, held, ring):
     """Process a row, which may carry the punctuation `sent`; return whether it is late, and the
     first and end number of expelled rows."""
     if t < key.clock:
@@ -278,7 +280,7 @@ def is_beyond_clocks(tau, t, control, counts):
 
 
 @compiled
-def note(i, slot, first, end, states, events, count):
+def append_event(i, slot, first, end, states, events, count):
     """Append an event at row i, and return the number of events.
 
     An event is int64[5]: i, the controller's place, first and end number of rows, the punctuation.
@@ -291,7 +293,7 @@ def note(i, slot, first, end, states, events, count):
 
 @compiled
 def begin_pending(i, slot, control, states, held, expelled, gone):
-    """Decide on the rows far ahead among the first WARM_UP, once the bounds are known.
+    """Decide on the rows far ahead among the first GUARD_WARM_UP_ROWS, once the bounds are known.
 
     Rows contradicted by a later row are expelled; those after all other rows are pending.
     Returns the number of `expelled` events.
@@ -300,16 +302,16 @@ def begin_pending(i, slot, control, states, held, expelled, gone):
     pending, key = True, states[slot]
     key.pending = key.pending_early = key.far_rows = 0
     key.pending_top, key.far_side = NO_TIME, guard.FUTURE
-    for j in range(guard.WARM_UP - 1, -1, -1):
-        tau, number = key.arrivals[j] - key.delays[j], key.count - guard.WARM_UP + j
+    for j in range(guard.GUARD_WARM_UP_ROWS - 1, -1, -1):
+        tau, number = key.arrivals[j] - key.delays[j], key.count - guard.GUARD_WARM_UP_ROWS + j
         if guard.side_of(key.delays[j], key) != guard.FUTURE:
             least = min(least, tau)
             pending = False
         elif tau > least:
             if tau > reached(key):
-                gone = note(i, slot, number, number + 1, states, expelled, gone)
+                gone = append_event(i, slot, number, number + 1, states, expelled, gone)
                 if control.max_buffer > 0:
-                    estimators.expel(number, number + 1, key, held)
+                    estimators.expel_rows(number, number + 1, key, held)
         elif pending:
             key.pending += 1
             key.far_rows += 1
@@ -329,7 +331,7 @@ def add_top(slot, key, held, tops, listed, size):
     if key.held > 0 and held[0, 0] < listed[slot]:
         tops[0, size], tops[1, size] = held[0, 0], slot
         listed[slot] = held[0, 0]
-        estimators.rise(tops, size)
+        estimators.sift_up(tops, size)
         size += 1
     return size
 
@@ -347,14 +349,14 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
     while size > 0 and tops[0, 0] <= least:
         time, slot = tops[0, 0], tops[1, 0]
         key = states[slot]
-        _, held, ring = parts_of(key, control, memory)
+        _, held, ring = memory_parts(key, control, memory)
         if time == listed[slot] and key.held > 0 and held[0, 0] > time:
             tops[0, 0] = listed[slot] = held[0, 0]
-            estimators.sink(tops, size, np.int64(0))
+            estimators.sift_down(tops, size, np.int64(0))
             continue
         size -= 1
         estimators.swap(tops, np.int64(0), size)
-        estimators.sink(tops, size, np.int64(0))
+        estimators.sift_down(tops, size, np.int64(0))
         if time != listed[slot]:
             continue
         listed[slot] = END_OF_TIME
@@ -366,16 +368,16 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
         number = estimators.bound_buffer(credible, plausible, rows - 1, key, counts, held)
         left += rows - key.held
         if number != NO_ROW:
-            gone = note(i, slot, number, number + 1, states, expelled, gone)
+            gone = append_event(i, slot, number, number + 1, states, expelled, gone)
         elif key.punctuation > before:
-            forces = note(i, slot, NO_ROW, NO_ROW, states, forced, forces)
+            forces = append_event(i, slot, NO_ROW, NO_ROW, states, forced, forces)
             if control.estimator == SLACK:
                 keep_slack(key.punctuation, END_OF_TIME, key, ring)
         treated += 1
         tops[1, last - treated] = slot  # the heap has no entries there
     for j in range(last - treated, last):
         key = states[tops[1, j]]
-        _, held, _ = parts_of(key, control, memory)
+        _, held, _ = memory_parts(key, control, memory)
         size = add_top(tops[1, j], key, held, tops, listed, size)
     return size, left, gone, forces
 
@@ -396,11 +398,11 @@ def punctuate(
     groups : (order int64[n], the rows by controller; starts int64[groups + 1])
     which : int64[groups], each group's place in states    ids : `RowIds`; `kept` is updated
     control : `state.Control`    states : CONTROLLER[]    counts : a record of COUNTS
-    memory, usage : see `with_room`; states, counts, memory and usage change in place
+    memory, usage : see `reserve_memory`; states, counts, memory and usage change in place
     Returns the memory, times int64[2, n] (the punctuation before and after the row, NO_TIME while
     unknown), late bool[n], duplicate bool[n], number int64[n] (of the row in its controller),
     expelled int64[5, e] (rows emitted as late) and forced int64[5, f] (punctuations forced by
-    `max_buffer_total`), both events of `note`.
+    `max_buffer_total`), both events of `append_event`.
     O(log m) per row for a sort buffer of m rows, otherwise O(1) amortised; with `max_buffer_total`
     also O(controllers).  Source: Kim et al. (2006), sections 4 and 5.
     """
@@ -411,7 +413,7 @@ def punctuate(
     group_of, buffered = np.empty(n, np.int64), 0  # group_of : of each place in `order`
     for group in range(which.size):
         rows = starts[group + 1] - starts[group]
-        memory = with_room(rows, control, states[which[group]], memory, usage)
+        memory = reserve_memory(rows, control, states[which[group]], memory, usage)
         for j in range(starts[group], starts[group + 1]):
             group_of[j] = group
     if total > 0:  # rows of all controllers, by arrival
@@ -424,14 +426,14 @@ def punctuate(
     room = n + buffered if total > 0 else 0
     tops, listed = np.empty((2, 2 * room), np.int64), np.empty(0, np.int64)
     size = gone = forces = np.int64(0)
-    expelled = np.empty((5, n + guard.WARM_UP * which.size + room), np.int64)
+    expelled = np.empty((5, n + guard.GUARD_WARM_UP_ROWS * which.size + room), np.int64)
     forced, slot = np.empty((5, room), np.int64), -1
     for j in range(n):
         i = order[j]
         if which[group_of[j]] != slot:
             slot = which[group_of[j]]
             key = states[slot]
-            area, held, ring = parts_of(key, control, memory)
+            area, held, ring = memory_parts(key, control, memory)
         tau, t = event_time[i], max(arrival[i], key.clock)
         code = ids.slot[i] if ids.slot.size > 0 else -1
         unguarded, before = key.guarded == 0, key.held
@@ -441,11 +443,11 @@ def punctuate(
         counts.duplicates += duplicate[i]
         if not late[i]:
             carried = sent[i] if sent.size > 0 else NO_TIME
-            late[i], first, end = arrive(
+            late[i], first, end = process_arrival(
                 tau, arrival[i], carried, control, key, counts, area, held, ring
             )
             if first != NO_ROW:
-                gone = note(i, slot, first, end, states, expelled, gone)
+                gone = append_event(i, slot, first, end, states, expelled, gone)
         if code >= 0 and not duplicate[i]:
             keep_id(i, code, tau, t, late[i], ids)
         if unguarded and key.guarded == 1:
@@ -458,7 +460,7 @@ def punctuate(
                 if listed.size == 0:
                     listed = np.full(states.size, END_OF_TIME)
                     for other in range(states.size):
-                        _, rows_of, _ = parts_of(states[other], control, memory)
+                        _, rows_of, _ = memory_parts(states[other], control, memory)
                         size = add_top(other, states[other], rows_of, tops, listed, size)
                 out = expelled, gone, forced, forces
                 size, left, gone, forces = bound_total(
@@ -479,7 +481,7 @@ def raise_floors(floors, which, control, states, memory):
         key = states[which[i]]
         if floors[i] > reached(key):
             key.floor = floors[i]
-            _, held, ring = parts_of(key, control, memory)
+            _, held, ring = memory_parts(key, control, memory)
             if control.max_buffer > 0:
                 estimators.release_held(key.floor, key, held)
             if control.estimator == SLACK:

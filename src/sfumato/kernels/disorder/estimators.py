@@ -148,7 +148,7 @@ def swap(heap, a, b):
 
 
 @compiled
-def rise(heap, place):
+def sift_up(heap, place):
     """Restore the order of a min-heap whose entry at `place` may be too small. O(log n)."""
     while place > 0:
         parent = (place - 1) >> 1
@@ -159,7 +159,7 @@ def rise(heap, place):
 
 
 @compiled
-def sink(heap, size, place):
+def sift_down(heap, size, place):
     """Restore the order of a min-heap whose entry at `place` may be too large. O(log n)."""
     child = 2 * place + 1
     while child < size:
@@ -173,23 +173,23 @@ def sink(heap, size, place):
 
 
 @compiled
-def take_out(heap, size, place):
+def remove_entry(heap, size, place):
     """Swap the entry at `place` to the end; the other entries stay a heap. O(log n)."""
     last = size - 1
     swap(heap, place, last)
     if place < last:
-        rise(heap, place)
-        sink(heap, last, place)
+        sift_up(heap, place)
+        sift_down(heap, last, place)
 
 
 @compiled
-def drop(heap, size, lane, low, high):
+def drop_range(heap, size, lane, low, high):
     """Remove the entries with low <= heap[lane] < high; return the new size. O(n log n)."""
     kept = 0
     for i in range(size):
         if not low <= heap[lane, i] < high:
             swap(heap, i, kept)
-            rise(heap, kept)
+            sift_up(heap, kept)
             kept += 1
     return kept
 
@@ -203,21 +203,21 @@ def slack_step(tau, slack, key, heap):
     """
     if key.size < slack:
         heap[0, key.size], heap[1, key.size] = tau, 0
-        rise(heap, key.size)
+        sift_up(heap, key.size)
         key.size += 1
         return NO_TIME
     if slack == 0 or tau <= heap[0, 0]:
         return tau
     top = heap[0, 0]
     heap[0, 0] = tau
-    sink(heap, slack, np.int64(0))
+    sift_down(heap, slack, np.int64(0))
     return top
 
 
 @compiled
 def remove_held(place, key, held):
     key.aside -= held[2, place]
-    take_out(held, key.held, place)
+    remove_entry(held, key.held, place)
     key.held -= 1
 
 
@@ -229,23 +229,23 @@ def release_held(time, key, held):
 
 
 @compiled
-def expel(first, end, key, held):
+def expel_rows(first, end, key, held):
     """Remove the buffered rows with numbers in [first, end). O(n log n)."""
-    key.held = drop(held, key.held, np.int64(1), first, end)
+    key.held = drop_range(held, key.held, np.int64(1), first, end)
     key.aside = held[2, : key.held].sum()
 
 
 @compiled
-def hold(tau, number, aside, key, held):
+def hold_row(tau, number, aside, key, held):
     """Add a row to the buffer; `aside` is 1 if the guard set it aside, else 0. O(log n)."""
     held[0, key.held], held[1, key.held], held[2, key.held] = tau, number, aside
-    rise(held, key.held)
+    sift_up(held, key.held)
     key.held += 1
     key.aside += aside
 
 
 @compiled
-def farthest(time, number, key, held):
+def farthest_aside(time, number, key, held):
     """Return the place of the last row set aside with an event time above `time` and a number below
     `number`, or -1. O(n)."""
     place = -1
@@ -272,9 +272,9 @@ def bound_buffer(credible, plausible, max_buffer, key, counts, held):
         return -1
     if held[0, 0] > credible or 2 * key.aside > max_buffer:
         contradicted = max(credible, key.credible_time)
-        place = farthest(contradicted, key.credible_number, key, held)
+        place = farthest_aside(contradicted, key.credible_number, key, held)
         if place < 0 and held[0, 0] > credible:
-            place = farthest(max(credible, plausible), key.count, key, held)
+            place = farthest_aside(max(credible, plausible), key.count, key, held)
         if place >= 0:
             number = held[1, place]
             remove_held(place, key, held)

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.distributions.tuples import rounded_to_one
+from sfumato.kernels.distributions.tuples import round_to_one
 from sfumato.kernels.tolerances import OUTCOME_ROUNDING, SHARE_TIE
 
 
@@ -23,11 +23,11 @@ class Distributions(NamedTuple):
 
 
 SPLIT = 2.0**17 + 1.0  # rounds to 36 binary digits
-DEAREST = np.finfo(np.float64).max  # cost of neighbours whose distance is infinite or NaN
+MAX_MERGE_COST = np.finfo(np.float64).max  # cost of neighbours whose distance is infinite or NaN
 
 
 @compiled
-def outcomes(prob, value):
+def drop_rounding_outcomes(prob, value):
     """Return the distribution without outcomes that are rounding errors."""
     kept = prob > OUTCOME_ROUNDING * prob.sum()
     return prob[kept], value[kept]
@@ -47,26 +47,26 @@ def distribution_moments(prob, value):
     variance = 0.0
     for i in range(prob.size):
         variance += prob[i] * (value[i] - centre - mean) ** 2
-    return centre + mean, np.sqrt(variance / total), rounded_to_one(total, prob.size)
+    return centre + mean, np.sqrt(variance / total), round_to_one(total, prob.size)
 
 
 @compiled
-def _cost(prob, value, i, j):
+def _merge_cost(prob, value, i, j):
     """Return a quarter of the cost of merging outcomes i and j, rounded so that ties stay ties.
 
-    The quarter does not overflow. An infinite or NaN distance costs DEAREST, which is less than the
-    infinite cost of a missing neighbour.
+    The quarter does not overflow. An infinite or NaN distance costs MAX_MERGE_COST, which is less
+    than the infinite cost of a missing neighbour.
     """
     gap = 0.5 * value[j] - 0.5 * value[i]
     cost = prob[i] * (prob[j] / (prob[i] + prob[j])) * gap
     wide = cost * SPLIT
     if np.isfinite(wide):
         return wide - (wide - cost)
-    return cost if cost < DEAREST else DEAREST
+    return cost if cost < MAX_MERGE_COST else MAX_MERGE_COST
 
 
 @compiled
-def _renew(tree, cost, place):
+def _update_tree(tree, cost, place):
     """Update the tree of least costs from the leaf of `place` upwards; the leftmost wins ties."""
     node = (tree.size // 2 + place) // 2
     while node >= 1:
@@ -94,7 +94,7 @@ def reduce_support(prob, value, most):
     cost, tree = np.full(leaves, np.inf), np.arange(-leaves, leaves)
     after, before = np.arange(1, k + 1), np.arange(-1, k - 1)
     for i in range(k - 1):
-        cost[i] = _cost(p, v, i, i + 1)
+        cost[i] = _merge_cost(p, v, i, i + 1)
     for node in range(leaves - 1, 0, -1):
         left, right = tree[2 * node], tree[2 * node + 1]
         tree[node] = left if cost[left] <= cost[right] else right
@@ -107,12 +107,12 @@ def reduce_support(prob, value, most):
         cost[i] = np.inf
         if after[i] < k:
             before[after[i]] = i
-            cost[i] = _cost(p, v, i, after[i])
-        _renew(tree, cost, j)
-        _renew(tree, cost, i)
+            cost[i] = _merge_cost(p, v, i, after[i])
+        _update_tree(tree, cost, j)
+        _update_tree(tree, cost, i)
         if before[i] >= 0:
-            cost[before[i]] = _cost(p, v, before[i], i)
-            _renew(tree, cost, before[i])
+            cost[before[i]] = _merge_cost(p, v, before[i], i)
+            _update_tree(tree, cost, before[i])
     kept, moved, i = 0, 0.0, 0
     while i < k:
         for x in range(i, after[i]):
@@ -138,7 +138,7 @@ def all_quantiles(places, prob, value, shares):
     """Return the smallest outcome v with Pr(outcome <= v) >= share, given an outcome, or NaN
     without outcomes: float64[k, q].
 
-    Shares are lowered by SHARE_TIE. Outcomes dropped by `outcomes` are never returned.
+    Shares are lowered by SHARE_TIE. Outcomes that `drop_rounding_outcomes` drops are not returned.
     """
     quantiles = np.full((places.size - 1, shares.size), np.nan)
     for t in range(places.size - 1):
@@ -162,12 +162,15 @@ def all_quantiles(places, prob, value, shares):
 
 @compiled
 def all_bounded(places, prob, value, most):
-    """Apply `outcomes` and `reduce_support` to k distributions: (places, prob, value, moved[k])."""
+    """Apply `drop_rounding_outcomes` and `reduce_support` to k distributions.
+
+    Returns (places, prob, value, moved[k]).
+    """
     new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), np.int64(0)
     to_prob, to_value = np.empty(prob.size), np.empty(prob.size)
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
-        p, v = outcomes(prob[begin:end], value[begin:end])
+        p, v = drop_rounding_outcomes(prob[begin:end], value[begin:end])
         p, v, moved[t] = reduce_support(p, v, most)
         write_at(to_prob, at, p)
         write_at(to_value, at, v)

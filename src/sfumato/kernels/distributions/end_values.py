@@ -15,7 +15,7 @@ from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
 
 
 @lean
-def _put(tuples, i, reached, prob, value, found):
+def _write_values(tuples, i, reached, prob, value, found):
     """Write the alternatives of tuple i that have a value; return the number written so far."""
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         if not np.isnan(tuples.value[a]):
@@ -41,7 +41,7 @@ def last_value(tuples, head, end, w):
             reached += counts[c]
         if reached < NEGLIGIBLE_COUNT:
             break
-        found = _put(tuples, i, reached, prob, value, found)
+        found = _write_values(tuples, i, reached, prob, value, found)
         valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
         absent = max(1.0 - valued - without, 0.0)
         low, high = count_one(
@@ -52,7 +52,7 @@ def last_value(tuples, head, end, w):
 
 
 @compiled
-def _older_without(tuples, head, end, w, most):
+def _no_value_table(tuples, head, end, w, most):
     """Return a table of Pr(the c newest existing tuples of [head, head + i) have no value).
 
     If fewer than c tuples exist, none of them has a value. Two columns suffice if all existing
@@ -86,7 +86,7 @@ def first_value(tuples, head, end, w, most):
     prob, value, found = np.empty(size), np.empty(size), np.int64(0)
     if w < 1:
         return True, prob[:0], value[:0]
-    older = _older_without(tuples, head, end, w, most)
+    older = _no_value_table(tuples, head, end, w, most)
     if older.size == 0:
         return False, prob[:0], value[:0]
     last = older.shape[1] - 1
@@ -97,7 +97,7 @@ def first_value(tuples, head, end, w, most):
         for c in range(low, high):
             reached += counts[c] * older[i - head, min(w - 1 - c, last)]
         if reached >= NEGLIGIBLE_COUNT:
-            found = _put(tuples, i, reached, prob, value, found)
+            found = _write_values(tuples, i, reached, prob, value, found)
         valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
         exists = min(valued + without, 1.0)
         low, high = count_one(counts, low, high, 1.0 - exists, exists, w, NEGLIGIBLE_COUNT)

@@ -59,7 +59,7 @@ def cut_alternatives(begin, end, of, order):
 
 
 @compiled_ieee
-def sink(heap, keys, i, size):
+def sift_down(heap, keys, i, size):
     """Restore a heap of lists, ordered by descending key, then by list, from place i downwards."""
     while True:
         child = 2 * i + 1
@@ -98,7 +98,7 @@ def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
             heap[size] = i
             size += 1
     for i in range(size // 2 - 1, -1, -1):
-        sink(heap, keys, i, size)
+        sift_down(heap, keys, i, size)
     found, reached = 0, 1.0
     while size > 0 and reached > NEGLIGIBLE_REACH:
         i = heap[0]
@@ -115,7 +115,7 @@ def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
         else:
             size -= 1
             heap[0] = heap[size]
-        sink(heap, keys, np.int64(0), size)
+        sift_down(heap, keys, np.int64(0), size)
     for i in range(begins.size):
         for j in range(at[i]):
             of.rest[of.owner[begins[i] + order[begins[i] + j]]] = 1.0

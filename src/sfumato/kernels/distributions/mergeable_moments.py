@@ -35,7 +35,7 @@ MOMENT_SUMS = reals(
 )
 
 
-def _nodes():
+def _quadrature_nodes():
     """Return (u, w) such that sum w exp(-k u) and sum w u exp(-k u) are 1/k and 1/k**2.
 
     This is the trapezoidal rule after the substitution u = exp(s - exp(-(s + 18) / 2)).
@@ -51,7 +51,7 @@ def _nodes():
     return u[used], weight[used]
 
 
-NODE, WEIGHT = _nodes()
+NODE, WEIGHT = _quadrature_nodes()
 ONE_MINUS_T = -np.expm1(-NODE)  # 1 - t
 NODES = NODE.size
 # At the nodes, over uncertain tuples: F, the sum of e / d, A, D, and the coefficients for a change
@@ -71,7 +71,7 @@ class MomentPartials(NamedTuple):
 
 
 @compiled_ieee
-def one_set(sets):
+def new_set(sets):
     """Return an uninitialised set with the channels of `sets`."""
     channels, averaged = sets.sums.shape[1], sets.nodes.shape[1]
     return MomentPartials(np.empty((1, channels), MOMENT_SUMS), np.empty((1, averaged), NODE_SUMS))
@@ -96,7 +96,7 @@ def with_sets(sets, size, has_uncertain):
 
 
 @lean
-def _row(sets, s):
+def _node_row(sets, s):
     return min(s, sets.nodes.shape[0] - 1)
 
 
@@ -123,12 +123,8 @@ def add_tuple(per_tuple, i, sets, s):
     per_tuple : float64[channels, 3, n], see `tuple_moments`
     """
     for c in range(sets.sums.shape[1]):
-        e, mu, var, own = (
-            per_tuple[c, 0, i],
-            per_tuple[c, 1, i],
-            per_tuple[c, 2, i],
-            sets.sums[s, c],
-        )
+        e, mu, var = per_tuple[c, 0, i], per_tuple[c, 1, i], per_tuple[c, 2, i]
+        own = sets.sums[s, c]
         if e <= 0.0:
             continue
         if own.tuples == 0.0:
@@ -148,7 +144,7 @@ def add_tuple(per_tuple, i, sets, s):
             continue
         own.absent += np.log1p(-e)
         if c < sets.nodes.shape[1]:
-            nodes = sets.nodes[_row(sets, s), c]
+            nodes = sets.nodes[_node_row(sets, s), c]
             if own.tuples - own.certain == 1.0:
                 _clear_nodes(nodes)
             _add_to_nodes(e, centred, var, nodes)
@@ -173,7 +169,7 @@ def _add_to_nodes(e, mu, var, nodes):
 
 
 @lean
-def _quadrature_sums(sets, s, c):
+def _has_nodes(sets, s, c):
     """Return whether a channel's nodes are in use."""
     return c < sets.nodes.shape[1] and sets.sums[s, c].tuples > sets.sums[s, c].certain
 
@@ -181,8 +177,8 @@ def _quadrature_sums(sets, s, c):
 @lean
 def _copy_channel(source, s, to, t, c):
     to.sums[t, c] = source.sums[s, c]
-    if _quadrature_sums(source, s, c):
-        to.nodes[_row(to, t), c] = source.nodes[_row(source, s), c]
+    if _has_nodes(source, s, c):
+        to.nodes[_node_row(to, t), c] = source.nodes[_node_row(source, s), c]
 
 
 @lean
@@ -197,9 +193,9 @@ def _recentre(sets, s, c, centre):
     shift = centre - own.centre
     own.centre = centre
     own.certain_total -= shift * own.certain
-    if shift == 0.0 or not _quadrature_sums(sets, s, c):
+    if shift == 0.0 or not _has_nodes(sets, s, c):
         return
-    nodes = sets.nodes[_row(sets, s), c]
+    nodes = sets.nodes[_node_row(sets, s), c]
     a, d, e, u, v = nodes.a, nodes.d, nodes.e, nodes.u, nodes.v
     for q in range(NODES):
         d[q] = max(d[q] + shift * (shift * v[q] - 2.0 * u[q]), 0.0)
@@ -236,7 +232,7 @@ def merge_set(source, s, to, t):
         share = own.tuples / (own.tuples + other.tuples)
         centre = other.centre + (own.centre - other.centre) * share
         _recentre(to, t, c, centre)
-        shift, before = centre - own.centre, _quadrature_sums(to, t, c)
+        shift, before = centre - own.centre, _has_nodes(to, t, c)
         other.tuples += own.tuples
         other.certain += own.certain
         other.existence += own.existence
@@ -247,11 +243,11 @@ def merge_set(source, s, to, t):
         other.absent += own.absent
         other.certain_total += own.certain_total - shift * own.certain
         other.certain_variance += own.certain_variance
-        if _quadrature_sums(source, s, c):
-            nodes = to.nodes[_row(to, t), c]
+        if _has_nodes(source, s, c):
+            nodes = to.nodes[_node_row(to, t), c]
             if not before:
                 _clear_nodes(nodes)
-            _merge_nodes(source.nodes[_row(source, s), c], shift, nodes)
+            _merge_nodes(source.nodes[_node_row(source, s), c], shift, nodes)
 
 
 @compiled_ieee
@@ -268,7 +264,7 @@ def _average(sets, s, c):
         return np.nan, np.nan, 0.0
     if n == certain:
         return own.centre + own.certain_total / n, np.sqrt(own.certain_variance) / n, 1.0
-    nodes = sets.nodes[_row(sets, s), c]
+    nodes = sets.nodes[_node_row(sets, s), c]
     existence = 1.0 if certain > 0.0 else -np.expm1(own.absent)
     first = 0.0
     for q in range(NODES):

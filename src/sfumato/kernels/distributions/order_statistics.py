@@ -20,7 +20,7 @@ def rank_of(share, k):
 
 
 @compiled
-def _certain(tuples, head, end, w):
+def _are_certain(tuples, head, end, w):
     for i in range(end - 1, max(head, end - w) - 1, -1):
         a = tuples.offsets[i]
         if tuples.offsets[i + 1] != a + 1 or tuples.prob[a] != 1.0:
@@ -29,7 +29,7 @@ def _certain(tuples, head, end, w):
 
 
 @compiled
-def _of_certain(tuples, head, end, w, share):
+def _quantile_of_certain(tuples, head, end, w, share):
     inside = tuples.value[tuples.offsets[max(head, end - w)] : tuples.offsets[end]]
     inside = inside[~np.isnan(inside)]
     if inside.size == 0:
@@ -43,7 +43,7 @@ def _of_certain(tuples, head, end, w, share):
 @compiled
 def quantile_is_small(tuples, head, end, w, most):
     """Return whether `order_statistic_distribution` takes at most `most` cell updates."""
-    if _certain(tuples, head, end, w):
+    if _are_certain(tuples, head, end, w):
         return True
     held, counts = end - head, min(w, end - head) + 1.0
     cells = held * counts * counts
@@ -66,8 +66,8 @@ def order_statistic_distribution(tuples, head, end, w, share):
     Cost: O(values * held * w**2); O(values * held * w**3) with a NaN among more than w held tuples;
     O(w) if everything is certain.
     """
-    if _certain(tuples, head, end, w):
-        return _of_certain(tuples, head, end, w, share)
+    if _are_certain(tuples, head, end, w):
+        return _quantile_of_certain(tuples, head, end, w, share)
     first, last = tuples.offsets[head], tuples.offsets[end]
     value, prob = tuples.value[first:last], tuples.prob[first:last]
     order, owner = stable_order(value), np.empty(last - first, np.int64)
@@ -87,7 +87,7 @@ def order_statistic_distribution(tuples, head, end, w, share):
         above[owner[order[r]]] = over[r] + prob[order[r]]
     parts, before, found, steps = np.empty((end - head, 4)), 0.0, 0, np.int64(0)
     for i in range(end - head):
-        _split(low[i], above[i], none[i], existence[i], kinds == 1, parts[i])
+        _write_parts(low[i], above[i], none[i], existence[i], kinds == 1, parts[i])
     probs, candidates, r = np.zeros(size), np.empty(size), 0
     work = (end - head) * min(w, end - head) ** 2 * kinds
     while r < size:
@@ -95,10 +95,10 @@ def order_statistic_distribution(tuples, head, end, w, share):
         while r < size and value[order[r]] == x:
             i = owner[order[r]]
             low[i] += prob[order[r]]
-            _split(low[i], over[r], none[i], existence[i], kinds == 1, parts[i])
+            _write_parts(low[i], over[r], none[i], existence[i], kinds == 1, parts[i])
             r += 1
         steps = after_signals(steps + work)
-        below = _at_most(parts, w, share, kinds)
+        below = _quantile_at_most(parts, w, share, kinds)
         candidates[found] = x
         if below - before > OUTCOME_ROUNDING * below:
             probs[found] = below - before
@@ -124,7 +124,7 @@ def _sums_above(prob, owner, order, size, n):
 
 
 @compiled
-def _split(low, over, none, existence, absent, to):
+def _write_parts(low, over, none, existence, absent, to):
     """Write the probabilities that a tuple is low, over, without a value, or absent."""
     if over == none == 0.0:
         low = existence
@@ -136,7 +136,7 @@ def _split(low, over, none, existence, absent, to):
 
 
 @compiled
-def _at_most(parts, w, share, kinds):
+def _quantile_at_most(parts, w, share, kinds):
     """Return Pr(there is a value, and at least `share` of the inside values are low).
 
     State: count n, number without a value (if `kinds` > 1), number of low values.

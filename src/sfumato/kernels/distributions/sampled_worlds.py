@@ -31,7 +31,7 @@ class DrawnTuples(NamedTuple):
 
 
 @lean
-def _mixed(z):
+def _mix64(z):
     z = (z ^ (z >> np.uint64(30))) * SPLITMIX_1
     z = (z ^ (z >> np.uint64(27))) * SPLITMIX_2
     return z ^ (z >> np.uint64(31))
@@ -42,7 +42,7 @@ def tuple_hashes(seed, index):
     """Return a hash of each tuple number of a key, uint64[n]; all draws for the tuple use it."""
     out = np.empty(index.size, np.uint64)
     for i in range(index.size):
-        out[i] = _mixed(np.uint64(seed) * GOLDEN_BITS + np.uint64(index[i]))
+        out[i] = _mix64(np.uint64(seed) * GOLDEN_BITS + np.uint64(index[i]))
     return out
 
 
@@ -51,9 +51,9 @@ def list_hashes(offsets, values):
     """Return a hash of each of n lists of float64 values, int64[n]; equal lists share a hash."""
     bits, out = values.view(np.uint64), np.empty(offsets.size - 1, np.int64)
     for i in range(out.size):
-        of = _mixed(np.uint64(offsets[i + 1] - offsets[i]))
+        of = _mix64(np.uint64(offsets[i + 1] - offsets[i]))
         for a in range(offsets[i], offsets[i + 1]):
-            of = _mixed(of * GOLDEN_BITS + bits[a])
+            of = _mix64(of * GOLDEN_BITS + bits[a])
         out[i] = np.int64(of)
     return out
 
@@ -62,7 +62,7 @@ def list_hashes(offsets, values):
 def uniform(hashed, world):
     """Return a number in [0, 1) that depends only on seed, tuple and world (SplitMix64)."""
     step = np.uint64(world) * GOLDEN_BITS
-    z = _mixed(hashed + step) + step
+    z = _mix64(hashed + step) + step
     z = (z ^ (z >> np.uint64(30))) * SPLITMIX_1
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
@@ -79,7 +79,7 @@ def alternative_in_world(tuples, hashes, i, world):
 
 
 @lean
-def take_all(tuples, hashes, begin, end, world, places):
+def draw_alternatives(tuples, hashes, begin, end, world, places):
     """Write `alternative_in_world` for tuples begin ... end - 1 to places[:end - begin]."""
     prob = tuples.prob
     if prob.size == tuples.offsets.size - 1:  # one alternative each: a loop without branches
@@ -91,7 +91,7 @@ def take_all(tuples, hashes, begin, end, world, places):
 
 
 @compiled
-def draw_all(offsets, prob, hashes, worlds):
+def draw_worlds(offsets, prob, hashes, worlds):
     """Return the tuples that exist in each world, ordered by tuple, then world.
 
     offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple

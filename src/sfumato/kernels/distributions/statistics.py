@@ -55,7 +55,7 @@ def _statistic(values, count, what, share):
 
 
 @lean
-def _choices(tuples, i):
+def _count_choices(tuples, i):
     """Return the number of choices of tuple i: its alternatives, and absence if possible."""
     alternatives = tuples.offsets[i + 1] - tuples.offsets[i]
     return alternatives + (existence_of(tuples.offsets, tuples.prob, i) < 1.0)
@@ -66,7 +66,7 @@ def _oldest_inside(tuples, head, end, w, most):
     """Return the oldest tuple that may be inside, or -1 if all worlds have over `most` tuples."""
     worlds, certain = 1.0, 0
     for i in range(end - 1, head - 1, -1):
-        worlds *= _choices(tuples, i)
+        worlds *= _count_choices(tuples, i)
         if worlds > 1.0 and worlds * (end - i) > most:
             return -1
         certain += existence_of(tuples.offsets, tuples.prob, i) >= 1.0
@@ -81,7 +81,7 @@ def _distribution_by_worlds(tuples, first, end, w, what):
     n, worlds = end - first, 1
     choice = np.zeros(n, np.int64)
     for i in range(first, end):
-        worlds *= _choices(tuples, i)
+        worlds *= _count_choices(tuples, i)
     prob, value, found = np.empty(worlds), np.empty(worlds), 0
     there, steps = np.empty(n), np.int64(0)
     for _ in range(worlds):
@@ -105,7 +105,7 @@ def _distribution_by_worlds(tuples, first, end, w, what):
         at = 0
         while at < n:
             choice[at] += 1
-            if choice[at] < _choices(tuples, first + at):
+            if choice[at] < _count_choices(tuples, first + at):
                 break
             choice[at] = 0
             at += 1
@@ -113,7 +113,7 @@ def _distribution_by_worlds(tuples, first, end, w, what):
 
 
 @compiled
-def merged(prob, value, near):
+def merge_near(prob, value, near):
     """Return outcomes in ascending order, and merge values within near * value."""
     order, kept = stable_order(value), -1
     to_prob, to_value, last = np.empty(prob.size), np.empty(prob.size), np.nan
@@ -153,7 +153,7 @@ def exact_distribution(what, share, tuples, head, end, w, limits):
         if done:
             prob, value = _distribution_by_worlds(tuples, first, end, w, what)
     if what >= VARIANCE:
-        prob, value = merged(prob, value, 0.0 if what >= FIRST else SAMPLE_TIE)
+        prob, value = merge_near(prob, value, 0.0 if what >= FIRST else SAMPLE_TIE)
     some = prob > 0.0
     return done, prob[some], value[some]
 
@@ -214,7 +214,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
 
 
 @compiled
-def _enough_values(tuples, head, end, w, distribution):
+def _result_existence(tuples, head, end, w, distribution):
     """Return Pr(at least r inside tuples have a value); distribution[r, w + 1] is scratch."""
     distribution[:, :] = 0.0
     distribution[0, 0] = 1.0
@@ -251,5 +251,5 @@ def result_existences(what, tuples, heads, ends, w):
     distribution = np.empty((2 if what in (VARIANCE, DEVIATION) else 1, w + 1))
     for t in range(heads.size):
         steps = after_signals(steps + w + tuples.offsets[ends[t]] - tuples.offsets[heads[t]])
-        out[t] = _enough_values(tuples, heads[t], ends[t], w, distribution)
+        out[t] = _result_existence(tuples, heads[t], ends[t], w, distribution)
     return out

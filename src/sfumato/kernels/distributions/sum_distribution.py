@@ -10,7 +10,7 @@ from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE_STATE
 
 
 @compiled
-def _take(old, size, movable, stay, states, step, to, limits):
+def _merge_states(old, size, movable, stay, states, step, to, limits):
     """Merge `old` states and `states` moved by one alternative into `to`, ascending and distinct.
 
     A state is (int64 key, float64 sum, float64 probability). Only the first `movable` states move;
@@ -49,12 +49,12 @@ def _take(old, size, movable, stay, states, step, to, limits):
 
 
 @compiled
-def _room(states):
+def _empty_states(states):
     return np.empty(states, np.int64), np.empty(states), np.empty(states)
 
 
 @compiled
-def _near(tuples, head, end):
+def _tie_distance(tuples, head, end):
     """Return the distance within which sums of tuples head ... end - 1 differ by rounding only."""
     scale = 0.0
     for i in range(head, end):
@@ -98,8 +98,8 @@ def sum_distribution(tuples, head, end, w, average, most):
     Cost: O(held * states * alternatives per tuple), and sorting the states once.
     Error: sums that differ by rounding only are merged; states below 1e-19 are dropped.
     """
-    near = _near(tuples, head, end)
-    now, aside, spare = _room(most), _room(most), _room(most)
+    near = _tie_distance(tuples, head, end)
+    now, aside, spare = _empty_states(most), _empty_states(most), _empty_states(most)
     now[0][0], now[1][0], now[2][0] = 0, 0.0, 1.0
     # Key: count * stride + number of values.
     states, stride, steps = np.int64(1), w + 1, np.int64(0)
@@ -124,7 +124,7 @@ def sum_distribution(tuples, head, end, w, average, most):
             none = np.isnan(tuples.value[a])
             key = one + (1 if average and not none else 0)
             step = key, 0.0 if none else tuples.value[a], tuples.prob[a]
-            states = _take(old, states, movable, stay, now, step, aside, (near, most))
+            states = _merge_states(old, states, movable, stay, now, step, aside, (near, most))
             if states > most:
                 return False, now[2][:0], now[1][:0]
             if a == begin:

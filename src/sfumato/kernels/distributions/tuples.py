@@ -21,7 +21,7 @@ class AttributeTuples(NamedTuple):
 
 
 @compiled
-def survey(existence, most):
+def check_probabilities(existence, most):
     """Return (bad, above, certain, possible) of an array of probabilities, in one pass.
 
     most : float64 >= 1, the largest value that rounding may produce for a probability
@@ -46,7 +46,7 @@ def survey(existence, most):
 
 
 @compiled_ieee
-def rounded_to_one(total, terms):
+def round_to_one(total, terms):
     """Return a sum of probabilities, or 1 if it is above 1 or misses 1 by rounding only: 2**-52 per
     term for two or more terms."""
     if total > 1.0 or (terms > 1 and total >= 1.0 - terms * 2.0**-52):
@@ -79,7 +79,7 @@ def existence_of(offsets, prob, i):
 def existence_within(prob, begin, end):
     """Return the sum of probabilities [begin, end), the alternatives of one tuple, at most 1.
 
-    The sum is compensated (one rounding), then `rounded_to_one`, so ten alternatives of 0.1 make a
+    The sum is compensated (one rounding), then `round_to_one`, so ten alternatives of 0.1 make a
     certain tuple.  Source: Neumaier (1974).
     """
     total, lost = 0.0, 0.0
@@ -91,7 +91,7 @@ def existence_within(prob, begin, end):
         else:
             lost += (term - larger) + total
         total = larger
-    return rounded_to_one(total + lost, end - begin)
+    return round_to_one(total + lost, end - begin)
 
 
 @compiled_ieee
@@ -165,7 +165,7 @@ class WindowTuples(NamedTuple):
 
 
 @lean
-def centred(tuples, i, reference):
+def centred_moments(tuples, i, reference):
     """Return tuple i's existence, and the mean and variance of value - reference, 0 if absent.
 
     The value of a NaN alternative is taken as 0.

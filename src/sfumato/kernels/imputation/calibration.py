@@ -77,15 +77,15 @@ def height(curve, share):
 
 
 @lean
-def _tail_value(repository, t, x, about):
+def _tail_value(repository, t, x, info):
     """Return x within bounds; if values repeat, the repository's nearest value within bounds."""
-    x, values = min(max(x, about.low), about.high), repository.values
-    if about.repeated:
+    x, values = min(max(x, info.low), info.high), repository.values
+    if info.repeated:
         first, last = repository.first_value[t], repository.first_value[t + 1]
         i = first_at_least(values, first, last - 1, x)
         if i > first and x - values[i - 1] <= values[i] - x:
             i -= 1
-        x = values[i] if about.low <= values[i] <= about.high else x
+        x = values[i] if info.low <= values[i] <= info.high else x
     return x
 
 
@@ -107,12 +107,12 @@ def _merge_valued(distribution, weight, n):
 @lean
 def calibrate(repository, t, group, scratch):
     """Convert the distribution of attribute t into calibrated probabilities, with tails."""
-    k = scratch.about[t].size
-    distribution, weight, about = scratch.distribution[t], scratch.weight[t], scratch.about[t]
+    k = scratch.info[t].size
+    distribution, weight, info = scratch.distribution[t], scratch.weight[t], scratch.info[t]
     curve, tails = repository.curve[t, group], repository.tails[t, group]
     far = repository.far[t, group]
     # Unit of distances beyond the donors. Squares of small numbers would underflow to 0.
-    unit = math.hypot(repository.weighting[t].unit, about.deviation)
+    unit = math.hypot(repository.weighting[t].unit, info.deviation)
     least, largest, top = distribution[0], distribution[k - 1], curve[curve.size - 1]
     length = TAIL + 1
     for i in range(k - 1, -1, -1):
@@ -120,17 +120,17 @@ def calibrate(repository, t, group, scratch):
     before, cumulated = curve[0], 0.0
     for i in range(length, length + k):
         cumulated += weight[i]
-        now = top if i == length + k - 1 else height(curve, min(cumulated / about.total, 1.0))
+        now = top if i == length + k - 1 else height(curve, min(cumulated / info.total, 1.0))
         weight[i] = now - before
         before = now
     for j in range(length):
         below, above = TAIL - j, length + k + j
         x, y = least - tails[0, j] * unit, largest + tails[1, j] * unit
-        distribution[below] = min(_tail_value(repository, t, x, about), least)
-        distribution[above] = max(_tail_value(repository, t, y, about), largest)
+        distribution[below] = min(_tail_value(repository, t, x, info), least)
+        distribution[above] = max(_tail_value(repository, t, y, info), largest)
         weight[below] = far if j == TAIL else (curve[0] - far) / TAIL
         weight[above] = far if j == TAIL else (1.0 - top - far) / TAIL
-    about.size, about.total = _merge_valued(distribution, weight, k + 2 * length), 1.0
+    info.size, info.total = _merge_valued(distribution, weight, k + 2 * length), 1.0
 
 
 @lean
@@ -147,12 +147,12 @@ def reach_of(rows):
 
 
 @lean
-def widen_few(distribution, weight, about):
+def widen_few(distribution, weight, info):
     """Add far ends to an attribute's distribution in a repository of few rows.
 
     Nothing changes with `ENOUGH_ROWS` or more rows, or if most rows repeat another row's value.
     """
-    rows, k = about.total, about.size
+    rows, k = info.total, info.size
     if rows >= ENOUGH_ROWS or 2 * k < rows or k < 2:
         return
     far = reach_of(rows) * deviation_of(distribution, weight, k, rows)
@@ -160,7 +160,7 @@ def widen_few(distribution, weight, about):
         distribution[i + 1], weight[i + 1] = distribution[i], weight[i]
     distribution[0], distribution[k + 1] = distribution[1] - far, distribution[k] + far
     weight[0], weight[k + 1] = 1.0, 1.0
-    about.size, about.total = k + 2, rows + 2.0
+    info.size, info.total = k + 2, rows + 2.0
 
 
 @compiled_ieee

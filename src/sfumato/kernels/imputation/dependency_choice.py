@@ -24,8 +24,8 @@ SMALLEST_REACH = 1e-6  # start of the doubling for an epsilon of 0
 
 
 @lean_inline
-def narrow_box(repository, t, dependencies, asked, search):
-    """Narrow a box over `asked` attributes by dependencies of attribute t; return the new count."""
+def narrow_box(repository, t, dependencies, constrained, search):
+    """Narrow a box by dependencies of attribute t; return its number of constrained attributes."""
     attributes, reach, sets = search.attributes, search.reach, repository.sets
     d = sets.first[t]
     while dependencies:
@@ -33,31 +33,31 @@ def narrow_box(repository, t, dependencies, asked, search):
             for i in range(sets.begin[d], sets.begin[d + 1]):
                 a = sets.attribute[i]
                 fresh = True
-                for j in range(asked):
+                for j in range(constrained):
                     fresh &= attributes[j] != a
                 if fresh:
-                    attributes[asked] = a
-                    asked += 1
+                    attributes[constrained] = a
+                    constrained += 1
                 reach[a] = sets.reach[i] if fresh else min(reach[a], sets.reach[i])
         dependencies >>= 1
         d += 1
-    return asked
+    return constrained
 
 
 @lean_inline
-def rows_in_box(repository, t, asked, scratch, enough, out):
+def rows_in_box(repository, t, constrained, scratch, enough, out):
     """Write the rows of tree t in the box of `scratch` to `out`; return (rows, nodes)."""
     tree = tree_of(repository, t)
-    nodes = nodes_in_box(tree, asked, scratch.scaled, scratch.search)
+    nodes = nodes_in_box(tree, constrained, scratch.scaled, scratch.search)
     found = rows_in_nodes(tree, nodes, scratch.scaled, scratch.search, enough, out, 0)
     return found, nodes
 
 
 @lean_inline
-def _applies(scratch, asked):
+def _applies(scratch, constrained):
     """Return whether the object has all attributes that the box of `scratch` constrains."""
     present = True
-    for i in range(asked):
+    for i in range(constrained):
         present &= not np.isnan(scratch.scaled[scratch.search.attributes[i]])
     return present
 
@@ -70,10 +70,13 @@ def _choose_combination(repository, t, scratch):
     """
     applied, least, sets = 0, repository.choice.least_donors, repository.sets
     for c in range(sets.first_combination[t], sets.first_combination[t + 1]):
-        asked = narrow_box(repository, t, sets.combination[c], np.int64(0), scratch.search)
-        if _applies(scratch, asked):
+        constrained = narrow_box(repository, t, sets.combination[c], np.int64(0), scratch.search)
+        if _applies(scratch, constrained):
             applied = 1
-            if rows_in_box(repository, t, asked, scratch, least, scratch.places[:0])[0] >= least:
+            if (
+                rows_in_box(repository, t, constrained, scratch, least, scratch.places[:0])[0]
+                >= least
+            ):
                 return sets.combination[c], applied
     return np.int64(NO_RULE), applied
 
@@ -92,8 +95,10 @@ def choose_narrowest(repository, t, scratch):
             break
         if _applies(scratch, narrow_box(repository, t, bit, np.int64(0), search)):
             applied = 1
-            asked = narrow_box(repository, t, chosen | bit, np.int64(0), search)
-            found, _ = rows_in_box(repository, t, asked, scratch, least + 1, scratch.places[:0])
+            constrained = narrow_box(repository, t, chosen | bit, np.int64(0), search)
+            found, _ = rows_in_box(
+                repository, t, constrained, scratch, least + 1, scratch.places[:0]
+            )
             if found >= least or (chosen == 0 and found > 0):
                 chosen |= bit
                 if found <= least:
@@ -110,14 +115,14 @@ def donors_in_box(repository, t, chosen, scratch):
     If the nearest donors are used, the box is doubled until it has enough donors.
     """
     search, least, many = scratch.search, repository.choice.least_donors, scratch.places.size
-    asked = narrow_box(repository, t, chosen, np.int64(0), search)
-    found, nodes = rows_in_box(repository, t, asked, scratch, many, scratch.places)
+    constrained = narrow_box(repository, t, chosen, np.int64(0), search)
+    found, nodes = rows_in_box(repository, t, constrained, scratch, many, scratch.places)
     while repository.choice.most_donors > 0 and found < least:
-        for i in range(asked):
+        for i in range(constrained):
             a = search.attributes[i]
             search.reach[a] = max(2.0 * search.reach[a], SMALLEST_REACH)
-        found, nodes = rows_in_box(repository, t, asked, scratch, many, scratch.places)
-    return found, asked, nodes
+        found, nodes = rows_in_box(repository, t, constrained, scratch, many, scratch.places)
+    return found, constrained, nodes
 
 
 @lean

@@ -124,23 +124,23 @@ def new_search(nodes, attributes):
 
 
 @lean
-def nodes_in_box(tree, asked, centre, search):
+def nodes_in_box(tree, constrained, centre, search):
     """Find nodes that together hold all rows in the box: whole nodes, and leaves to filter.
 
-    asked : int <= 62, the number of constrained entries of `search.attributes`
+    constrained : int <= 62, the number of constrained entries of `search.attributes`
     centre : float64[D], finite where constrained    search : `nodes` and `unsure` are written
-    Returns the number of nodes. O(asked * leaves that the box's edge crosses).
+    Returns the number of nodes. O(constrained * leaves that the box's edge crosses).
     """
     low, high, attributes, reach = tree.low, tree.high, search.attributes, search.reach
     nodes, unsure, stack = search.nodes, search.unsure, search.stack
     leaves = low.shape[0] // 2
     count, top = 0, 0
-    stack[0, 0], stack[0, 1] = 1, (1 << asked) - 1
+    stack[0, 0], stack[0, 1] = 1, (1 << constrained) - 1
     while top >= 0:
         node, mask = stack[top, 0], stack[top, 1]
         top -= 1
         outside = low[node, 0] > high[node, 0]
-        for i in range(asked):
+        for i in range(constrained):
             if (mask >> i) & 1:
                 a = attributes[i]
                 first, last = low[node, a] - centre[a], high[node, a] - centre[a]

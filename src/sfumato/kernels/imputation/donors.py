@@ -6,24 +6,24 @@ from sfumato.kernels.arrays import kth_smallest, sort_pairs
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.imputation.calibration import calibrate, deviation_of, group_of, widen_few
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box
-from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE, move_along_line
+from sfumato.kernels.imputation.local_line import DONORS_PER_SLOPE, move_along_line
 
 EQUAL_DISTANCE_SHARE = 0.05  # of the farthest donor's distance; nearer donors have equal shares
 
 
 @compiled_ieee
-def keep_nearest(repository, t, asked, n, scratch):
+def keep_nearest(repository, t, constrained, n, scratch):
     """Keep the nearest of the n donors at scratch.places, with ties; return their number.
 
     The distance is the maximum over attributes, in units of the box's reach or, if `even`, of the
     scaled attributes. Writes shares (distance / farthest) ** -sharpness, not normalised, to
-    scratch.share.  O(n asked).
+    scratch.share.  O(n constrained).
     """
     places, distance, search = scratch.places, scratch.distance, scratch.search
     weighting, most = repository.weighting[t], repository.choice.most_donors
     for i in range(n):
         distance[i] = 0.0
-        for j in range(asked):
+        for j in range(constrained):
             a = search.attributes[j]
             off = abs(repository.trees.columns[t, a, places[i]] - scratch.scaled[a])
             if off > 0.0:
@@ -83,7 +83,7 @@ def _merge_equal(distribution, weight, n):
 
 
 @compiled_ieee
-def _lend_values(scratch, n, distribution, weight):
+def _write_distinct(scratch, n, distribution, weight):
     """Write the distinct scratch.local_values[:n], ascending, with shares; return their number."""
     distribution[:n], weight[:n] = scratch.local_values[:n], scratch.share[:n]
     sort_pairs(distribution, weight, n)  # a few dozen, unless many tie
@@ -105,24 +105,24 @@ def interval_of_nodes(repository, t, search, count):
 
 
 @lean
-def _nearest_distribution(repository, t, n, asked, nodes, scratch, left_out):
+def _nearest_distribution(repository, t, n, constrained, nodes, scratch, left_out):
     """Write the nearest donors' values, ascending, and shares; return their number.
 
     Unless most values repeat, enough donors' values are moved along a line. If a row was left out,
     one donor fewer is enough.
     """
-    moved, about, own = scratch.local_values, scratch.about[t], repository.span.size
+    moved, info, own = scratch.local_values, scratch.info[t], repository.span.size
     distribution, weight = scratch.distribution[t], scratch.weight[t]
     for i in range(n):
         moved[i] = repository.trees.columns[t, own, scratch.places[i]]
-    k = _lend_values(scratch, n, distribution, weight)
-    about.spread = distribution[k - 1] - distribution[0]
-    about.low, about.high = interval_of_nodes(repository, t, scratch.search, nodes)
-    about.repeated = 2 * k < n
+    k = _write_distinct(scratch, n, distribution, weight)
+    info.spread = distribution[k - 1] - distribution[0]
+    info.low, info.high = interval_of_nodes(repository, t, scratch.search, nodes)
+    info.repeated = 2 * k < n
     short = left_out >= 0 and n == repository.row_codes.shape[1] - 1
-    if not about.repeated and n + short >= DONORS_A_SLOPE * (asked + 1):
-        move_along_line(repository, t, asked, n, scratch, about.low, about.high)
-        k = _lend_values(scratch, n, distribution, weight)
+    if not info.repeated and n + short >= DONORS_PER_SLOPE * (constrained + 1):
+        move_along_line(repository, t, constrained, n, scratch, info.low, info.high)
+        k = _write_distinct(scratch, n, distribution, weight)
     return k
 
 
@@ -134,15 +134,15 @@ def attribute_distribution(repository, t, chosen, scratch, left_out):
     Returns the number of donors.  O(donors log donors), or linear for donors with close ranks.
     """
     first, last = repository.first_value[t], repository.first_value[t + 1]
-    distribution, weight, about = scratch.distribution[t], scratch.weight[t], scratch.about[t]
+    distribution, weight, info = scratch.distribution[t], scratch.weight[t], scratch.info[t]
     n, k, places = np.int64(0), last - first, scratch.places
     if chosen == MARGINAL:
         for i in range(k):
             distribution[i], weight[i] = repository.values[first + i], repository.counts[first + i]
             n += repository.counts[first + i]
-        about.spread = distribution[k - 1] - distribution[0]
+        info.spread = distribution[k - 1] - distribution[0]
     else:
-        n, asked, nodes = donors_in_box(repository, t, chosen, scratch)
+        n, constrained, nodes = donors_in_box(repository, t, chosen, scratch)
         if left_out >= 0:
             kept = 0
             for i in range(n):
@@ -151,31 +151,29 @@ def attribute_distribution(repository, t, chosen, scratch, left_out):
                     kept += 1
             n = np.int64(kept)
         if repository.choice.most_donors > 0:
-            n = keep_nearest(repository, t, asked, n, scratch)
-            k = _nearest_distribution(repository, t, n, asked, nodes, scratch, left_out)
+            n = keep_nearest(repository, t, constrained, n, scratch)
+            k = _nearest_distribution(repository, t, n, constrained, nodes, scratch, left_out)
         else:
             for i in range(n):
                 places[i] = repository.trees.rows[t, places[i]]
             values = repository.values[first:last]
             k = _count_distinct(repository.row_codes[t], values, n, scratch, distribution, weight)
-            about.spread = distribution[k - 1] - distribution[0]
-    about.size, about.total = k, 0.0
+            info.spread = distribution[k - 1] - distribution[0]
+    info.size, info.total = k, 0.0
     for i in range(k):
-        about.total += weight[i]
+        info.total += weight[i]
     return n
 
 
 @lean_inline
 def calibrated_distribution(repository, t, chosen, scratch):
     """Compute `attribute_distribution`, calibrated for nearest donors; return their number."""
-    n, about = (
-        attribute_distribution(repository, t, chosen, scratch, np.int64(-1)),
-        scratch.about[t],
-    )
+    n = attribute_distribution(repository, t, chosen, scratch, np.int64(-1))
+    info = scratch.info[t]
     if repository.choice.most_donors > 0 and chosen == MARGINAL:
-        widen_few(scratch.distribution[t], scratch.weight[t], about)
+        widen_few(scratch.distribution[t], scratch.weight[t], info)
     elif repository.choice.most_donors > 0:
         distribution, weight = scratch.distribution[t], scratch.weight[t]
-        about.deviation = deviation_of(distribution, weight, about.size, about.total)
+        info.deviation = deviation_of(distribution, weight, info.size, info.total)
         calibrate(repository, t, group_of(repository, t, scratch.scaled), scratch)
     return n

@@ -30,7 +30,8 @@ from sfumato.kernels.signals import after_signals
 # Maximum number of alternatives of an object with several independent missing attributes: from all
 # donors, and from the nearest donors, which are a sample of a few dozen anyway.
 MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
-UNLIMITED, MOST_UNASKED = 2**62, 10_000  # without a limit, an object has at most MOST_UNASKED
+UNLIMITED = 2**62
+DEFAULT_MAX_ALTERNATIVES = 10_000  # of an object, without a limit
 # Values that each independent attribute needs if the nearest donors are used: fewer values lose the
 # range of probability 90% (`reduced_values`).
 CLOSE_DONORS = 10
@@ -41,7 +42,8 @@ class Completion(NamedTuple):
     """Settings of an imputation.
 
     joint : bool, take several missing attributes from the same rows if there are such rows
-    most : int >= 1, maximum number of alternatives per object; UNLIMITED stands for MOST_UNASKED
+    most : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
+        DEFAULT_MAX_ALTERNATIVES
     """
 
     joint: bool
@@ -61,21 +63,25 @@ class ImputationReport(NamedTuple):
 
 
 @compiled_ieee
-def _joint_distribution(repository, most, scratch, chosen, which, account):
+def _joint_distribution(repository, most, scratch, chosen, which, report):
     """Return values of the g attributes `which` in rows that are near on all determinants, and
     their probabilities, float64[g, >= k] and float64[k]; k = 0 if there are too few rows."""
-    asked, choice = np.int64(0), repository.choice
+    constrained, choice = np.int64(0), repository.choice
     tree, widest = np.int64(-1), np.int64(-1)
     for t in which:
-        before = asked
+        before = constrained
         if chosen[t] > 0:
-            asked = narrow_box(repository, t, chosen[t], asked, scratch.search)
-        if asked - before > widest:
-            tree, widest = np.int64(t), asked - before
+            constrained = narrow_box(repository, t, chosen[t], constrained, scratch.search)
+        if constrained - before > widest:
+            tree, widest = np.int64(t), constrained - before
     places, g, codes = scratch.places, which.size, repository.row_codes
-    n, _ = rows_in_box(repository, tree, asked, scratch, places.size, places)
+    n, _ = rows_in_box(repository, tree, constrained, scratch, places.size, places)
     if choice.most_donors > 0:
-        n = keep_nearest(repository, tree, asked, n, scratch) if n >= choice.least_donors else 0
+        n = (
+            keep_nearest(repository, tree, constrained, n, scratch)
+            if n >= choice.least_donors
+            else 0
+        )
     rows = repository.trees.rows[tree][places[:n]]
     for t in which[::-1]:
         rows = rows[stable_order(codes[t][rows])]
@@ -97,36 +103,36 @@ def _joint_distribution(repository, most, scratch, chosen, which, account):
         return distribution, weight
     span, moved = repository.span[repository.column_of[which]], np.zeros(g)
     for a in range(g):
-        account.donors[which[a]] = n
-        account.spread[which[a]] = distribution[a, :k].max() - distribution[a, :k].min()
+        report.donors[which[a]] = n
+        report.spread[which[a]] = distribution[a, :k].max() - distribution[a, :k].min()
     k = merge_nearest(distribution, weight, k, most, span, moved)
     for a in range(g):
-        account.error[which[a]] = moved[a]
+        report.error[which[a]] = moved[a]
     return distribution, weight[:k] / n
 
 
 @lean
-def share_limits(about, missing, most):
+def share_limits(info, missing, most):
     """Set how many values each missing attribute keeps, so that the product is at most `most`.
 
     Small attributes keep all their values; the other attributes get equal shares of the rest.
     """
     left, open_attributes = most, 0
-    for t in range(about.size):
-        about[t].limit = 0
+    for t in range(info.size):
+        info[t].limit = 0
         open_attributes += missing[t]
     while open_attributes > 0:
         least = -1
-        for t in range(about.size):
-            smaller = least < 0 or about[t].size < about[least].size
-            if missing[t] and about[t].limit == 0 and smaller:
+        for t in range(info.size):
+            smaller = least < 0 or info[t].size < info[least].size
+            if missing[t] and info[t].limit == 0 and smaller:
                 least = t
         root, power = 1, 2.0**open_attributes
-        while power <= left and root < about[least].size:
+        while power <= left and root < info[least].size:
             root, power = root + 1, 1.0
             for _ in range(open_attributes):
                 power *= root + 1
-        about[least].limit = root
+        info[least].limit = root
         left //= root
         open_attributes -= 1
 
@@ -134,22 +140,22 @@ def share_limits(about, missing, most):
 @lean
 def _write_product(repository, raw, scratch, missing, prob, points, at, end):
     """Write the alternatives [at, end): every combination of values, the last attribute fastest."""
-    trees, about = missing.size, scratch.about
+    trees, info = missing.size, scratch.info
     for i in range(at, end):
         rest, p = i - at, 1.0
         for t in range(trees - 1, -1, -1):
             if missing[t]:
-                j = rest % about[t].size
-                rest //= about[t].size
+                j = rest % info[t].size
+                rest //= info[t].size
                 points[i * trees + t] = scratch.distribution[t, j]
-                p *= scratch.weight[t, j] / about[t].total
+                p *= scratch.weight[t, j] / info[t].total
             else:
                 points[i * trees + t] = raw[repository.column_of[t]]
         prob[i] = p
 
 
 @lean
-def _taken_jointly(repository, completion, chosen):
+def _is_taken_jointly(repository, completion, chosen):
     """Return whether several missing attributes are taken from the same rows.
 
     They are if requested, or if all have nearest donors and the limit on alternatives would leave
@@ -165,7 +171,7 @@ def _taken_jointly(repository, completion, chosen):
 
 
 @lean
-def _independent_distributions(repository, most, scratch, missing, chosen, account):
+def _independent_distributions(repository, most, scratch, missing, chosen, report):
     """Write the distributions of the missing attributes; return their number of alternatives.
 
     If the distributions are too long, near values are merged or, with the nearest donors, only
@@ -174,29 +180,29 @@ def _independent_distributions(repository, most, scratch, missing, chosen, accou
     nearest, g, product, number = repository.choice.most_donors > 0, 0, 1.0, 1
     for t in range(chosen.size):
         if missing[t]:
-            account.donors[t] = calibrated_distribution(repository, t, chosen[t], scratch)
-            account.spread[t] = scratch.about[t].spread
-            product *= scratch.about[t].size
+            report.donors[t] = calibrated_distribution(repository, t, chosen[t], scratch)
+            report.spread[t] = scratch.info[t].spread
+            product *= scratch.info[t].size
             g += 1
     if g > 1:
         most = min(most, MOST_NEAREST_PRODUCTS if nearest else MOST_PRODUCTS)
     if product > most:
-        share_limits(scratch.about, missing, most)
+        share_limits(scratch.info, missing, most)
     for t in range(chosen.size):
         if not missing[t]:
             continue
-        about, weight, a = scratch.about[t], scratch.weight[t], repository.column_of[t]
-        if product > most and nearest and about.size > about.limit:
-            about.size, account.error[t] = thin_to_quantiles(
-                scratch.distribution[t], weight, about.size, about.total, about.limit
+        info, weight, a = scratch.info[t], scratch.weight[t], repository.column_of[t]
+        if product > most and nearest and info.size > info.limit:
+            info.size, report.error[t] = thin_to_quantiles(
+                scratch.distribution[t], weight, info.size, info.total, info.limit
             )
-            about.total = 1.0
+            info.total = 1.0
         elif product > most:
-            about.size = merge_nearest(
-                scratch.distribution[t : t + 1], weight, about.size, about.limit,
-                repository.span[a : a + 1], account.error[t : t + 1],
+            info.size = merge_nearest(
+                scratch.distribution[t : t + 1], weight, info.size, info.limit,
+                repository.span[a : a + 1], report.error[t : t + 1],
             )  # fmt: skip
-        number *= about.size
+        number *= info.size
     return number
 
 
@@ -222,18 +228,18 @@ def impute_batch(repository, completion, objects):
     scratch, steps, at = new_scratch(repository), np.int64(0), np.int64(0)
     chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
-    account = ImputationReport(
+    report = ImputationReport(
         np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees))
     )
     prob, points = np.empty(2 * n + 16), np.empty((2 * n + 16) * trees)
-    most = completion.most if completion.most < UNLIMITED else MOST_UNASKED
+    most = completion.most if completion.most < UNLIMITED else DEFAULT_MAX_ALTERNATIVES
     for i in range(n):
         steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.trees.rows.shape[1])
         reason[i] = choose_dependencies(repository, scratch, objects[i], chosen[i])
         end, missing = at, chosen[i] != PRESENT
         if reason[i] <= IMPUTED:
-            own = ImputationReport(account.donors[i], account.spread[i], account.error[i])
-            if _taken_jointly(repository, completion, chosen[i]):
+            own = ImputationReport(report.donors[i], report.spread[i], report.error[i])
+            if _is_taken_jointly(repository, completion, chosen[i]):
                 which = np.flatnonzero(missing)
                 distribution, share = _joint_distribution(
                     repository, most, scratch, chosen[i], which, own
@@ -256,7 +262,7 @@ def impute_batch(repository, completion, objects):
         at = end
         offsets[i + 1] = at
     points = points[: at * trees].reshape((at, trees))
-    return offsets, prob[:at], points, chosen, reason, account, joined
+    return offsets, prob[:at], points, chosen, reason, report, joined
 
 
 class HeldOutRanks(NamedTuple):
@@ -292,7 +298,7 @@ def held_out_ranks(repository, t, objects, rows, chance):
             continue
         attribute_distribution(repository, t, chosen, scratch, rows[i])
         own = repository.values[first + repository.row_codes[t, rows[i]]]
-        total, k = scratch.about[t].total, scratch.about[t].size
+        total, k = scratch.info[t].total, scratch.info[t].size
         distribution, weight = scratch.distribution[t], scratch.weight[t]
         beyond[i] = min(own - distribution[0], 0.0) + max(own - distribution[k - 1], 0.0)
         if beyond[i] == 0.0:

@@ -12,7 +12,7 @@ import math
 from sfumato.kernels.compile import lean
 
 RIDGE = 1e-3  # of the determinants' mean square; nearly constant determinants have no effect
-DONORS_A_SLOPE = 4  # least number of donors per coefficient; fewer leave too little residual
+DONORS_PER_SLOPE = 4  # least number of donors per coefficient; fewer leave too little residual
 
 
 @lean

@@ -100,7 +100,7 @@ def merge_nearest(points, weight, n, most, span, moved):
     return most
 
 
-LOWEST = 0.05  # lowest level of ten or more kept values
+LOWEST_LEVEL = 0.05  # lowest level of ten or more kept values
 TWO_ENDED_LEVELS = 24  # least number of values of which two at each end represent outer levels
 OUTER_LEVEL, INNER_LEVEL = 0.005, 0.025
 
@@ -113,7 +113,7 @@ def level_of(i, most):
     if most >= TWO_ENDED_LEVELS and i >= most - 2:
         return 1.0 - (OUTER_LEVEL if i == most - 1 else INNER_LEVEL)
     ends = 2 if most >= TWO_ENDED_LEVELS else 0
-    lowest = max(LOWEST, 0.5 / most)
+    lowest = max(LOWEST_LEVEL, 0.5 / most)
     return lowest + (i - ends) * (1.0 - 2.0 * lowest) / max(most - 1 - 2 * ends, 1)
 
 

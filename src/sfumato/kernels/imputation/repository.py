@@ -21,7 +21,7 @@ WEIGHTING = np.dtype(
 # Properties of an attribute's distribution: the number of values and its limit; the sum of the
 # weights; the range of the donors' values; the standard deviation; the bounds of values; whether
 # most values repeat.
-ABOUT = np.dtype(
+ATTRIBUTE_INFO = np.dtype(
     {
         "names": ["size", "limit", "total", "spread", "deviation", "low", "high", "repeated"],
         "formats": [np.int64, np.int64, float, float, float, float, float, bool],
@@ -98,7 +98,7 @@ class ImputationScratch(NamedTuple):
     scaled : float64[D], the object    search : the box and its nodes
     places, distance, share, local_values : [P + 1], of donors    tally : int64[], zeros, by rank
     distribution, weight : float64[T, P + 2 TAIL + 2], ascending values per attribute, and weights
-    about : ABOUT[T]    line : float64[D + 2, D + 2], see `local_line`
+    info : ATTRIBUTE_INFO[T]    line : float64[D + 2, D + 2], see `local_line`
     """
 
     scaled: np.ndarray
@@ -110,7 +110,7 @@ class ImputationScratch(NamedTuple):
     tally: np.ndarray
     distribution: np.ndarray
     weight: np.ndarray
-    about: np.ndarray
+    info: np.ndarray
     line: np.ndarray
 
 
@@ -128,7 +128,7 @@ def new_scratch(repository):
         np.zeros(repository.values.size, np.int64),
         np.empty((trees, places + 2 * TAIL + 2)),
         np.empty((trees, places + 2 * TAIL + 2)),
-        np.empty(trees, ABOUT),
+        np.empty(trees, ATTRIBUTE_INFO),
         np.empty((d + 2, d + 2)),
     )
 

@@ -22,8 +22,9 @@ from sfumato.kernels.joins.tuple_store import is_local, write_owned
 from sfumato.kernels.tolerances import SIFT_SLACK
 
 SMALL_WINDOW = 48  # tuples; scanning fewer costs less than two or three look-ups
-AXES = 3
-EXCEPTIONAL = 4.0  # tuples whose reach exceeds this times (within + mean reach) are in no cell
+MAX_AXES = 3
+# Tuples whose reach exceeds this times (within + mean reach) are in no cell.
+EXCEPTIONAL_REACH_RATIO = 4.0
 LAST_CELL = 2.0**50  # cell numbers are clamped here; all tuples beyond share the last cell
 NO_CELL = np.int64(2**60)  # cell number of exceptional tuples
 NO_ENTRY = -1
@@ -39,9 +40,9 @@ class Grid(NamedTuple):
     most : float64[windows], largest reach with which a tuple is put in a cell
     exceptions : int64[windows], number of tuples with a larger reach since the cells were chosen
     side : float64[windows], cell side, 0 while the window has no cells
-    axes : int64[windows, AXES], coordinates that span the cells
+    axes : int64[windows, MAX_AXES], coordinates that span the cells
     due : int64[windows], arrivals until the side is chosen again
-    centre, box : float64[d], int64[AXES, 2], working memory
+    centre, box : float64[d], int64[MAX_AXES, 2], working memory
     """
 
     buckets: np.ndarray
@@ -66,8 +67,8 @@ def empty_grid(slots, windows, d):
     return Grid(
         np.full(buckets, NO_ENTRY), np.empty(slots, np.int64), np.empty(slots, np.int64),
         np.empty(slots, np.int64), np.full(windows, -np.inf), np.full(windows, np.inf),
-        np.zeros(windows, np.int64), np.zeros(windows), np.zeros((windows, AXES), np.int64),
-        np.full(windows, SMALL_WINDOW), np.empty(d), np.empty((AXES, 2), np.int64),
+        np.zeros(windows, np.int64), np.zeros(windows), np.zeros((windows, MAX_AXES), np.int64),
+        np.full(windows, SMALL_WINDOW), np.empty(d), np.empty((MAX_AXES, 2), np.int64),
     )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def _choose_side(store, w, count):
     """
     head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
     grid, d, radius, largest = store.grid, store.dimensions, 0.0, 0.0
-    extent, o = grid.centre, opposite(store, w)
+    extent, o = grid.centre, opposite_window(store, w)
     for a in range(d):
         low, high = np.inf, -np.inf
         for s in range(head, tail):
@@ -151,7 +152,7 @@ def _choose_side(store, w, count):
     for s in range(store.windows.head[o], store.windows.tail[o]):
         radius += store.tuples.radius[s] / others
     reach = max(store.within + radius + max(0.0, grid.reach[w]), 1e-12 * largest, 1e-300)
-    axes, side = min(d, AXES), 1.0
+    axes, side = min(d, MAX_AXES), 1.0
     for a in range(axes):
         widest = 0
         for b in range(d):
@@ -186,7 +187,7 @@ def index_window(store, w):
         if is_local(store, s):
             mean += max(0.0, _reach(store, s))
             count += 1
-    grid.most[w] = EXCEPTIONAL * (store.within + mean / max(count, 1))
+    grid.most[w] = EXCEPTIONAL_REACH_RATIO * (store.within + mean / max(count, 1))
     grid.reach[w], grid.exceptions[w] = -np.inf, 0
     for s in range(head, tail):
         if is_local(store, s) and _reach(store, s) <= grid.most[w]:
@@ -215,7 +216,7 @@ def _index(store, w, s):
 
 
 @lean_inline
-def leave(store, w, begin):
+def evict_before(store, w, begin):
     """Evict the tuples of window w below slot `begin` from the window and its index."""
     windows, grid = store.windows, store.grid
     head = windows.head[w]
@@ -229,13 +230,13 @@ def leave(store, w, begin):
 
 
 @lean_inline
-def opposite(store, w):
+def opposite_window(store, w):
     """Return the window matched with arrivals of window w: the other stream's, or w itself."""
     return w ^ (store.span.size - 1)
 
 
 @lean_inline
-def pass_time(store, w, now):
+def evict_expired(store, w, now):
     """Evict the tuples that expire by time `now` from all windows of w's key. O(evicted tuples)."""
     streams, time = store.span.size, store.tuples.time
     key = w // streams * streams
@@ -243,7 +244,7 @@ def pass_time(store, w, now):
         head, tail, oldest = store.windows.head[o], store.windows.tail[o], now - store.span[o - key]
         while head < tail and time[head] <= oldest:
             head += 1
-        leave(store, o, head)
+        evict_before(store, o, head)
 
 
 @lean_inline
@@ -254,14 +255,14 @@ def enter(store, batch, i):
     store.held[w % store.span.size] += 1
     if store.within >= 0.0:
         _index(store, w, s)
-    leave(store, w, batch.begins[i])
+    evict_before(store, w, batch.begins[i])
 
 
 @compiled_ieee
 def empty_windows(store, windows):
     """Evict all tuples of some windows (int64[]). O(tuples)."""
     for w in windows:
-        leave(store, w, store.windows.tail[w])
+        evict_before(store, w, store.windows.tail[w])
         store.grid.side[w], store.grid.due[w], store.grid.reach[w] = 0.0, SMALL_WINDOW, -np.inf
         store.grid.most[w] = np.inf
 
@@ -309,9 +310,9 @@ def search(store, w, radius, out):
     if grid.side[w] > 0.0:
         cells, width, box = 1.0, grid.side[w], grid.box
         radius += grid.reach[w]
-        for a in range(AXES):
+        for a in range(MAX_AXES):
             box[a, 0] = box[a, 1] = 0
-        for a in range(min(d, AXES)):
+        for a in range(min(d, MAX_AXES)):
             x = grid.centre[grid.axes[w, a]]
             reach = radius + SIFT_SLACK * abs(radius) + 1e-15 * abs(x)
             box[a, 0], box[a, 1] = _cell(x - reach, width), _cell(x + reach, width)

@@ -11,10 +11,10 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.grid import enter, pass_time
+from sfumato.kernels.joins.grid import enter, evict_expired
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.regions import cannot_match
-from sfumato.kernels.joins.similarity_nested import FOUND, add_found
+from sfumato.kernels.joins.similarity_nested import MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import widest_window
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import SIFT_SLACK
@@ -58,18 +58,18 @@ def join_incomplete(store, batch, criterion, sure, counts):
     store, batch : as for `join_nested`, with any number of streams; the arrivals' `summary` lines
         and boxes are written
     sure : see `certain_square`    counts : INCOMPLETE_COUNTS[1], updated
-    Returns FOUND[m], by arrival, then stream, then age of the held object.
+    Returns MATCHED_PAIR[m], by arrival, then stream, then age of the held object.
     Cost: O(held * d) per arrival in SIMD, and `match_probability` for undecided pairs.
     Source: Ren et al. (2019), Algorithm 2 and Lemmas 4.1, 4.2, with a scan of boxes instead of the
     grid's cells.
     """
     windows, streams, tuples = store.windows, store.span.size, store.tuples
     head, tail, summary, rounding = windows.head, windows.tail, tuples.summary, tuples.rounding
-    found, n, steps, within = np.empty(64, FOUND), 0, np.int64(0), criterion.within
+    found, n, steps, within = np.empty(64, MATCHED_PAIR), 0, np.int64(0), criterion.within
     nearest, farthest = np.empty((2, widest_window(windows)))
     for i in range(batch.code.size):
         w, u = batch.code[i], batch.slots[i]
-        pass_time(store, w, batch.time[i])
+        evict_expired(store, w, batch.time[i])
         enter(store, batch, i)
         key = w // streams * streams
         for o in range(key, key + streams):
@@ -97,6 +97,6 @@ def join_incomplete(store, batch, criterion, sure, counts):
                     steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
                     total = match_probability(tuples, u, v, criterion)
                 if total >= 0.0:
-                    found = add_found(found, n, i, o, v, tail[o], total)
+                    found = add_pair(found, n, i, o, v, tail[o], total)
                     n += 1
     return found[:n]

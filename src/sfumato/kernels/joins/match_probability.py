@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
-from sfumato.kernels.distributions.tuples import rounded_to_one
+from sfumato.kernels.distributions.tuples import round_to_one
 from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import CERTAIN, EPSILON, SIFT_SLACK
@@ -399,11 +399,9 @@ def probability_if_cheap(tuples, u, v, criterion):
         return resolve_near_one(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
         total = _sum_of_numbers(tuples, u, v, limit_of(tuples, u, v, criterion))
-        return (
-            -1.0
-            if total < criterion.least
-            else resolve_near_threshold(tuples, u, v, criterion, total)
-        )
+        if total < criterion.least:
+            return -1.0
+        return resolve_near_threshold(tuples, u, v, criterion, total)
     return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else UNDECIDED
 
 
@@ -425,11 +423,9 @@ def match_probability(tuples, u, v, criterion):
         return total if total >= criterion.probability else -1.0
     if tuples.axis[u] < 0 and tuples.axis[v] < 0:
         total = _sum_of_points(tuples, u, v, criterion)
-        return (
-            -1.0
-            if total < criterion.least
-            else resolve_near_threshold(tuples, u, v, criterion, total)
-        )
+        if total < criterion.least:
+            return -1.0
+        return resolve_near_threshold(tuples, u, v, criterion, total)
     swap = tuples.axis[u] < 0 or (tuples.axis[v] >= 0 and tuples.samples[v] > tuples.samples[u])
     along, other = (v, u) if swap else (u, v)
     total, possible = _sum_along_axis(tuples, along, other, criterion)
@@ -465,7 +461,7 @@ class Sorted(NamedTuple):
 
 
 @lean_inline
-def _added(total, rest, term):
+def _add_compensated(total, rest, term):
     """Add a float to a sum of two floats; return the new sum as two floats."""
     larger = total + term
     part = larger - total
@@ -482,7 +478,9 @@ def sorted_samples(tuples, s):
     place = stable_order(values)
     total, rest = np.zeros(n + 1), np.zeros(n + 1)
     for i in range(n):
-        total[i + 1], rest[i + 1] = _added(total[i], rest[i], tuples.blocks[at + place[i]])
+        total[i + 1], rest[i + 1] = _add_compensated(
+            total[i], rest[i], tuples.blocks[at + place[i]]
+        )
     return Sorted(place, values[place], total, rest)
 
 
@@ -515,11 +513,11 @@ def near_ranges(tuples, u, ordered, limit):
 def sorted_sum(tuples, u, v, limit):
     """Sum Pr(u_k) Pr(v_l) over the near samples of slots u and v, in one dimension.
 
-    O(n log n) for n samples of both.  Error: a few 2**-53, relative; see also `rounded_to_one`.
+    O(n log n) for n samples of both.  Error: a few 2**-53, relative; see also `round_to_one`.
     """
     ordered, total, rest = sorted_samples(tuples, v), 0.0, 0.0
     first, last = near_ranges(tuples, u, ordered, limit)
     for k in range(first.size):
         term = tuples.blocks[tuples.at[u] + k] * mass_between(ordered, first[k], last[k])
-        total, rest = _added(total, rest, term)
-    return rounded_to_one(total + rest, first.size + ordered.place.size)
+        total, rest = _add_compensated(total, rest, term)
+    return round_to_one(total + rest, first.size + ordered.place.size)

@@ -120,9 +120,7 @@ def _write_near(tuples, match, n, pairs, work):
         if _flag_near(tuples, match, k, work) == 0:
             continue
         for j in range(tuples.samples[match.v]):
-            pairs.prob[n] = blocks[x + k] * blocks[y + j] * match.factor
-            other = (k ^ j) & exchange
-            pairs.left[n], pairs.right[n] = k ^ other, j ^ other
+            _write(pairs, n, blocks[x + k] * blocks[y + j] * match.factor, match, k, j)
             n += near[j]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import with_room
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
 from sfumato.kernels.joins.match_probability import limit_of, widest_reach
 from sfumato.kernels.joins.partners import is_near, near_mass
 from sfumato.kernels.joins.regions import ball_of
@@ -178,8 +178,8 @@ def count_neighbours(store, batch, criterion, rows, listed, counts):
     lists, ends = np.zeros((4, 64), np.int64), np.zeros(2, np.int64)
     found = NearSamples(lists[0], lists[1], lists[2], lists[3])
     for i in range(batch.slots.size):
-        u, w, o = batch.slots[i], batch.code[i], opposite(store, batch.code[i])
-        pass_time(store, o, batch.time[i])
+        u, w, o = batch.slots[i], batch.code[i], opposite_window(store, batch.code[i])
+        evict_expired(store, o, batch.time[i])
         begin, end, newest = windows.head[o], windows.tail[o], rows[o % rows.size]
         radius = widest_reach(criterion.within, windows.rounding[w] + windows.rounding[o])
         radius += tuples.radius[u] + ball_of(tuples.summary, u, d, store.grid.centre)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.distributions.tuples import rounded_to_one
+from sfumato.kernels.distributions.tuples import round_to_one
 from sfumato.kernels.joins.match_probability import limit_of
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.signals import after_signals
@@ -47,4 +47,4 @@ def exclude_partners(tuples, slots, partners, places, alone, criterion):
         steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
         for k in range(tuples.samples[u]):
             near = near_mass(tuples, u, k, v, criterion)
-            alone[places[i] + k] *= 1.0 - rounded_to_one(near, tuples.samples[v])
+            alone[places[i] + k] *= 1.0 - round_to_one(near, tuples.samples[v])

@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean_inline
-from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
 from sfumato.kernels.joins.match_probability import (
     UNDECIDED,
     match_distance,
@@ -13,7 +13,7 @@ from sfumato.kernels.joins.match_probability import (
     widest_reach,
 )
 from sfumato.kernels.joins.regions import ball_of, cannot_match
-from sfumato.kernels.joins.similarity_nested import FOUND, add_found
+from sfumato.kernels.joins.similarity_nested import MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import widest_window
 from sfumato.kernels.signals import after_signals
 
@@ -54,10 +54,10 @@ def join_indexed(store, batch, criterion, counts):
     # Fields are read once, because each access costs two atomic reference counts per array.
     tuples, windows, code, slots = store.tuples, store.windows, batch.code, batch.slots
     head, tail, largest = windows.head, windows.tail, windows.rounding
-    found, n, steps, centre = np.empty(64, FOUND), 0, np.int64(0), store.grid.centre
+    found, n, steps, centre = np.empty(64, MATCHED_PAIR), 0, np.int64(0), store.grid.centre
     for i in range(code.size):
-        u, w, o = slots[i], code[i], opposite(store, code[i])
-        pass_time(store, o, batch.time[i])
+        u, w, o = slots[i], code[i], opposite_window(store, code[i])
+        evict_expired(store, o, batch.time[i])
         radius = widest_reach(criterion.within, largest[w] + largest[o]) + tuples.radius[u]
         radius += ball_of(tuples.summary, u, d, centre)
         reached = search(store, o, radius, candidates)
@@ -73,7 +73,7 @@ def join_indexed(store, batch, criterion, counts):
             if total == UNDECIDED:
                 total = match_probability(tuples, u, v, criterion)
             if total >= 0.0:
-                found = add_found(found, n, i, o, v, tail[o], total)
+                found = add_pair(found, n, i, o, v, tail[o], total)
                 n += 1
         enter(store, batch, i)
     return found[:n]

@@ -8,9 +8,9 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.grid import enter, opposite, pass_time
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
-from sfumato.kernels.joins.similarity_nested import FOUND, add_found
+from sfumato.kernels.joins.similarity_nested import MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import is_local, padded, widest_window
 from sfumato.kernels.signals import after_signals
 
@@ -45,7 +45,7 @@ def _first_near(value, x, limit):
 
 
 @lean
-def _likely(tuples, u, begin, end, held, criterion, limit, mass, likely):
+def _find_candidates(tuples, u, begin, end, held, criterion, limit, mass, likely):
     """Write tuples in [begin, end) whose near samples have enough mass to `likely`, ascending.
 
     held : from `_sorted_samples`    mass : float64[slots of a window], all -1 before and after
@@ -90,24 +90,26 @@ def join_sorted(store, batch, criterion, counts):
     code, slots, head, tail = batch.code, batch.slots, windows.head, windows.tail
     radius, rounding = windows.radius, windows.rounding
     likely, mass, streams = np.empty(widest, np.int64), np.full(widest, -1.0), store.span.size
-    found, n, steps, written = np.empty(64, FOUND), np.int64(0), np.int64(0), tail.copy()
+    found, n, steps, written = np.empty(64, MATCHED_PAIR), np.int64(0), np.int64(0), tail.copy()
     for i in range(code.size):
         written[code[i]] = slots[i] + 1
     first = second = _sorted_samples(store, np.int64(0), np.int64(0))
     key = -1
     for i in stable_order(code // streams):
-        u, o = slots[i], opposite(store, code[i])
+        u, o = slots[i], opposite_window(store, code[i])
         if o // streams != key:
             key = o // streams
             w, last = key * streams, (key + 1) * streams - 1  # equal if there is one stream
             first = _sorted_samples(store, head[w], written[w])
             second = _sorted_samples(store, head[last], written[last]) if last > w else first
-        pass_time(store, o, batch.time[i])
+        evict_expired(store, o, batch.time[i])
         begin, end = head[o], tail[o]
         farthest = criterion.within + tuples.radius[u] + radius[o]
         limit = widest_reach(farthest, tuples.rounding[u] + rounding[o])
         held = second if o > key * streams else first
-        count, visited = _likely(tuples, u, begin, end, held, criterion, limit, mass, likely)
+        count, visited = _find_candidates(
+            tuples, u, begin, end, held, criterion, limit, mass, likely
+        )
         counts[0].visited += visited
         counts[0].pairs += end - begin
         counts[0].candidates += count
@@ -116,7 +118,7 @@ def join_sorted(store, batch, criterion, counts):
             steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
             total = match_probability(tuples, u, v, criterion)
             if total >= 0.0:
-                found = add_found(found, n, i, o, v, end, total)
+                found = add_pair(found, n, i, o, v, end, total)
                 n += 1
         enter(store, batch, i)
     return found[:n]

@@ -28,7 +28,7 @@ def empty_store(d, columns, rows, within, span, task, tasks):
 
 
 @lean
-def _room_for(held, arriving):
+def _slots_for(held, arriving):
     """Return the number of slots with which moving a window costs O(1) amortised per arrival."""
     return 2 * (held + arriving) + 8 if held + arriving > 0 else 0
 
@@ -62,7 +62,7 @@ def make_room(store, code, places):
         arriving, held = windows.arriving[w], windows.tail[w] - windows.head[w]
         windows.arriving[w] = 0
         if windows.tail[w] + arriving > windows.base[w] + windows.capacity[w]:
-            room = _room_for(held, arriving)
+            room = _slots_for(held, arriving)
             fits = fits and used[1] + room <= tuples.at.size
             if fits:
                 unlink_window(store, w)
@@ -73,17 +73,13 @@ def make_room(store, code, places):
 
 
 @compiled_ieee
-def renewed(store, code, places):
+def enlarge_store(store, code, places):
     """Return a copy of the store with room for arrivals and for new windows.
 
     code, places : see `make_room`, but windows may be new    O(held samples + windows).
     """
-    old, streams, known, d = (
-        store.tuples,
-        store.span.size,
-        store.windows.head.size,
-        store.dimensions,
-    )
+    old, streams, known = store.tuples, store.span.size, store.windows.head.size
+    d = store.dimensions
     count = known
     for w in code:
         count = max(count, (w // streams + 1) * streams)
@@ -96,18 +92,16 @@ def renewed(store, code, places):
         windows.arriving[w] += 1
     slots = 0
     for w in range(count):
-        slots += _room_for(windows.tail[w] - windows.head[w], windows.arriving[w])
+        slots += _slots_for(windows.tail[w] - windows.head[w], windows.arriving[w])
         for s in range(windows.head[w], windows.tail[w]):
             places += block_size(d, old.samples[s])
     tuples = empty_tuples(2 * slots, 2 * places, old.summary.shape[1], old.box.shape[0])
-    grid, used = (
-        empty_grid(2 * slots if store.within >= 0.0 else 0, count, d),
-        np.zeros(2, np.int64),
-    )
+    grid = empty_grid(2 * slots if store.within >= 0.0 else 0, count, d)
+    used = np.zeros(2, np.int64)
     about = store.within, store.span, store.held, used, store.task, store.tasks, d
     before, after = Store(old, windows, grid, *about), Store(tuples, windows, grid, *about)
     for w in range(count):
-        room = _room_for(windows.tail[w] - windows.head[w], windows.arriving[w])
+        room = _slots_for(windows.tail[w] - windows.head[w], windows.arriving[w])
         windows.arriving[w] = 0
         _copy_window(before, w, tuples, used[1], room)
         used[1] += room
@@ -155,7 +149,7 @@ def write_batch(store, batch, rows):
 
 
 @compiled_ieee
-def expired(store, heads, batch):
+def list_evicted(store, heads, batch):
     """Return (arrival, stream, number) of the tuples that a joined batch evicted, by arrival.
 
     heads : int64[windows], `head` of the windows before the batch; overwritten

@@ -23,7 +23,7 @@ from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.tolerances import EPSILON
 
 SAMPLE_LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
-FOREVER = 2**62  # a span longer than any difference between times
+MAX_SPAN = 2**62  # a span longer than any difference between times
 
 
 class StoredTuples(NamedTuple):
@@ -184,7 +184,7 @@ def copy_line(source, s, target, t):
 
 
 @compiled_ieee
-def lone_tuples(offsets, prob, points, existence, columns):
+def tuples_without_windows(offsets, prob, points, existence, columns):
     """Return `StoredTuples` in slots 0, 1, ... without windows, with unwritten summaries."""
     n, d, places = offsets.size - 1, points.shape[1], 0
     for i in range(n):

@@ -197,11 +197,8 @@ def top_k_tails(factors, begin, end, ks, place, out):
     if begin >= end:
         return  # for example if all items are certain
     block = 32 if ks.size < SUMMED_K else 16
-    tree, q, ends = (
-        new_tree(begin, end, most, block),
-        np.empty(block + 1),
-        np.empty(block, np.bool_),
-    )
+    tree, q = new_tree(begin, end, most, block), np.empty(block + 1)
+    ends = np.empty(block, np.bool_)
     cumulative, windows, steps = np.empty(most + 1), np.empty((block, ks.size)), np.int64(0)
     while True:
         a, b, depth = next_leaf(tree, factors, most, block)

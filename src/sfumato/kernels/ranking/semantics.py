@@ -58,7 +58,7 @@ class Rankings(NamedTuple):
 
 
 @compiled
-def _ranked(items, offsets, tuples, value):
+def _rankings_of(items, offsets, tuples, value):
     """Return the `Rankings` of tuples in the given order, leaving out tuples that are -1."""
     kept = np.flatnonzero(tuples >= 0)
     rank = np.empty(tuples.size, np.int64)
@@ -73,7 +73,7 @@ def _ranked(items, offsets, tuples, value):
 
 
 @compiled
-def _prefixes(items, tuples, value, ks):
+def _rank_prefixes(items, tuples, value, ks):
     """Return the `Rankings` of the first k tuples of an order, for each of `ks`."""
     offsets = np.zeros(ks.size + 1, np.int64)
     for c in range(ks.size):
@@ -82,39 +82,34 @@ def _prefixes(items, tuples, value, ks):
     for c in range(ks.size):
         for i in range(offsets[c], offsets[c + 1]):
             places[i] = i - offsets[c]
-    return _ranked(items, offsets, tuples[places], value[places])
+    return _rankings_of(items, offsets, tuples[places], value[places])
 
 
 @compiled
-def _at_least(values, least):
-    """Return the places of values of at least `least`, greatest first; ties keep their order."""
-    enough = np.flatnonzero((values >= least) | (values >= 1.0 - CERTAIN))
-    return enough[stable_order(-round_probability(values[enough]))]
-
-
-@compiled
-def _by_front_probability(items, ks, of, least):
+def _rank_by_front_probability(items, ks, k_index, least):
     tuples, values = front_probabilities(items, ks)
     begins, best = best_of_columns(values, ks)
-    offsets, places = np.zeros(of.size + 1, np.int64), np.empty(of.size * values.shape[0], np.int64)
+    offsets = np.zeros(k_index.size + 1, np.int64)
+    places = np.empty(k_index.size * values.shape[0], np.int64)
     value = np.empty(places.size)
-    for a in range(of.size):
-        column = values[:, of[a]].copy()
+    for a in range(k_index.size):
+        column = values[:, k_index[a]].copy()
         if np.isnan(least[a]):
-            chosen = best[begins[of[a]] : begins[of[a] + 1]]
+            chosen = best[begins[k_index[a]] : begins[k_index[a] + 1]]
         else:
-            chosen = _at_least(column, least[a])
+            enough = np.flatnonzero((column >= least[a]) | (column >= 1.0 - CERTAIN))
+            chosen = enough[stable_order(-round_probability(column[enough]))]
         offsets[a + 1] = offsets[a] + chosen.size
         write_at(places, offsets[a], chosen)
         for i in range(chosen.size):
             value[offsets[a] + i] = column[chosen[i]]
-    places, value = places[: offsets[of.size]], value[: offsets[of.size]]
+    places, value = places[: offsets[-1]], value[: offsets[-1]]
     value[value >= 1.0 - CERTAIN] = 1.0
-    return _ranked(items, offsets, tuples[places], value)
+    return _rankings_of(items, offsets, tuples[places], value)
 
 
 @compiled
-def _vectors(items, ks):
+def _likeliest_vectors(items, ks):
     """Return the `Rankings` under U-Topk; `offsets` is empty if the search for a vector gave up."""
     offsets = np.zeros(ks.size + 1, np.int64)
     most = np.minimum(ks, items.tuples).sum()
@@ -134,27 +129,27 @@ def _vectors(items, ks):
         for i in range(offsets[c], offsets[c + 1]):
             value[i] = chance
     end = offsets[-1] if offsets.size else 0
-    return _ranked(items, offsets, tuples[:end], value[:end])
+    return _rankings_of(items, offsets, tuples[:end], value[:end])
 
 
 @compiled
-def rank_items(items, ks, of, least, question):
+def rank_items(items, ks, k_index, least, question):
     """Return the `Rankings` of several answers.
 
-    ks : int64[c], distinct, ascending    of : int64[a], index in `ks` of each answer's k
+    ks : int64[c], distinct, ascending    k_index : int64[a], index in `ks` of each answer's k
     least : float64[a], with Pr_k, an answer has all tuples that reach it, or the k greatest if NaN;
-        other semantics ignore `of` and `least`, and answer i has ks[i]
+        other semantics ignore `k_index` and `least`, and answer i has ks[i]
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
     U-Topk gave up.  Cost: as for the greatest k; under U-Topk, as for each k separately.
     """
     code, most = question.semantics, ks[ks.size - 1]
     if code in (CODE_PK_TOPK, CODE_PT_K):
-        return _by_front_probability(items, ks, of, least)
+        return _rank_by_front_probability(items, ks, k_index, least)
     if code == CODE_U_TOPK:
-        return _vectors(items, ks)
+        return _likeliest_vectors(items, ks)
     if code == CODE_U_KRANKS:
         tuples, value = likeliest_at_ranks(items, most)
-        return _prefixes(items, tuples, value, ks)
+        return _rank_prefixes(items, tuples, value, ks)
     if code == CODE_EXPECTED_RANK:
         values = expected_ranks(items)
     elif code == CODE_PRF:
@@ -162,7 +157,7 @@ def rank_items(items, ks, of, least, question):
     else:
         values = exponential_ranks(items, question.alpha)
     if not values.size:
-        return _prefixes(items, np.empty(0, np.int64), values, ks)
+        return _rank_prefixes(items, np.empty(0, np.int64), values, ks)
     worth = np.empty(values.size)
     for t in range(values.size):
         worth[t] = round_digits(values[t] if code == CODE_EXPECTED_RANK else -values[t])
@@ -170,7 +165,7 @@ def rank_items(items, ks, of, least, question):
     near = np.flatnonzero(worth <= kth_smallest(worth.copy(), worth.size, count - 1))
     order = near[stable_order(expected_keys(items)[near])]
     order = order[stable_order(worth[order])][:count]
-    return _prefixes(items, order, values[order], ks)
+    return _rank_prefixes(items, order, values[order], ks)
 
 
 @compiled
@@ -201,5 +196,5 @@ def rank_streams(items, streams, ks):
     for c in range(ks.size):
         for i in range(offsets[c], offsets[c + 1]):
             chosen[i], value[i] = leader[places[i], c], total[places[i], c]
-    found = _ranked(items, offsets, chosen, value)
+    found = _rankings_of(items, offsets, chosen, value)
     return Rankings(offsets, found.rank, chosen, found.score, value, ids[places])

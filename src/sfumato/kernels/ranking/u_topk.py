@@ -41,7 +41,7 @@ class ChosenRules(NamedTuple):
 
 
 @compiled
-def scan(prob, unit, units, k, stop):
+def track_best_rules(prob, unit, units, k, stop):
     """Track the k best rules over the first `stop` items.  O(stop log k + units).
 
     unit : int64[m] in [0, units), the item's rule, or a separate unit for an item without a rule
@@ -112,7 +112,7 @@ def likeliest_world(chosen, prob):
 
 
 @compiled
-def chance_of(members, length, prob, unit, units):
+def vector_probability(members, length, prob, unit, units):
     """Return Pr(of the first `length` items, exactly `members` exist), and its log."""
     member, above = np.zeros(units, dtype=np.bool_), np.zeros(units)
     product, log = 1.0, 0.0
@@ -151,17 +151,17 @@ def likeliest_vector(ordered, k, full):
     1e-308, where the logarithm is still valid.
     """
     order, prob, unit, units = ordered
-    best, length, ended, chosen = scan(prob, unit, units, k, prob.size)
+    best, length, ended, chosen = track_best_rules(prob, unit, units, k, prob.size)
     if ended and not full:
         value, members = likeliest_world(chosen, prob)
         if members.size < k and value > best + LOG_TIE:
-            product, log = chance_of(members, prob.size, prob, unit, units)
+            product, log = vector_probability(members, prob.size, prob, unit, units)
             return order[members], product, log
     if length == 0:
         return np.empty(0, np.int64), 0.0, -np.inf
-    chosen = scan(prob, unit, units, k, length)[3]
+    chosen = track_best_rules(prob, unit, units, k, length)[3]
     members = sorted_values(chosen.pick[chosen.inside])
-    product, log = chance_of(members, members[k - 1] + 1, prob, unit, units)
+    product, log = vector_probability(members, members[k - 1] + 1, prob, unit, units)
     return order[members], product, log
 
 
@@ -170,17 +170,19 @@ class TupleItems(NamedTuple):
 
     prob : float64[e];  owner, unit : int64[e], tuples and units, numbered by first occurrence
     unit_of : int64[tuples], the unit of each tuple
-    gone : float64[units], log probability that the unit has no member, or 1.0 for probability 0
-    absent, never : sum of these logs over the units of all items, and the number of zeros left out
+    log_absent : float64[units], log probability that the unit has no member, or 1.0 for probability
+        0
+    log_total, zero_count : sum of these logs over the units of all items, and the number of zeros
+        left out
     """
 
     prob: np.ndarray
     owner: np.ndarray
     unit: np.ndarray
     unit_of: np.ndarray
-    gone: np.ndarray
-    absent: float
-    never: int
+    log_absent: np.ndarray
+    log_total: float
+    zero_count: int
 
 
 @compiled
@@ -189,7 +191,7 @@ def _log_or_one(chance):
 
 
 @compiled
-def _extend(some, sequence, length, member, chances):
+def _add_extensions(reachable, sequence, length, member, chances):
     """Add Pr(the top is a sequence and then tuple t) to chances[t], for each t that may follow.
 
     member : int64[tuples], working memory, all -1.  O(e + k).  Returns Pr(only a sequence exists).
@@ -197,41 +199,41 @@ def _extend(some, sequence, length, member, chances):
     Adding t gives F'(y) = Pr(y) (sum of F(x) over the items x above y). No other tuple may exist
     above y: this is the product, over the other units, of 1 - their mass above y.
     """
-    f, taken = np.zeros(length + 1), np.zeros(some.gone.size, np.bool_)
+    f, taken = np.zeros(length + 1), np.zeros(reachable.log_absent.size, np.bool_)
     f[0] = 1.0
-    above, log, never = np.zeros(some.gone.size), 0.0, 0
+    above, log, zero_count = np.zeros(reachable.log_absent.size), 0.0, 0
     for j in range(length):
         member[sequence[j]] = j
-        taken[some.unit_of[sequence[j]]] = True
-    for i in range(some.prob.size):
-        t, u, p = some.owner[i], some.unit[i], some.prob[i]
+        taken[reachable.unit_of[sequence[j]]] = True
+    for i in range(reachable.prob.size):
+        t, u, p = reachable.owner[i], reachable.unit[i], reachable.prob[i]
         if member[t] >= 0:
             f[member[t] + 1] += p * f[member[t]]
         if taken[u]:
             continue
         own = _log_or_one(1.0 - min(above[u], 1.0))
         if own > 0.0:
-            never -= 1
+            zero_count -= 1
         else:
             log -= own
-        if never == 0:
+        if zero_count == 0:
             chances[t] += p * f[length] * math.exp(log)
         above[u] += p
         own = _log_or_one(1.0 - min(above[u], 1.0))
         if own > 0.0:
-            never += 1
+            zero_count += 1
         else:
             log += own
-    log, never = some.absent, some.never
-    for u in range(some.gone.size):
+    log, zero_count = reachable.log_total, reachable.zero_count
+    for u in range(reachable.log_absent.size):
         if taken[u]:
-            if some.gone[u] > 0.0:
-                never -= 1
+            if reachable.log_absent[u] > 0.0:
+                zero_count -= 1
             else:
-                log -= some.gone[u]
+                log -= reachable.log_absent[u]
     for j in range(length):
         member[sequence[j]] = -1
-    return f[length] * math.exp(log) if never == 0 else 0.0
+    return f[length] * math.exp(log) if zero_count == 0 else 0.0
 
 
 @compiled
@@ -242,20 +244,22 @@ def _tuple_items(items, k):
     mass = np.zeros(units)
     for x in range(unit.size):
         mass[unit[x]] += prob[x]
-    absent, never = 0.0, 0
+    log_total, zero_count = 0.0, 0
     for u in range(units):
         log = _log_or_one(1.0 - min(mass[u], 1.0))
         if log > 0.0:
-            never += 1
+            zero_count += 1
         else:
-            absent += log
+            log_total += log
     owner, first = number_codes(items.owner[order[:end]], items.tuples)
     own, begin = number_codes(unit[order[:end]], units)
-    gone = np.empty(begin.size)
+    log_absent = np.empty(begin.size)
     for u in range(begin.size):
-        gone[u] = _log_or_one(1.0 - min(mass[unit[order[begin[u]]]], 1.0))
-    some = TupleItems(prob[order[:end]], owner, own, own[first], gone, absent, never)
-    return some, items.owner[order[first]]
+        log_absent[u] = _log_or_one(1.0 - min(mass[unit[order[begin[u]]]], 1.0))
+    reachable = TupleItems(
+        prob[order[:end]], owner, own, own[first], log_absent, log_total, zero_count
+    )
+    return reachable, items.owner[order[first]]
 
 
 @compiled
@@ -269,7 +273,7 @@ def likeliest_vector_of_tuples(items, keys, k, full):
     complete vector that a best-first search takes is therefore the answer. The probability is -1 if
     it is not among MOST_SEQUENCES sequences.  O(e + k) per sequence.
     """
-    some, tuples = _tuple_items(items, k)
+    reachable, tuples = _tuple_items(items, k)
     place, member = np.empty(tuples.size, np.int64), np.full(tuples.size, -1)
     by_tuple = stable_order(tuples)
     for i, t in enumerate(by_tuple[stable_order(keys[tuples[by_tuple]])]):
@@ -305,7 +309,7 @@ def likeliest_vector_of_tuples(items, keys, k, full):
         if taken > MOST_SEQUENCES:
             return best[:0], -1.0
         chances = np.zeros(tuples.size)
-        alone = _extend(some, sequence, length, member, chances)
+        alone = _add_extensions(reachable, sequence, length, member, chances)
         if not full and alone > 0.0:
             parent.append(parent[node])
             last.append(last[node])

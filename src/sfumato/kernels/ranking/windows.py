@@ -13,7 +13,8 @@ from sfumato.kernels.tolerances import SUM_TOLERANCE
 
 NO_INSTANT = -(2**62)  # earlier than any instant
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation or time
-REJECT, SCALE = 0, 1  # for rules with a sum above 1: drop later tuples, or divide by the sum
+# For rules with a sum above 1: drop later tuples, or divide by the sum.
+REJECT_OVERFULL, SCALE_OVERFULL = 0, 1
 
 
 @compiled
@@ -40,7 +41,7 @@ def select_late(scope, time, late, punctuation, clock, newest):
 
 
 @compiled
-def known_at(begin, steps, scope, time, otherwise):
+def known_times(begin, steps, scope, time, otherwise):
     """Return when some times became known: the scope's first step that reaches each, int64[n].
 
     begin : int64[scopes + 1], scope s has the ascending steps begin[s] ... begin[s + 1]
@@ -80,7 +81,7 @@ class RankedWindowTuples(NamedTuple):
 
 
 @compiled
-def shown_intervals(tuples, time, latest, until, since, before, length):
+def closed_intervals(tuples, time, latest, until, since, before, length):
     """Return the intervals of instants that each arrival closes, and then those closed by `until`.
 
     time : int64[n], of all tuples;  latest : int64[w], updated: the last closed instant
@@ -153,7 +154,8 @@ class RunQueries(NamedTuple):
 def _window_items(tuples, chosen, number, full_rules):
     """Return the `RankedItems` of the chosen tuples, with rules numbered by first occurrence.
 
-    number : int64[rules], working memory, all -1;  full_rules : SCALE divides rules above 1
+    number : int64[rules], working memory, all -1
+    full_rules : SCALE_OVERFULL divides rules above 1
     """
     size = 0
     for i in chosen:
@@ -177,7 +179,7 @@ def _window_items(tuples, chosen, number, full_rules):
     for i in chosen:
         if tuples.rule[i] >= 0:
             number[tuples.rule[i]] = -1
-    if full_rules == SCALE:
+    if full_rules == SCALE_OVERFULL:
         mass = np.zeros(rules)
         for x in range(size):
             if rule[x] >= 0:
@@ -226,7 +228,7 @@ def _extend(array, room):
 def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
     """Rank the windows of all runs, for all their queries.
 
-    full_rules : REJECT or SCALE;  skips : bool, leave out windows without tuples
+    full_rules : REJECT_OVERFULL or SCALE_OVERFULL;  skips : bool, leave out windows without tuples
     streams : bool, rank streams instead of tuples
     Returns int64[8, n], for each row of answers its window, query, k, time, known time, rank, tuple
     (an index) and stream; float64[2, n], scores and values; bool[r], ranked runs; int64[], rejected
@@ -251,7 +253,7 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
         chosen = chosen[:count]
         if skips and count == 0:
             continue
-        if tuples.rules and full_rules == REJECT:
+        if tuples.rules and full_rules == REJECT_OVERFULL:
             kept = _reject_overfull(tuples, chosen.copy(), mass)
             for i in chosen:
                 if not tuples.valid[i]:

@@ -29,7 +29,7 @@ from sfumato.kernels.distributions.mergeable_moments import (
     copy_set,
     measure,
     merge_set,
-    one_set,
+    new_set,
 )
 from sfumato.kernels.distributions.tuples import reaches
 from sfumato.kernels.signals import after_signals
@@ -37,23 +37,23 @@ from sfumato.kernels.tolerances import REMAINDER
 
 STRIDE = 16
 # Places of the held tuples and of the front's end; block : number of the built stride, or -1.
-STACK_MARKS = integers("head middle tail block")
+STACK_HEADER = integers("head middle tail block")
 STEPS_PER_TUPLE = 1 << 14
-ONE = np.zeros(1, np.int64)  # the order of one alternative
+SINGLE_ORDER = np.zeros(1, np.int64)  # the order of one alternative
 
 
 class DeltaRule(NamedTuple):
     """The rule by which the oldest tuple is evicted.
 
-    on : int, the attribute whose distance is tested; delta : float, the largest allowed distance
+    attribute : int, whose distance is tested; delta : float, the largest allowed distance
     threshold : float, the least probability of a distant tuple that causes an eviction
-    most : int, the largest number of tuples; more are evicted as well
+    max_tuples : int, the largest number of tuples; more are evicted as well
     """
 
-    on: int
+    attribute: int
     delta: float
     threshold: float
-    most: int
+    max_tuples: int
 
 
 class DeltaTuples(NamedTuple):
@@ -80,46 +80,46 @@ class PartialStacks(NamedTuple):
 
 
 @lean
-def _build_front(marks, per_tuple, stacks):
+def _build_front(header, per_tuple, stacks):
     """Build the suffixes of the front, and keep every STRIDE-th."""
-    block, marks.block = stacks.block, -1
+    block, header.block = stacks.block, -1
     clear_set(block, FIRST_SET)
     copy_set(block, FIRST_SET, stacks.kept, FIRST_SET)
-    for r in range(1, marks.middle - marks.head + 1):
-        add_tuple(per_tuple, marks.middle - r, block, FIRST_SET)
+    for r in range(1, header.middle - header.head + 1):
+        add_tuple(per_tuple, header.middle - r, block, FIRST_SET)
         if r % STRIDE == 0:
             copy_set(block, FIRST_SET, stacks.kept, r // STRIDE)
 
 
 @lean
-def _merge_parts(marks, per_tuple, stacks, total):
+def _merge_parts(header, per_tuple, stacks, total):
     """Write the partial of all held tuples to set 0 of `total`."""
     copy_set(stacks.back, FIRST_SET, total, FIRST_SET)
-    r, block = marks.middle - marks.head, stacks.block
+    r, block = header.middle - header.head, stacks.block
     if r == 0:
         return
     b = (r - 1) // STRIDE
-    if marks.block != b:
-        marks.block = b
+    if header.block != b:
+        header.block = b
         copy_set(stacks.kept, b, block, FIRST_SET)
         for j in range(r - b * STRIDE):
             if j > 0:
                 copy_set(block, j - 1, block, j)
-            add_tuple(per_tuple, marks.middle - b * STRIDE - j - 1, block, j)
+            add_tuple(per_tuple, header.middle - b * STRIDE - j - 1, block, j)
     merge_set(block, r - b * STRIDE - 1, total, FIRST_SET)
 
 
 @compiled_ieee
-def _sort_values(tuples, on):
+def _sort_values(tuples, attribute):
     """Sort each tuple's values, and cumulate their probabilities from place offsets[i] + i onwards.
 
     Returns (values float64[m], values per tuple int64[n], cumulative probabilities float64[m + n]).
     """
-    n, value = tuples.offsets.size - 1, tuples.values[on]
+    n, value = tuples.offsets.size - 1, tuples.values[attribute]
     near, many, mass = np.empty(value.size), np.zeros(n, np.int64), np.zeros(value.size + n)
     for i in range(n):
         begin, end = tuples.offsets[i], tuples.offsets[i + 1]
-        order = stable_order(value[begin:end]) if end > begin + 1 else ONE
+        order = stable_order(value[begin:end]) if end > begin + 1 else SINGLE_ORDER
         for k in order:  # NaN at the end
             if not np.isnan(value[begin + k]):
                 at = begin + many[i]
@@ -130,16 +130,16 @@ def _sort_values(tuples, on):
 
 
 @lean
-def _outlast(marks, i, tuples, by_value, rule, survival):
+def _update_survival(header, i, tuples, by_value, rule, survival):
     """Multiply the oldest tuple's survival by the probability that tuple i is near enough.
 
     survival : float64[], Pr(no other tuple is too far), per alternative.  O(l log l).
     """
     near, many, mass = by_value
-    begin, oldest = tuples.offsets[i], tuples.offsets[marks.head]
+    begin, oldest = tuples.offsets[i], tuples.offsets[header.head]
     end = begin + many[i]
-    for k in range(oldest, tuples.offsets[marks.head + 1]):
-        centre = tuples.values[rule.on, k]
+    for k in range(oldest, tuples.offsets[header.head + 1]):
+        centre = tuples.values[rule.attribute, k]
         if np.isnan(centre):
             continue
         low, high = begin, end  # a difference rounds monotonically
@@ -161,17 +161,17 @@ def _outlast(marks, i, tuples, by_value, rule, survival):
 
 
 @lean
-def _begin_survival(marks, tuples, by_value, rule, survival):
+def _begin_survival(header, tuples, by_value, rule, survival):
     """Compute the oldest tuple's survival.  O(held * l log l)."""
-    survival[: tuples.offsets[marks.head + 1] - tuples.offsets[marks.head]] = 1.0
+    survival[: tuples.offsets[header.head + 1] - tuples.offsets[header.head]] = 1.0
     steps = np.int64(0)
-    for i in range(marks.head + 1, marks.tail):
+    for i in range(header.head + 1, header.tail):
         steps = after_signals(steps + STEPS_PER_TUPLE)
-        _outlast(marks, i, tuples, by_value, rule, survival)
+        _update_survival(header, i, tuples, by_value, rule, survival)
 
 
 @lean
-def _broken(head, tuples, survival):
+def _eviction_probability(head, tuples, survival):
     """Return Pr(some tuple is too far from the oldest | the oldest exists)."""
     begin, total, lost = tuples.offsets[head], 0.0, 0.0
     for k in range(begin, tuples.offsets[head + 1]):
@@ -207,20 +207,21 @@ def _list_alternatives(begin, end, values, sign, order, listed):
 def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
     """Process arrivals, which follow the held tuples; write the answers after each.
 
-    state : STACK_MARKS[1], updated    enters : bool[n], False for arrivals that are only answered
+    state : STACK_HEADER[1], updated    enters : bool[n], False for arrivals that are only answered
     bounds : int64[2, n], answers : float64[r, 3, n], written; bounds : start and end of the window
-    Returns the number of tuples evicted only because of `most`.
+    Returns the number of tuples evicted only because of `max_tuples`.
     Cost: O(held * l log l) per call and eviction, O(l log l) per arrival; for MIN and MAX O(held)
     moves per arrival.
     """
-    marks, what, extreme = state[0], measures.what, measures.extreme
-    offsets, by_value, total = tuples.offsets, _sort_values(tuples, rule.on), one_set(stacks.back)
-    held, overflow, room = marks.tail, 0, tuples.prob.size
+    header, what, extreme = state[0], measures.what, measures.extreme
+    offsets, by_value = tuples.offsets, _sort_values(tuples, rule.attribute)
+    total = new_set(stacks.back)
+    held, overflow, room = header.tail, 0, tuples.prob.size
     order, listed = np.empty((measures.sign.size, room), np.int64), np.zeros(extreme.size, np.int64)
     distribution, chance, survival = np.empty(room), np.empty(room), np.empty(room)
-    _build_front(marks, tuples.tuple_moments, stacks)
+    _build_front(header, tuples.tuple_moments, stacks)
     clear_set(stacks.back, FIRST_SET)
-    for i in range(marks.middle, held):
+    for i in range(header.middle, held):
         add_tuple(tuples.tuple_moments, i, stacks.back, FIRST_SET)
     for x in range(measures.sign.size):
         values = tuples.values[measures.attribute[x]]
@@ -228,43 +229,45 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
             np.int64(0), offsets[held], values, measures.sign[x], order[x], np.int64(0)
         )
     if held > 0:
-        _begin_survival(marks, tuples, by_value, rule, survival)
+        _begin_survival(header, tuples, by_value, rule, survival)
     steps = np.int64(0)
     for n in range(enters.size):
         steps = after_signals(steps + STEPS_PER_TUPLE)
         if enters[n]:
-            i, before = marks.tail, marks.head
-            marks.tail += 1
+            i, before = header.tail, header.head
+            header.tail += 1
             add_tuple(tuples.tuple_moments, i, stacks.back, FIRST_SET)
             if before == i:
                 survival[: offsets[i + 1] - offsets[i]] = 1.0
             else:
-                _outlast(marks, i, tuples, by_value, rule, survival)
-            while marks.tail - marks.head > 1:
-                if not reaches(_broken(marks.head, tuples, survival), rule.threshold):
-                    if marks.tail - marks.head <= rule.most:
+                _update_survival(header, i, tuples, by_value, rule, survival)
+            while header.tail - header.head > 1:
+                if not reaches(
+                    _eviction_probability(header.head, tuples, survival), rule.threshold
+                ):
+                    if header.tail - header.head <= rule.max_tuples:
                         break
                     overflow += 1
-                if marks.head == marks.middle:  # turn the back over
+                if header.head == header.middle:  # turn the back over
                     clear_set(stacks.back, FIRST_SET)
-                    marks.middle = marks.tail
-                    _build_front(marks, tuples.tuple_moments, stacks)
-                marks.head += 1
-                _begin_survival(marks, tuples, by_value, rule, survival)
+                    header.middle = header.tail
+                    _build_front(header, tuples.tuple_moments, stacks)
+                header.head += 1
+                _begin_survival(header, tuples, by_value, rule, survival)
             for x in range(measures.sign.size):
                 values, sign, one = tuples.values[measures.attribute[x]], measures.sign[x], order[x]
-                if marks.head > before:
+                if header.head > before:
                     kept = 0
                     for j in range(listed[x]):
-                        if one[j] >= offsets[marks.head]:
+                        if one[j] >= offsets[header.head]:
                             one[kept] = one[j]
                             kept += 1
                     listed[x] = kept
                 listed[x] = _list_alternatives(
                     offsets[i], offsets[i + 1], values, sign, one, listed[x]
                 )
-        bounds[0, n], bounds[1, n] = marks.head, marks.tail
-        _merge_parts(marks, tuples.tuple_moments, stacks, total)
+        bounds[0, n], bounds[1, n] = header.head, header.tail
+        _merge_parts(header, tuples.tuple_moments, stacks, total)
         for r in range(what.size):
             x = extreme[r]
             if what[r] >= 0:

@@ -61,15 +61,15 @@ from sfumato.kernels.windows.early_extremes import (
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 
 EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN, EARLY_MAX = range(5)
-SIDE_UNKNOWN, SIDE_WITHIN, SIDE_BELOW, SIDE_ABOVE = range(
-    4
-)  # places of a final answer and its interval
-PACE = 0.3  # step of a quantile per score, in mean deviations of the scores
+# Places of a final answer relative to its interval.
+SIDE_UNKNOWN, SIDE_WITHIN, SIDE_BELOW, SIDE_ABOVE = range(4)
+QUANTILE_STEP = 0.3  # step of a quantile per score, in mean deviations of the scores
 LEAST_WEIGHT = 0.05  # least weight of a new number in a running mean
 STAGE_GAIN, TOTAL_GAIN = 0.1, 0.05  # mean deviations per excess miss of a stage, and of all
-MOST_MOVED = 3.0  # most mean deviations by which excess misses move an end
-FEWEST = 8  # final answers before a group's mean change is used; more if more extents are open
-LONGEST_GAP = 64  # extents without a row after which a group is treated as new
+MAX_SHIFT = 3.0  # most mean deviations by which excess misses move an end
+# Final answers before a group's mean change is used; more if more extents are open.
+MIN_COMPLETED = 8
+MAX_GAP_EXTENTS = 64  # extents without a row after which a group is treated as new
 
 # Greatest punctuation of a row in order, and the two before it; its multiple of `early`; the first
 # entry that is changed.
@@ -85,17 +85,20 @@ PREDICTION = integers("stage held following")
 EXTENT_POOL = integers("entries free_entry predictions free_prediction")
 REVISION = integers("group extent revision held punctuation")
 FINAL_ANSWER = integers("scope group extent punctuation")  # by scope, punctuation and extent
-CELLS = 4  # floats per entry and attribute of certain rows: count, sum, minimum, maximum
-FIGURES = 5  # floats per revision and aggregate: mean, low and high end, deviation, existence
+CELL_SIZE = 4  # floats per entry and attribute of certain rows: count, sum, minimum, maximum
+REVISION_SIZE = 5  # floats per revision and aggregate: mean, low and high end, deviation, existence
 # Floats per tracked score: number of scores, lower and upper quantile, mean, mean deviation, excess
 # of misses below and above.
-TRACK = 7
-PREDICTED = 4  # floats per prediction and aggregate: prediction, unit, low and high end
-USUALS = 2  # floats per group and aggregate: the last final answer, and its mean change
+TRACK_SIZE = 7
+PREDICTION_SIZE = 4  # floats per prediction and aggregate: prediction, unit, low and high end
+USUAL_SIZE = 2  # floats per group and aggregate: the last final answer, and its mean change
 
 
 class EarlyGrid(NamedTuple):
-    """Microseconds of an extent, slide and revision; numbers of linear and of all stages; level."""
+    """Microseconds of an extent, slide and revision; numbers of linear and of all stages; level.
+
+    min_scores : int, number of scores whose range has the level
+    """
 
     length: int
     slide: int
@@ -103,6 +106,7 @@ class EarlyGrid(NamedTuple):
     linear: int
     stages: int
     level: float
+    min_scores: int
 
 
 class EarlyAggregates(NamedTuple):
@@ -144,11 +148,12 @@ class EarlyRows(NamedTuple):
 class EarlyState(NamedTuple):
     """Open extents, their predictions, and what is known from completed extents.
 
-    cells : float64[entries * attributes * CELLS], of certain rows
+    cells : float64[entries * attributes * CELL_SIZE], of certain rows
     sets, extremes : partials by entry, of uncertain rows
-    predicted : float64[predictions * r * PREDICTED];  usual : float64[groups * r * USUALS]
-    tracks : float64[scopes * (stages + 1) * (r + 1) * TRACK]; the last aggregate is the share, and
-        the last stage has the excess over all stages
+    predicted : float64[predictions * r * PREDICTION_SIZE]
+    usual : float64[groups * r * USUAL_SIZE]
+    tracks : float64[scopes * (stages + 1) * (r + 1) * TRACK_SIZE]; the last aggregate is the share,
+        and the last stage has the excess over all stages
     """
 
     pool: np.ndarray
@@ -178,7 +183,7 @@ def _drop_entry(e, s):
 
 
 @lean
-def _find(g, extent, earlier, slide, s):
+def _find_entry(g, extent, earlier, slide, s):
     """Return a group's entry of an extent, or NONE.
 
     Frees entries of extents that were complete two punctuations ago and had no row in the end.
@@ -202,10 +207,10 @@ def _find(g, extent, earlier, slide, s):
 
 
 @lean
-def _visit(g, extent, s):
+def _note_extent(g, extent, s):
     """Note that a group has an extent; after a long gap, reset what is known of the group."""
     group, many = s.groups[g], s.usual.size // s.groups.size
-    if extent > group.latest + LONGEST_GAP:
+    if extent > group.latest + MAX_GAP_EXTENTS:
         group.completed = 0
         s.usual[g * many : (g + 1) * many] = np.nan
     group.latest = max(group.latest, extent)
@@ -215,7 +220,7 @@ def _visit(g, extent, s):
 def _with_entries(more, steps, attributes, has_uncertain, s):
     """Return the state with room for `more` entries and for `steps` more steps of extremes."""
     entries = with_room(s.entries, s.pool[0].entries + more)
-    cells = with_room(s.cells, entries.size * attributes * CELLS)
+    cells = with_room(s.cells, entries.size * attributes * CELL_SIZE)
     return EarlyState(
         s.pool, s.scopes, s.groups, entries, cells, with_sets(s.sets, entries.size, has_uncertain),
         with_extremes(s.extremes, entries.size, steps), s.predictions, s.predicted, s.usual,
@@ -232,7 +237,7 @@ def _new_entry(g, extent, attributes, s):
         e, pool.entries = pool.entries, pool.entries + 1
     else:
         pool.free_entry = s.entries[e].following
-    _visit(g, extent, s)
+    _note_extent(g, extent, s)
     entry = s.entries[e]
     entry.group, entry.extent, entry.following = g, extent, s.groups[g].first
     entry.next_changed, entry.changed, entry.revision, entry.held = NONE, 0, 0, 0
@@ -240,7 +245,7 @@ def _new_entry(g, extent, attributes, s):
     s.groups[g].open += 1
     clear_set(s.sets, e)
     for a in range(attributes):
-        at = (e * attributes + a) * CELLS
+        at = (e * attributes + a) * CELL_SIZE
         s.cells[at], s.cells[at + 1] = 0.0, 0.0
         s.cells[at + 2], s.cells[at + 3] = np.inf, -np.inf
     return e
@@ -254,7 +259,7 @@ def _with_prediction(e, stage, many, s):
     if p == NONE:
         p, pool.predictions = pool.predictions, pool.predictions + 1
         predictions = with_room(s.predictions, p + 1)
-        predicted = with_room(s.predicted, (p + 1) * many * PREDICTED)
+        predicted = with_room(s.predicted, (p + 1) * many * PREDICTION_SIZE)
         s = EarlyState(
             s.pool, s.scopes, s.groups, s.entries, s.cells, s.sets, s.extremes, predictions,
             predicted, s.usual, s.tracks,
@@ -268,9 +273,9 @@ def _with_prediction(e, stage, many, s):
 
 
 @lean
-def _partial(what, attribute, e, attributes, s):
+def _aggregate_cells(what, attribute, e, attributes, s):
     """Return an aggregate of the certain rows so far; NaN if it is NULL."""
-    at = (e * attributes + attribute) * CELLS
+    at = (e * attributes + attribute) * CELL_SIZE
     n = s.cells[at]
     if what == EARLY_COUNT:
         return n
@@ -284,7 +289,7 @@ def _partial(what, attribute, e, attributes, s):
 
 
 @compiled_ieee
-def _measured(wanted, r, e, attributes, s):
+def _aggregate_so_far(wanted, r, e, attributes, s):
     """Return (mean, standard deviation, existence) of an aggregate of the rows so far."""
     if wanted.source[r] == NONE:
         return np.float64(s.entries[e].held), 0.0, 1.0
@@ -292,11 +297,11 @@ def _measured(wanted, r, e, attributes, s):
         if wanted.measure[r] == NONE:
             return extreme_moments(e, wanted.source[r], s.extremes)
         return measure(wanted.measure[r], s.sets, e, wanted.source[r])
-    return _partial(wanted.what[r], wanted.source[r], e, attributes, s), 0.0, 1.0
+    return _aggregate_cells(wanted.what[r], wanted.source[r], e, attributes, s), 0.0, 1.0
 
 
 @lean
-def _score(score, at, least, miss_low, miss_high, tracks):
+def _track_score(score, at, least, miss_low, miss_high, tracks):
     """Update the quantiles with a score.  least : number of scores whose range has the level."""
     n = tracks[at] + 1
     tracks[at] = n
@@ -308,10 +313,10 @@ def _score(score, at, least, miss_low, miss_high, tracks):
     elif n <= least:
         tracks[at + 1], tracks[at + 2] = min(tracks[at + 1], score), max(tracks[at + 2], score)
     else:  # with larger steps if far from the mean
-        mean, deviation = tracks[at + 3], PACE * tracks[at + 4]
-        step = max(deviation, PACE / 2 * abs(tracks[at + 1] - mean))
+        mean, deviation = tracks[at + 3], QUANTILE_STEP * tracks[at + 4]
+        step = max(deviation, QUANTILE_STEP / 2 * abs(tracks[at + 1] - mean))
         tracks[at + 1] += step * (miss_low - (1.0 if score < tracks[at + 1] else 0.0))
-        step = max(deviation, PACE / 2 * abs(tracks[at + 2] - mean))
+        step = max(deviation, QUANTILE_STEP / 2 * abs(tracks[at + 2] - mean))
         tracks[at + 2] += step * ((1.0 if score > tracks[at + 2] else 0.0) - miss_high)
 
 
@@ -322,7 +327,7 @@ def _end_shift(at, total, side, tracks):
     total : place of the excess over all stages    side : 0 below, 1 above
     """
     moved = STAGE_GAIN * tracks[at + 5 + side] + TOTAL_GAIN * tracks[total + 5 + side]
-    return tracks[at + 4] * min(max(moved, -MOST_MOVED), MOST_MOVED)
+    return tracks[at + 4] * min(max(moved, -MAX_SHIFT), MAX_SHIFT)
 
 
 @lean
@@ -343,7 +348,7 @@ def _interval(what, partial, predicted, unit, at, total, least, tracks):
 
 
 @lean
-def _misses(what, level):
+def _allowed_misses(what, level):
     """Return the allowed shares of scores below and above the tracked quantiles."""
     miss = 1 - level
     if what == EARLY_MIN:
@@ -354,7 +359,7 @@ def _misses(what, level):
 
 
 @lean
-def _side(answer, low, high):
+def _side_of_interval(answer, low, high):
     """Return on which side of an interval a final answer lies."""
     if math.isnan(low):
         return SIDE_UNKNOWN
@@ -375,15 +380,14 @@ def _stage(ahead, grid):
 
 
 @lean
-def _move(scope, punctuation):
+def _advance_punctuation(scope, punctuation):
     scope.earlier, scope.before, scope.reached = scope.before, scope.reached, punctuation
 
 
 @compiled_ieee
-def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
+def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
     """Update the tracks and usual answers with one extent of a scope; write its `revisions`."""
     many, at = wanted.what.size, 0
-    least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
     scores, keys, sides = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
     for f in range(begin, end):
         final = finals[f]
@@ -402,11 +406,13 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
                 keys = with_room(keys, at + many + 1)
                 sides = with_room(sides, at + many + 1)
                 for r in range(many):
-                    place, answer = (p * many + r) * PREDICTED, answers[f * many + r]
+                    place, answer = (p * many + r) * PREDICTION_SIZE, answers[f * many + r]
                     score = (answer - s.predicted[place]) / s.predicted[place + 1]
                     if not math.isnan(score):
                         scores[at], keys[at] = score, of.stage * (many + 1) + r
-                        sides[at] = _side(answer, s.predicted[place + 2], s.predicted[place + 3])
+                        sides[at] = _side_of_interval(
+                            answer, s.predicted[place + 2], s.predicted[place + 3]
+                        )
                         at += 1
                 scores[at], keys[at] = of.held / count, of.stage * (many + 1) + many
                 sides[at] = SIDE_UNKNOWN
@@ -427,14 +433,15 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
     while i < at:
         key, known, below, above = keys[order[i]], 0, 0, np.int64(0)
         r = key % (many + 1)
-        low, high = _misses(wanted.what[r] if r < many else EARLY_COUNT, grid.level)
-        place, total = (scope + key) * TRACK, (scope + grid.stages * (many + 1) + r) * TRACK
+        low, high = _allowed_misses(wanted.what[r] if r < many else EARLY_COUNT, grid.level)
+        place = (scope + key) * TRACK_SIZE
+        total = (scope + grid.stages * (many + 1) + r) * TRACK_SIZE
         while i < at and keys[order[i]] == key:
             side = sides[order[i]]
             known += side != SIDE_UNKNOWN
             below += side == SIDE_BELOW
             above += side == SIDE_ABOVE
-            _score(scores[order[i]], place, least, low, high, s.tracks)
+            _track_score(scores[order[i]], place, grid.min_scores, low, high, s.tracks)
             i += 1
         if known > 0:
             for one in (place, total):
@@ -442,10 +449,10 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
                 s.tracks[one + 6] += above / known - high
     for f in range(begin, end):
         group = s.groups[finals[f].group]
-        _visit(finals[f].group, finals[f].extent, s)
+        _note_extent(finals[f].group, finals[f].extent, s)
         group.completed += 1
         for r in range(many):
-            answer, place = answers[f * many + r], (finals[f].group * many + r) * USUALS
+            answer, place = answers[f * many + r], (finals[f].group * many + r) * USUAL_SIZE
             before = s.usual[place]
             if math.isnan(answer):
                 continue
@@ -464,8 +471,7 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
 def _revise(c, grid, wanted, attributes, s, out, figures, found):
     """Emit revisions of a scope's changed extents; return (state, out, figures, their number)."""
     many, scope = wanted.what.size, s.scopes[c]
-    width, n, e = FIGURES * (many + 1), 0, scope.changed
-    least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
+    width, n, e = REVISION_SIZE * (many + 1), 0, scope.changed
     changed = np.empty(16, np.int64)
     while e != NONE:
         following = s.entries[e].next_changed
@@ -493,12 +499,9 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
         p, s = _with_prediction(e, stage, many, s)
         tracks = (c * (grid.stages + 1) + stage) * (many + 1)
         totals = (c * (grid.stages + 1) + grid.stages) * (many + 1)
-        share, usual, total = (
-            s.tracks[(tracks + many) * TRACK + 3],
-            s.usual[g * many * USUALS],
-            0.0,
-        )
-        if s.tracks[(tracks + many) * TRACK] == 0:
+        share, usual = s.tracks[(tracks + many) * TRACK_SIZE + 3], s.usual[g * many * USUAL_SIZE]
+        total = 0.0
+        if s.tracks[(tracks + many) * TRACK_SIZE] == 0:
             total = np.nan
         elif math.isnan(usual):
             total = held / share
@@ -507,24 +510,24 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
         at = found * width
         for r in range(many):
             what = wanted.what[r]
-            partial, deviation, existence = _measured(wanted, r, e, attributes, s)
+            partial, deviation, existence = _aggregate_so_far(wanted, r, e, attributes, s)
             predicted = partial
             if what in (EARLY_COUNT, EARLY_SUM):
                 predicted = partial * total / held
-            unit = max(s.usual[(g * many + r) * USUALS + 1], 1e-9 * (1 + abs(predicted)))
-            known = s.groups[g].completed >= max(FEWEST, s.groups[g].open)
-            if math.isnan(s.usual[(g * many + r) * USUALS + 1]) or not known:
+            unit = max(s.usual[(g * many + r) * USUAL_SIZE + 1], 1e-9 * (1 + abs(predicted)))
+            known = s.groups[g].completed >= max(MIN_COMPLETED, s.groups[g].open)
+            if math.isnan(s.usual[(g * many + r) * USUAL_SIZE + 1]) or not known:
                 unit = np.nan
             low, high = _interval(
-                what, partial, predicted, unit, (tracks + r) * TRACK, (totals + r) * TRACK, least,
-                s.tracks,
+                what, partial, predicted, unit, (tracks + r) * TRACK_SIZE,
+                (totals + r) * TRACK_SIZE, grid.min_scores, s.tracks,
             )  # fmt: skip
-            place = (p * many + r) * PREDICTED
+            place = (p * many + r) * PREDICTION_SIZE
             s.predicted[place], s.predicted[place + 1] = predicted, unit
             s.predicted[place + 2], s.predicted[place + 3] = low, high
             figures[at], figures[at + 1], figures[at + 2] = partial, low, high
             figures[at + 3], figures[at + 4] = deviation, existence
-            at += FIGURES
+            at += REVISION_SIZE
         figures[at] = min(held / total, 1.0)  # the completeness, from the interval of the count
         figures[at + 1] = held / figures[found * width + 2]
         figures[at + 2] = held / figures[found * width + 1]
@@ -539,15 +542,15 @@ def _is_due(f, c, reached, finals):
 
 
 @compiled_ieee
-def _complete_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
-    """Run `_complete` for a scope's extents up to a punctuation; return the next final answer."""
+def _score_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
+    """Score a scope's extents up to a punctuation; return the next final answer."""
     while _is_due(f, c, reached, finals):
         end = f + 1
         while (
             end < finals.size and finals[end].scope == c and finals[end].extent == finals[f].extent
         ):
             end += 1
-        _complete(finals, answers, f, end, grid, wanted, s, revisions)
+        _score_extent(finals, answers, f, end, grid, wanted, s, revisions)
         f = end
     return f
 
@@ -574,7 +577,7 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
             due = _is_due(place[c], c, scope.reached, finals)
             if due or punctuation // grid.early > scope.tick:
                 return n
-            _move(scope, punctuation)
+            _advance_punctuation(scope, punctuation)
         if not rows.arrives[n]:
             continue
         first, last = t // grid.slide + 1, (t + grid.length) // grid.slide
@@ -587,7 +590,7 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
         if steps > s.extremes.steps.size:
             return n
         for extent in range(first, last + 1):
-            e = _find(g, extent, scope.earlier, grid.slide, s)
+            e = _find_entry(g, extent, scope.earlier, grid.slide, s)
             if e == NONE:
                 e = _new_entry(g, extent, attributes, s)
             entry = s.entries[e]
@@ -597,7 +600,7 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
             add_tuple(rows.tuple_moments, n, s.sets, e)
             add_to_extremes(rows.steps, n, e, s.extremes)
             for a in range(attributes):
-                x, at = rows.values[a, n], (e * attributes + a) * CELLS
+                x, at = rows.values[a, n], (e * attributes + a) * CELL_SIZE
                 if not math.isnan(x):
                     s.cells[at] += 1
                     s.cells[at + 1] += x
@@ -612,7 +615,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
 
     finals : FINAL_ANSWER[f], by scope, punctuation and extent;  answers : float64[f * r], or NaN
     Returns (state; int64[f], each final answer's revision number; REVISION[m], in order of rows;
-    float64[m * (r + 1) * FIGURES], for each aggregate, then the completeness and its ends).
+    float64[m * (r + 1) * REVISION_SIZE], for each aggregate, then the completeness and its ends).
     Cost: O(extents of a row) per arriving row, O(r) per revision, O(r log) per final answer; times
     NODES for an average over uncertain rows, and times its steps for an extreme over them.
     """
@@ -625,10 +628,10 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
     while i < rows.time.size:
         c, punctuation = rows.scope[i], rows.punctuation[i]
         if rows.moves[i] and punctuation > s.scopes[c].reached:
-            place[c] = _complete_until(
+            place[c] = _score_until(
                 c, s.scopes[c].reached, place[c], finals, answers, grid, wanted, s, revisions
             )
-            _move(s.scopes[c], punctuation)
+            _advance_punctuation(s.scopes[c], punctuation)
             if punctuation // grid.early > s.scopes[c].tick:
                 s.scopes[c].tick = punctuation // grid.early
                 s, out, figures, found = _revise(
@@ -645,12 +648,12 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
         while end < finals.size and finals[end].scope == c:
             end += 1
         last = finals[end - 1].punctuation
-        _complete_until(c, last, place[c], finals, answers, grid, wanted, s, revisions)
+        _score_until(c, last, place[c], finals, answers, grid, wanted, s, revisions)
         if last > s.scopes[c].reached:
-            _move(s.scopes[c], last)
+            _advance_punctuation(s.scopes[c], last)
             s.scopes[c].tick = last // grid.early
         f = end
-    width = FIGURES * (wanted.what.size + 1)
+    width = REVISION_SIZE * (wanted.what.size + 1)
     return s, revisions, out[:found], figures[: found * width]
 
 

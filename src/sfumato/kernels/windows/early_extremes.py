@@ -83,18 +83,18 @@ def write_tuple_steps(offsets, prob, values, sign, value, mass, reached):
 @compiled
 def with_extremes(extremes, sets, more):
     """Return `extremes` with room for this number of sets, and for `more` steps."""
-    first, asked = extremes.first, extremes.sign.size
+    first, count = extremes.first, extremes.sign.size
     if first.shape[0] < sets:
-        first = np.full((sets, asked), NONE)
+        first = np.full((sets, count), NONE)
         for s in range(extremes.first.shape[0]):
-            for r in range(asked):
+            for r in range(count):
                 first[s, r] = extremes.first[s, r]
     steps = with_room(extremes.steps, extremes.pool[0].steps + more)
     return Extremes(extremes.sign, extremes.pool, first, steps)
 
 
 @lean
-def _insert(value, mass, reached, above, following, s, r, extremes):
+def _insert_step(value, mass, reached, above, following, s, r, extremes):
     pool, steps = extremes.pool[0], extremes.steps
     place = pool.free
     if place == NONE:
@@ -119,7 +119,7 @@ def add_to_extremes(tuples, i, s, extremes):
     steps, pool = extremes.steps, extremes.pool[0]
     for r in range(extremes.sign.size):
         if extremes.first[s, r] == NONE:
-            _insert(-np.inf, 0.0, 1.0, NONE, NONE, s, r, extremes)
+            _insert_step(-np.inf, 0.0, 1.0, NONE, NONE, s, r, extremes)
         value, mass, reached = tuples.value[r], tuples.mass[r], tuples.reached[r]
         at, above, place = tuples.offsets[i] + i, NONE, extremes.first[s, r]
         while place != NONE:
@@ -127,7 +127,7 @@ def add_to_extremes(tuples, i, s, extremes):
             while value[at] > step.value:
                 new, own = step.reached * reached[at], step.reached * mass[at]
                 if new > NEGLIGIBLE:
-                    above = _insert(value[at], own, new, above, place, s, r, extremes)
+                    above = _insert_step(value[at], own, new, above, place, s, r, extremes)
                 at += 1
             following = step.following
             step.reached *= reached[at]

@@ -47,10 +47,10 @@ from sfumato.kernels.distributions.mergeable_moments import (
     copy_set,
     measure,
     merge_set,
-    one_set,
+    new_set,
 )
 from sfumato.kernels.signals import after_signals
-from sfumato.kernels.windows.totals import NEW, merge_prefix, total_extent
+from sfumato.kernels.windows.totals import PANE_EMPTY, merge_prefix, total_extent
 
 NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fits in int64
 NONE = np.int64(-1)  # no tuple, pane, group or alternative
@@ -166,7 +166,7 @@ class Partials(NamedTuple):
     top: np.ndarray
 
 
-class Room(NamedTuple):
+class ExtentScratch(NamedTuple):
     """Working memory: int64 and float64 per alternative, and int64 per pane."""
 
     order: np.ndarray
@@ -219,7 +219,7 @@ def _list_group(scopes, groups, g):
 
 
 @lean
-def _note_late(late_rows, found, g, first, last, of):
+def _record_late(late_rows, found, g, first, last, of):
     if first > last:
         return found
     row = late_rows[found]
@@ -320,14 +320,14 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows
             _list_group(scopes, groups, g)
             if verdict == JOINED or versioned:
                 begin = max(first, j + 1)
-                late_count = _note_late(late_rows, late_count, g, begin, last, stored)
+                late_count = _record_late(late_rows, late_count, g, begin, last, stored)
             stored += 1
         verdicts[i] = verdict
         if has_id:
             _take_version(versions, i, g, first, last, verdict, scope.closed)
         if verdict in (JOINED, TOO_LATE):
             before = late_count
-            late_count = _note_late(late_rows, late_count, g, missed_from, missed_to, NONE)
+            late_count = _record_late(late_rows, late_count, g, missed_from, missed_to, NONE)
             if late_count > before:
                 _list_group(scopes, groups, g)
     return excluded, found, late_count
@@ -395,7 +395,7 @@ def _find_pane(panes, pool, group, number, apart):
 
 
 @lean
-def _number_of(time, grid):
+def _pane_number(time, grid):
     """Return the number of the pane that contains a time."""
     whole = time // grid.slide
     if grid.cut > 0:
@@ -404,10 +404,10 @@ def _number_of(time, grid):
 
 
 @compiled
-def place(rows, index, late, grid, groups, panes, pools, to):
+def place_rows(rows, index, late, grid, groups, panes, pools, to):
     """Write the panes int64[n] of rows with an index to `to`, for totals; NONE for other rows.
 
-    Arguments as for `store`; `last` of a pane is its group. Returns `panes`, grown if needed.
+    Arguments as for `store_rows`; `last` of a pane is its group. Returns `panes`, grown if needed.
     """
     pool, stored = pools[0], 0
     for i in range(index.size):
@@ -418,16 +418,16 @@ def place(rows, index, late, grid, groups, panes, pools, to):
         s = NONE if late[stored] else groups[g].pane  # most rows are in the newest pane
         inside = time - panes[s].number * grid.slide if s != NONE and grid.cut == 0 else -1
         if not 0 <= inside < grid.slide:
-            number = _number_of(time, grid)
+            number = _pane_number(time, grid)
             s, panes = _find_pane(panes, pool, groups[g], number, late[stored])
         if panes[s].last == NONE:
-            panes[s].last, panes[s].state = g, NEW
+            panes[s].last, panes[s].state = g, PANE_EMPTY
         to[i], stored = s, stored + 1
     return panes
 
 
 @compiled
-def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples, to):
+def store_rows(rows, index, numbers, late, prob, values, grid, groups, panes, tuples, to):
     """Append the rows with an index to `tuples`, and link them to their panes.
 
     numbers : int64[n]    late : bool[], for each stored row, whether it has a separate pane
@@ -441,7 +441,7 @@ def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples,
             continue
         g, time, n, m = rows.group[i], rows.time[i], pool.tuples, pool.alternatives
         begin, end = rows.offsets[i], rows.offsets[i + 1]
-        s, panes = _find_pane(panes, pool, groups[g], _number_of(time, grid), late[stored])
+        s, panes = _find_pane(panes, pool, groups[g], _pane_number(time, grid), late[stored])
         if panes[s].first == NONE:
             panes[s].first = n
         else:
@@ -460,7 +460,7 @@ def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples,
 
 
 @lean
-def fill(to, begin, per_tuple, panes, at, own):
+def fill_panes(to, begin, per_tuple, panes, at, own):
     """Add rows to the partials of their panes to[i].
 
     begin : place of the first row    per_tuple : float64[channels, 3, n], see `tuple_moments`
@@ -475,7 +475,7 @@ def fill(to, begin, per_tuple, panes, at, own):
 
 
 @compiled_ieee
-def _rank(s, panes, tuples, measures, partials, room):
+def _rank_alternatives(s, panes, tuples, measures, partials, room):
     """Link a pane's alternatives that an extreme may need, most extreme first."""
     for x in range(measures.sign.size):
         value, n, t = tuples.values[measures.attribute[x]], 0, panes[s].first
@@ -495,7 +495,7 @@ def _rank(s, panes, tuples, measures, partials, room):
 
 
 @lean
-def _drop(s, panes, tuples):
+def _free_pane(s, panes, tuples):
     """Free an unused pane and its tuples."""
     pool, t = tuples.pool[0], panes[s].first
     while t != NONE:
@@ -529,7 +529,7 @@ def _empty_extents(j, previous, after, last, gaps):
 def drop_rows(gone, panes, tuples):
     """Free the panes int64[] of late rows that no further extent includes, and their tuples."""
     for s in gone:
-        _drop(s, panes, tuples)
+        _free_pane(s, panes, tuples)
 
 
 @compiled
@@ -668,7 +668,7 @@ def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room
         if s == NONE or panes[s].state > 0:
             continue
         panes[s].state = 1
-        _rank(s, panes, tuples, measures, partials, room)
+        _rank_alternatives(s, panes, tuples, measures, partials, room)
         if i < numbers.size:
             block = numbers[i] // grid.width
             if i > 0 and numbers[i - 1] // grid.width == block:
@@ -679,7 +679,7 @@ def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room
 
 
 @lean
-def _release(group, closed, late_rows, panes, tuples, grid, gaps):
+def _drop_unneeded(group, closed, late_rows, panes, tuples, grid, gaps):
     """Drop what a group's further extents do not need; return whether nothing is left."""
     keep, above, s = (closed + 1) * grid.per_slide - grid.width, NONE, group.pane
     while s != NONE and panes[s].number >= keep:
@@ -690,7 +690,7 @@ def _release(group, closed, late_rows, panes, tuples, grid, gaps):
         panes[above].previous = NONE
     while s != NONE:
         before = panes[s].previous
-        _drop(s, panes, tuples)
+        _free_pane(s, panes, tuples)
         s = before
     out = closed  # extents without a tuple are emitted with the next one that has a tuple
     if gaps.most >= 0 and not gaps.around and group.previous > NO_EXTENT:
@@ -702,7 +702,7 @@ def _release(group, closed, late_rows, panes, tuples, grid, gaps):
             left += 1
             continue
         if row.tuple != NONE:
-            _drop(row.pane, panes, tuples)
+            _free_pane(row.pane, panes, tuples)
         row.group = NONE
     more = gaps.around and group.previous > NO_EXTENT and group.previous + gaps.most > closed
     return group.pane == NONE and left == 0 and not more
@@ -727,7 +727,7 @@ def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
 
 
 @compiled_ieee
-def complete(
+def complete_extents(
     closings, scopes, groups, late_rows, panes, tuples, partials, per_tuple, totals, signs, grid,
     measures, gaps, listing,
 ):  # fmt: skip
@@ -745,11 +745,11 @@ def complete(
     """
     extents, found, answers = np.empty(16, EXTENT), np.int64(0), np.empty(0)
     members, listed, skipped, steps = np.empty(0, np.int64), np.int64(0), 0, np.int64(0)
-    total, many, late_group = one_set(partials.own), measures.what.size, late_rows.group.copy()
+    total, many, late_group = new_set(partials.own), measures.what.size, late_rows.group.copy()
     fields = signs.size
     size = 3 * many if fields == 0 else fields
     m, p = tuples.owner.size, panes.size + late_rows.size + 1
-    room = Room(
+    room = ExtentScratch(
         np.empty(m, np.int64), np.empty(m), np.empty(m), np.empty(p, np.int64),
         np.empty(p, np.int64), np.empty(p, np.int64),
     )  # fmt: skip
@@ -811,7 +811,7 @@ def complete(
                         answers[3 * many * start :],
                     )  # fmt: skip
             following = group.following
-            if _release(group, closed, own_late, panes, tuples, grid, gaps):
+            if _drop_unneeded(group, closed, own_late, panes, tuples, grid, gaps):
                 group.listed = 0
                 if above == NONE:
                     scopes[c].groups = following

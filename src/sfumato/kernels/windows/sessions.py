@@ -26,7 +26,7 @@ PROGRESS = integers("scope turn reached at")
 
 
 @lean
-def _end(session, gap, most):
+def _session_end(session, gap, most):
     return min(session.last + gap, session.start + most)
 
 
@@ -47,7 +47,7 @@ def _drop_complete(heads, g, sessions, reached, gap, most):
     above, s = NONE, heads[g]
     while s != NONE:
         following = sessions[s].following
-        if sessions[s].into == NONE and _end(sessions[s], gap, most) - 1 > reached:
+        if sessions[s].into == NONE and _session_end(sessions[s], gap, most) - 1 > reached:
             above = s
         elif above == NONE:
             heads[g] = following
@@ -57,13 +57,13 @@ def _drop_complete(heads, g, sessions, reached, gap, most):
 
 
 @lean
-def _nearest(heads, g, sessions, time, bound, target, gap, most):
+def _nearest_session(heads, g, sessions, time, bound, target, gap, most):
     """Return the latest open session that a row is near to; target : the row's session, or NONE."""
     best, s = NONE, heads[g]
     while s != NONE:
         one = sessions[s]
         near = one.start - gap < time and time < one.last + gap
-        if near and s != target and one.into == NONE and _end(one, gap, most) - 1 > bound:
+        if near and s != target and one.into == NONE and _session_end(one, gap, most) - 1 > bound:
             start, last = min(one.start, time), max(one.last, time)
             if target != NONE:
                 start, last = min(start, sessions[target].start), max(last, sessions[target].last)
@@ -74,7 +74,7 @@ def _nearest(heads, g, sessions, time, bound, target, gap, most):
 
 
 @compiled
-def assign(rows, gap, most, scopes, heads, sessions, count, places, verdicts, progress):
+def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, verdicts, progress):
     """Assign rows, in order, to sessions.  O(n) while few sessions of a group are open.
 
     scopes : SESSION_SCOPE[], updated    sessions : SESSION[count + n], updated; `count` are in use
@@ -110,11 +110,11 @@ def assign(rows, gap, most, scopes, heads, sessions, count, places, verdicts, pr
             verdicts[i] = TOO_LATE
             s = heads[g]
             while s != NONE:
-                inside = sessions[s].start <= time and time < _end(sessions[s], gap, most)
+                inside = sessions[s].start <= time and time < _session_end(sessions[s], gap, most)
                 sessions[s].late += inside
                 s = sessions[s].following
             continue
-        target = _nearest(heads, g, sessions, time, bound, NONE, gap, most)
+        target = _nearest_session(heads, g, sessions, time, bound, NONE, gap, most)
         if target == NONE:
             target = count
             one = sessions[target]
@@ -123,19 +123,19 @@ def assign(rows, gap, most, scopes, heads, sessions, count, places, verdicts, pr
             heads[g], count = target, count + 1
         own = sessions[target]
         own.start, own.last, own.changed = min(own.start, time), max(own.last, time), i
-        s = _nearest(heads, g, sessions, time, bound, target, gap, most)
+        s = _nearest_session(heads, g, sessions, time, bound, target, gap, most)
         while s != NONE:
             one = sessions[s]
             own.start, own.last = min(own.start, one.start), max(own.last, one.last)
             own.late, one.into = own.late + one.late, target
-            s = _nearest(heads, g, sessions, time, bound, target, gap, most)
+            s = _nearest_session(heads, g, sessions, time, bound, target, gap, most)
         places[i] = target
     return count, found, excluded
 
 
 @compiled
-def finish(sessions, scopes, progress, gap, most):
-    """Find the complete sessions after `assign`.
+def find_complete(sessions, scopes, progress, gap, most):
+    """Find the complete sessions after `assign_sessions`.
 
     progress : by scope, then in order
     Returns (int64[n], the session that each was merged into, or itself; int64[m], complete
@@ -144,33 +144,19 @@ def finish(sessions, scopes, progress, gap, most):
     n, found = sessions.size, 0
     root, done = np.empty(n, np.int64), np.empty(n, np.int64)
     turn, at = np.empty(n, np.int64), np.empty(n, np.int64)
-    key = np.empty(progress.size, np.int64)
-    for i in range(progress.size):
-        key[i] = progress[i].reached
+    of, reached = progress.scope, progress.reached
     for s in range(n):
         root[s] = s
         while sessions[root[s]].into != NONE:
             root[s] = sessions[root[s]].into
         one = sessions[s]
-        scope, last = scopes[one.scope], _end(one, gap, most) - 1
+        scope, last = scopes[one.scope], _session_end(one, gap, most) - 1
         if one.into != NONE or last > scope.reached:
             continue
         done[found], turn[found], at[found] = s, one.changed, scope.punctuation
-        low = _first_of(progress, one.scope)
-        i = first_at_least(key, low, _first_of(progress, one.scope + 1), last)
-        if i < progress.size and progress[i].scope == one.scope:
+        low = first_at_least(of, np.int64(0), of.size, one.scope)
+        i = first_at_least(reached, low, first_at_least(of, low, of.size, one.scope + 1), last)
+        if i < of.size and of[i] == one.scope:
             turn[found], at[found] = max(progress[i].turn, one.changed), progress[i].at
         found += 1
     return root, done[:found], turn[:found], at[:found]
-
-
-@lean
-def _first_of(progress, scope):
-    low, high = 0, progress.size
-    while low < high:
-        middle = (low + high) >> 1
-        if progress[middle].scope >= scope:
-            high = middle
-        else:
-            low = middle + 1
-    return low

@@ -10,16 +10,16 @@ signs : float64[fields], 0 for a sum, 1 for a maximum, -1 for a minimum (NaN for
 
 import numpy as np
 
-from sfumato.kernels.arrays import first_at_least
+from sfumato.kernels.arrays import first_at_least, write_at
 from sfumato.kernels.compile import compiled_ieee, lean
 
 OWN, PREFIX, SUFFIX = range(3)
 TOTALS_PER_PANE = 3
-NEW = -1  # state of a pane without totals
+PANE_EMPTY = -1  # state of a pane without totals
 
 
 @lean
-def added(sign, total, x):
+def add_to_total(sign, total, x):
     """Return a total with the value x, or another total, added; an extreme ignores NaN."""
     if sign == 0.0:
         return total + x
@@ -31,13 +31,7 @@ def added(sign, total, x):
 @lean
 def _merge(signs, source, to):
     for f in range(signs.size):
-        to[f] = added(signs[f], to[f], source[f])
-
-
-@lean
-def _copy(source, to):
-    for f in range(source.size):
-        to[f] = source[f]
+        to[f] = add_to_total(signs[f], to[f], source[f])
 
 
 @compiled_ieee
@@ -53,7 +47,7 @@ def add_rows(to, values, attributes, signs, panes, totals):
         if s < 0:
             continue
         own = totals[s, OWN]
-        if panes[s].state == NEW:
+        if panes[s].state == PANE_EMPTY:
             panes[s].state = 0
             for f in range(signs.size):
                 own[f] = 0.0 if signs[f] == 0.0 else np.nan
@@ -62,7 +56,7 @@ def add_rows(to, values, attributes, signs, panes, totals):
             if a >= 0:
                 x = values[a, i]
                 if x == x:
-                    own[f] = added(signs[f], own[f], x)
+                    own[f] = add_to_total(signs[f], own[f], x)
             elif -1 - a == values.shape[0] or values[-1 - a, i] == values[-1 - a, i]:
                 own[f] += 1.0
 
@@ -74,9 +68,9 @@ def merge_prefix(i, slots, numbers, panes, totals, signs, width):
     if panes[s].state > 0:
         return
     panes[s].state = 1
-    _copy(totals[s, OWN], totals[s, PREFIX])
+    write_at(totals[s, PREFIX], np.int64(0), totals[s, OWN])
     if i > 0 and numbers[i - 1] // width == numbers[i] // width:
-        _copy(totals[slots[i - 1], PREFIX], totals[s, PREFIX])
+        write_at(totals[s, PREFIX], np.int64(0), totals[slots[i - 1], PREFIX])
         _merge(signs, totals[s, OWN], totals[s, PREFIX])
 
 
@@ -94,11 +88,11 @@ def total_extent(extent, slots, numbers, late_slots, late_rows, grid, panes, tot
                 s = slots[i]
                 if panes[s].state < 2:
                     panes[s].state = 2
-                    _copy(totals[s, OWN], totals[s, SUFFIX])
+                    write_at(totals[s, SUFFIX], np.int64(0), totals[s, OWN])
                     if i + 1 < middle:
                         _merge(signs, totals[slots[i + 1], SUFFIX], totals[s, SUFFIX])
     if middle > low:
-        _copy(totals[slots[low], SUFFIX], out)
+        write_at(out, np.int64(0), totals[slots[low], SUFFIX])
     if middle < high:
         _merge(signs, totals[slots[high - 1], PREFIX], out)
     for i in range(late_slots.size):

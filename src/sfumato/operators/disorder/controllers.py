@@ -7,8 +7,8 @@ import numpy as np
 
 from sfumato.kernels.disorder import state
 from sfumato.kernels.disorder.clock_guard import MAX_CLOCK_SKEW_US
-from sfumato.kernels.disorder.conformal_delay import SAMPLE
-from sfumato.kernels.disorder.controller import layout_of, punctuate, raise_floors
+from sfumato.kernels.disorder.conformal_delay import SAMPLE_SIZE
+from sfumato.kernels.disorder.controller import memory_layout, punctuate, raise_floors
 from sfumato.kernels.disorder.estimators import LONGEST_VSEQ, SHORTEST_VSEQ
 from sfumato.kernels.disorder.state import (
     CONTROLLER,
@@ -237,7 +237,7 @@ class Controllers(Stateful):
 
 def check_controllers(states: np.ndarray, memory: int, control: state.Control) -> None:
     """Raise ValueError for fields out of range, such as places outside the memory."""
-    numbers, *lanes = layout_of(control)
+    numbers, *lanes = memory_layout(control)
     room, started = states["room"], states["fed"] > 0
     bounds = {
         "room": (0, memory),
@@ -254,7 +254,7 @@ def check_controllers(states: np.ndarray, memory: int, control: state.Control) -
         bounds["size"] = (np.where(started, 1, 0), room)
         bounds["limit"] = (np.where(started, SHORTEST_VSEQ, 0), LONGEST_VSEQ)
     elif control.estimator == state.CONFORMAL:
-        bounds["size"] = (0, SAMPLE)
+        bounds["size"] = (0, SAMPLE_SIZE)
         bounds["chosen"] = (0, state.MEASURES - 1)
         bounds["thinning"] = (started, 1 << 40)
     for name, (low, high) in bounds.items():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.kernels.distributions.sampled_worlds import draw_all
+from sfumato.kernels.distributions.sampled_worlds import draw_worlds
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.row_hash import Hashes
 
@@ -15,7 +15,7 @@ def draw_tuples(
     offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
     Entries are ordered by tuple, then world. Equal hashes give equal draws.
     """
-    row, world, place = draw_all(
+    row, world, place = draw_worlds(
         np.require(offsets, np.int64, ["C", "W"]),
         np.require(prob, np.float64, ["C", "W"]),
         np.require(hashes, np.uint64, ["C", "W"]),

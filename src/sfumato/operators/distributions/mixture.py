@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sfumato.kernels.distributions.statistics import SAMPLE_TIE, merged
+from sfumato.kernels.distributions.statistics import SAMPLE_TIE, merge_near
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import (
@@ -46,7 +46,9 @@ def mixtures(
     chance = given.prob * np.repeat(weight, np.diff(given.offsets))
     near = 0.0 if of.function in EXACT_VALUES else SAMPLE_TIE
     ends = given.offsets[begins].tolist()
-    parts = [merged(chance[low:high], given.value[low:high], near) for low, high in pairwise(ends)]
+    parts = [
+        merge_near(chance[low:high], given.value[low:high], near) for low, high in pairwise(ends)
+    ]
     if not parts:
         return options.no_results()
     mixed = DiscreteDistributions.exact(parts)

@@ -10,7 +10,7 @@ from sfumato.kernels.distributions.poisson_binomial import (
     tails_of_distribution,
 )
 from sfumato.kernels.distributions.tuples import CERTAIN as CERTAIN
-from sfumato.kernels.distributions.tuples import survey
+from sfumato.kernels.distributions.tuples import check_probabilities
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT, UNDERFLOW
 from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.operators.arrays import Floats
@@ -36,7 +36,7 @@ def checked_existence(name: str, values: npt.ArrayLike) -> tuple[Floats, int, in
     and for values that are not numbers in range.
     """
     array = as_floats(name, values)
-    bad, above, certain, possible = survey(array, 1.0 + SUM_TOLERANCE)
+    bad, above, certain, possible = check_probabilities(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:
         raise ValueError(
             f"`{name}` must hold probabilities in [0, 1]; got {array[bad]} at index {bad}. Reject "

@@ -13,7 +13,11 @@ import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice, imputation
 from sfumato.kernels.imputation.dependency_choice import IMPUTED as IMPUTED
-from sfumato.kernels.imputation.imputation import CLOSE_DONORS, MOST_NEAREST_PRODUCTS, MOST_UNASKED
+from sfumato.kernels.imputation.imputation import (
+    CLOSE_DONORS,
+    DEFAULT_MAX_ALTERNATIVES,
+    MOST_NEAREST_PRODUCTS,
+)
 from sfumato.kernels.imputation.repository import WEIGHTING, Choice, DependencySets, Repository
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
 from sfumato.operators.arrays import Bools, Floats, Ints
@@ -371,7 +375,10 @@ class Imputer:
                 f"and joint=False; got method={self.method!r} and joint={self.joint}"
             )
         together = len(self.attributes)
-        most = min(self.max_alternatives, MOST_NEAREST_PRODUCTS if together > 1 else MOST_UNASKED)
+        most = min(
+            self.max_alternatives,
+            MOST_NEAREST_PRODUCTS if together > 1 else DEFAULT_MAX_ALTERNATIVES,
+        )
         donors = self.settings.choice(len(rows)).least_donors
         for name in imputed:
             found = len(np.unique(rows[:, self.names.index(name)]))

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.kernels.imputation.calibration import ENOUGH_ROWS, curve_of, reach_of
 from sfumato.kernels.imputation.donor_tree import DonorTree, build_tree, tree_order
 from sfumato.kernels.imputation.imputation import HeldOutRanks, held_out_ranks
-from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE
+from sfumato.kernels.imputation.local_line import DONORS_PER_SLOPE
 from sfumato.kernels.imputation.repository import (
     TAIL,
     WEIGHTING,
@@ -206,7 +206,7 @@ def calibrate(
             scores[many] = held_out.mean_score(t, HELD_OUT_ROWS, **found)
         weighting["narrowing"], trials = min(scores, key=scores.__getitem__), []
         # With too few donors for a line, a near donor would get most of the probability.
-        line = len(rows) > DONORS_A_SLOPE * (int(asked[t]) + 1)
+        line = len(rows) > DONORS_PER_SLOPE * (int(asked[t]) + 1)
         for weighting["even"], weighting["sharpness"] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
             trials.append(held_out.mean_score(t, HELD_OUT_ROWS, **found))
         weighting["even"], weighting["sharpness"] = LEVEL_SHAPES[int(np.argmin(trials))]

@@ -11,7 +11,7 @@ from sfumato.kernels.distributions.tuples import existences, reaches_all
 from sfumato.kernels.joins.match_probability import criterion, match_probabilities
 from sfumato.kernels.joins.matching_pairs import matching_pairs
 from sfumato.kernels.joins.partners import exclude_partners
-from sfumato.kernels.joins.tuple_store import lone_tuples
+from sfumato.kernels.joins.tuple_store import tuples_without_windows
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Floats, Ints, gather_lists
 from sfumato.operators.state.columns import Columns
@@ -124,7 +124,7 @@ def unmatched_tuples(
     about = criterion(mine.points.shape[1], within, probability)
     both = SampledTuples.concat([mine, others])
     existence = existences(both.offsets, both.prob)
-    tuples = lone_tuples(both.offsets, both.prob, both.points, existence, 0)
+    tuples = tuples_without_windows(both.offsets, both.prob, both.points, existence, 0)
     alone, first = np.ones(mine.prob.size), mine.offsets.size - 1
     exclude_partners(tuples, pairs[0], pairs[1] + first, mine.offsets[pairs[0]], alone, about)
     prob = mine.prob * alone
@@ -152,7 +152,7 @@ def pair_matches(
     about = criterion(left.points.shape[1], within, probability)
     both = SampledTuples.concat([left, right])
     existence = existences(both.offsets, both.prob)
-    tuples = lone_tuples(both.offsets, both.prob, both.points, existence, 0)
+    tuples = tuples_without_windows(both.offsets, both.prob, both.points, existence, 0)
     one, other = pairs[0], pairs[1] + left.offsets.size - 1
     total = match_probabilities(tuples, one, other, about)
     place = np.flatnonzero(total >= 0.0)

@@ -15,14 +15,14 @@ from sfumato.kernels.joins.matching_pairs import matching_pairs
 from sfumato.kernels.joins.regions import summarise, summary_columns
 from sfumato.kernels.joins.store_windows import (
     empty_store,
-    expired,
+    enlarge_store,
     index_windows,
+    list_evicted,
     make_room,
-    renewed,
     write_batch,
 )
-from sfumato.kernels.joins.tuple_store import FOREVER, Batch, held_slots, padded
-from sfumato.kernels.windows.count.count_boundary import positions
+from sfumato.kernels.joins.tuple_store import MAX_SPAN, Batch, held_slots, padded
+from sfumato.kernels.windows.count.count_boundary import inside_probabilities
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import (
     Bools,
@@ -94,10 +94,10 @@ class PairJoin(Operator):
     ) -> None:
         self.output, self.alternatives = output, alternatives
         self.criterion, self.windows, self.streams = criterion, windows, len(windows)
-        self.rows = np.array([FOREVER if w.rows is None else w.rows for w in windows])
+        self.rows = np.array([MAX_SPAN if w.rows is None else w.rows for w in windows])
         # Sizes of windows without uncertain existences.
-        self._row_limits = np.minimum(self.rows, [w.max_tuples or FOREVER for w in windows])
-        spans = np.array([FOREVER if w.span_us is None else w.span_us for w in windows])
+        self._row_limits = np.minimum(self.rows, [w.max_tuples or MAX_SPAN for w in windows])
+        spans = np.array([MAX_SPAN if w.span_us is None else w.span_us for w in windows])
         columns = summary_columns(criterion.d) if columns is None else columns
         within = criterion.within if indexed else -1.0
         self.store = empty_store(criterion.d, columns, rows, within, spans, task.number, task.tasks)
@@ -114,7 +114,7 @@ class PairJoin(Operator):
             raise ValueError(f"`tasks` must be 1 for windows of sf.Delta; got {task.tasks}")
         # All tuples of one time enter their windows before they are compared.
         self.lockstep = any(w.lockstep for w in windows)
-        self.timed = self.lockstep or bool((spans < FOREVER).any())
+        self.timed = self.lockstep or bool((spans < MAX_SPAN).any())
         self.clock = np.empty(0, np.int64)  # newest time by key, for time windows
         self.current = Answers.empty()  # answers whose tuples are both in their windows
         self.given = np.zeros(self.streams, np.int64)  # tuples per stream so far
@@ -308,7 +308,7 @@ class PairJoin(Operator):
         places = (self.criterion.d + 1) * int(lengths.sum())
         known = batch.code.max(initial=-1) < self.store.windows.head.size
         if not (known and make_room(self.store, batch.code, places)):
-            self.store = renewed(self.store, batch.code, places)
+            self.store = enlarge_store(self.store, batch.code, places)
         write_batch(self.store, batch, self._row_limits)
         if raw is not None:
             self.store.tuples.box[-raw.shape[1] :, batch.slots] = raw.T
@@ -397,7 +397,7 @@ class PairJoin(Operator):
 
     def _changes(self, batch: Batch, heads: Ints, answers: Answers) -> Answers:
         """Return the found and the removed answers. heads : starts of windows before the batch"""
-        arrival, stream, number = expired(self.store, heads, batch)
+        arrival, stream, number = list_evicted(self.store, heads, batch)
         if self.streams != 2:  # a tuple may be on either side
             arrival, number = np.tile(arrival, 2), np.tile(number, 2)
             stream = np.repeat([0, 1], stream.size)
@@ -414,7 +414,7 @@ class PairJoin(Operator):
         for limit in np.unique(rows[crowded]):
             of = np.flatnonzero(crowded & (rows == limit))
             first, last = held[of] + 1, newest[of].copy()
-            inside[of] = positions(self.store.tuples.existence, first, last, int(limit))
+            inside[of] = inside_probabilities(self.store.tuples.existence, first, last, int(limit))
         return inside
 
     def _in_lockstep(self, batch: Batch, found: Records) -> tuple[Records, Floats]:

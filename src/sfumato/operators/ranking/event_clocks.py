@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.kernels.ranking.windows import NO_INSTANT, NO_PUNCTUATION, known_at, select_late
+from sfumato.kernels.ranking.windows import NO_INSTANT, NO_PUNCTUATION, known_times, select_late
 from sfumato.operators.arrays import Bools, Ints, offsets_of, pad
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
@@ -52,5 +52,5 @@ class EventClocks(Stateful):
     def first_reached(self, scope: Ints, time: Ints, otherwise: Ints) -> Ints:
         """Return int64[n]: the first clock, after one of the last rows, that reached each time;
         NO_PUNCTUATION if there is none, and `otherwise` if the scope had no rows."""
-        found: Ints = known_at(self.begin, self.steps, scope, time, otherwise)
+        found: Ints = known_times(self.begin, self.steps, scope, time, otherwise)
         return found

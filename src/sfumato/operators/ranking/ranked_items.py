@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.distributions.tuples import survey
+from sfumato.kernels.distributions.tuples import check_probabilities
 from sfumato.kernels.ranking.ranked_items import RankedItems
 from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints
@@ -82,7 +82,7 @@ def checked_scores(scores: npt.ArrayLike, prob: npt.ArrayLike) -> tuple[Floats, 
         raise ValueError(
             f"`scores` must be finite; got {score[bad]} at index {bad}. Leave such items out"
         )
-    bad, above, _, possible = survey(chance, 1.0 + SUM_TOLERANCE)
+    bad, above, _, possible = check_probabilities(chance, 1.0 + SUM_TOLERANCE)
     if bad >= 0 or possible < chance.size:
         bad = bad if bad >= 0 else int(np.flatnonzero(chance <= 0.0)[0])
         raise ValueError(

@@ -14,13 +14,13 @@ import numpy.typing as npt
 
 from sfumato.kernels.ranking.windows import NO_INSTANT as NO_INSTANT
 from sfumato.kernels.ranking.windows import (
-    REJECT,
-    SCALE,
+    REJECT_OVERFULL,
+    SCALE_OVERFULL,
     RankedWindowTuples,
     RunQueries,
     WindowRuns,
+    closed_intervals,
     rank_windows,
-    shown_intervals,
 )
 from sfumato.operators.arrays import Ints, grouped, offsets_of, pad
 from sfumato.operators.ranking.ranked_items import as_whole_numbers
@@ -261,13 +261,14 @@ class TopKWindows(Operator):
         latest, length = self.latest[keys], self.config.length or 0
         own = np.zeros(held.size, np.int64)
         own[np.arange(held.size) >= windows.fresh[owner]] = since
-        intervals, older = shown_intervals(windows, held.time, latest, until, own, before, length)
+        intervals, older = closed_intervals(windows, held.time, latest, until, own, before, length)
         runs, names = self._runs(keys, intervals, latest)
         queries, least = tuple(self.queries.items()), self.config.semantics.least
         whole, real, ranked, rejected, failed = rank_windows(
             windows, runs, _run_queries(names, queries, self.config.least, least),
             self.config.semantics.question,
-            SCALE if self.config.rescale else REJECT, length > 0, self.config.streams,
+            SCALE_OVERFULL if self.config.rescale else REJECT_OVERFULL, length > 0,
+            self.config.streams,
         )  # fmt: skip
         if failed >= 0:
             raise TooManyVectorsError(max(k for k, _ in self.queries.values()), held.size)
@@ -326,7 +327,7 @@ class TopKWindows(Operator):
     def _runs(
         self, keys: Ints, intervals: Ints, latest: Ints
     ) -> tuple[WindowRuns, tuple[tuple[str, ...], ...]]:
-        """Return the runs within intervals (see `shown_intervals`), and each kind's queries."""
+        """Return the runs within intervals (see `closed_intervals`), and each kind's queries."""
         window, after, upto, answered, visible, oldest = intervals
         schedules = self._schedules_of(keys)
         (interval, time, kind), kinds = runs_within(schedules, window, after, upto)

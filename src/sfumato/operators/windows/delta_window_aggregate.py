@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows.delta_window import (
-    STACK_MARKS,
+    STACK_HEADER,
     STRIDE,
     DeltaRule,
     DeltaTuples,
@@ -157,7 +157,7 @@ class DeltaWindowAggregate(Operator):
         parts = DeltaTuples(tuples.offsets, tuples.prob, tuples.values, owner, per_tuple, rest)
         bounds = np.empty((2, enters.size), np.int64)
         answers = np.full((len(self.aggregates), 3, enters.size), np.nan)
-        state = np.array([(0, front, held, -1)], STACK_MARKS)
+        state = np.array([(0, front, held, -1)], STACK_HEADER)
         scratch = self._scratch_stacks(tuples.size, uncertain)
         self.overflow += slide_delta(
             parts, state, enters, self._rule, self._measures, scratch, bounds, answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from sfumato.kernels.distributions.mergeable_moments import MomentPartials
 from sfumato.kernels.windows import early_answers
 from sfumato.kernels.windows.early_answers import (
-    CELLS,
+    CELL_SIZE,
     EARLY_AVG,
     EARLY_COUNT,
     EARLY_GROUP,
@@ -21,13 +22,13 @@ from sfumato.kernels.windows.early_answers import (
     EARLY_SCOPE,
     EARLY_SUM,
     EXTENT_POOL,
-    FIGURES,
     FINAL_ANSWER,
     OPEN_EXTENT,
-    PREDICTED,
     PREDICTION,
-    TRACK,
-    USUALS,
+    PREDICTION_SIZE,
+    REVISION_SIZE,
+    TRACK_SIZE,
+    USUAL_SIZE,
     EarlyAggregates,
     EarlyGrid,
     EarlyRows,
@@ -184,9 +185,11 @@ class EarlyAnswers(Operator):
         self._attributes = attributes if certain else 0  # attributes with cells
         linear = -(-length // early) + EXTRA_STAGES
         stages = linear + OCTAVES
-        self._grid = EarlyGrid(length, slide, early, linear, stages, float(level))
+        level = float(level)
+        min_scores = math.ceil(2 / (1 - level) - 1e-9) - 1
+        self._grid = EarlyGrid(length, slide, early, linear, stages, level, min_scores)
         many = len(what)
-        self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK, many * USUALS
+        self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK_SIZE, many * USUAL_SIZE
         self._state = EarlyState(
             np.array([(0, NONE, 0, NONE)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
             np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0),
@@ -287,7 +290,7 @@ class EarlyAnswers(Operator):
         numbers = np.empty(order.size, np.int64)
         numbers[order] = turns
         end = out["extent"] * self._grid.slide
-        figures = figures.reshape(len(out), many + 1, FIGURES)[:, 1:]
+        figures = figures.reshape(len(out), many + 1, REVISION_SIZE)[:, 1:]
         stddev, existence = figures[:, :-1, 3], figures[:, :-1, 4]
         group, held, punctuation, number = (
             np.ascontiguousarray(out[name]) for name in ("group", "held", "punctuation", "revision")
@@ -300,7 +303,7 @@ class EarlyAnswers(Operator):
     def idle_groups(self, groups: Ints) -> Ints:
         """Return the groups that `forget` may delete without changing any answer."""
         known = self._state.groups[groups[groups < len(self._state.groups)]]
-        last = (known["latest"] + early_answers.LONGEST_GAP + 1) * self._grid.slide
+        last = (known["latest"] + early_answers.MAX_GAP_EXTENTS + 1) * self._grid.slide
         fine = (known["first"] == NONE) & (last <= self._state.scopes["reached"][known["scope"]])
         return groups[groups < len(self._state.groups)][fine]
 
@@ -321,7 +324,7 @@ class EarlyAnswers(Operator):
         used = int(s.pool[0]["entries"])
         kept = np.flatnonzero(s.entries["group"][:used] != NONE)
         self.entries = np.stack([s.entries[name][kept] for name in SAVED_ENTRY], axis=1)
-        cells = s.cells[: used * attributes * CELLS].reshape(used, attributes * CELLS)
+        cells = s.cells[: used * attributes * CELL_SIZE].reshape(used, attributes * CELL_SIZE)
         self.cells = cells[kept]
         self.sums = _as_floats(s.sets.sums[kept])
         self.nodes = np.empty((len(kept), 0))
@@ -334,7 +337,7 @@ class EarlyAnswers(Operator):
         owners, places = _list_entries(s.entries["prediction"][kept], s.predictions["following"])
         columns = owners, *(s.predictions[name][places] for name in ("stage", "held"))
         self.predictions = np.stack(columns, axis=1)
-        width = PREDICTED * many
+        width = PREDICTION_SIZE * many
         whole_rows = s.predicted[: len(s.predicted) // width * width]
         self.predicted = whole_rows.reshape(-1, width)[places]
         self.scopes = as_numbers(s.scopes)[:, :SAVED_SCOPE]
@@ -350,7 +353,12 @@ class EarlyAnswers(Operator):
         sets = self._empty_partials(n)
         sums, nodes = _as_floats(sets.sums), _as_floats(sets.nodes)
         shapes = [of.shape[1] for of in (self.cells, self.predicted, self.usual, self.sums)]
-        wanted = [self._attributes * CELLS, PREDICTED * many, self._per_group, sums.shape[1]]
+        wanted = [
+            self._attributes * CELL_SIZE,
+            PREDICTION_SIZE * many,
+            self._per_group,
+            sums.shape[1],
+        ]
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
             raise ValueError("its sums must match its aggregates")
         sums[:] = self.sums

@@ -477,7 +477,7 @@ class ExtentAggregate(Operator):
         late, to = np.zeros(n, bool), np.empty(index.size, np.int64)
         late[late_rows["tuple"][joined]] = True
         if n and self._plain:
-            self._panes = extents.place(
+            self._panes = extents.place_rows(
                 rows, index, late, self._grid, self._groups, self._panes, self._tuples.pool, to
             )
             if len(self._panes) > len(self._totals):
@@ -485,7 +485,7 @@ class ExtentAggregate(Operator):
             attributes = np.array([attribute for _, attribute in self._fields])
             totals.add_rows(to, values, attributes, self._signs, self._panes, self._totals)
         elif n:
-            self._panes = extents.store(
+            self._panes = extents.store_rows(
                 rows, index, numbers, late, prob, values, self._grid, self._groups, self._panes,
                 self._tuples, to,
             )  # fmt: skip
@@ -512,7 +512,7 @@ class ExtentAggregate(Operator):
             room = max(panes, have * 3 // 2) if panes > have else have
             own, prefix = self._widen(own, room), self._widen(prefix, room)
             self._partials = Partials(own, prefix, resize(top, room))
-        extents.fill(to, begin, per_tuple, self._panes, self._tuples.at, own)
+        extents.fill_panes(to, begin, per_tuple, self._panes, self._tuples.at, own)
 
     def _widen(self, old: MomentPartials, room: int) -> MomentPartials:
         new = self._channels.empty_partials(room, self._has_uncertain)
@@ -563,7 +563,7 @@ class ExtentAggregate(Operator):
         if not closings.size and self._empty_result is not None:
             return self._empty_result
         closings = _take_records(closings, np.argsort(closings["scope"], kind="stable"))
-        found, answers, members, skipped = extents.complete(
+        found, answers, members, skipped = extents.complete_extents(
             closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
             self._partials, self._per_tuple, self._totals, self._signs, self._grid, self._measures,
             self._gaps, self._needs_members,

@@ -135,14 +135,14 @@ class SessionAggregate(Operator):
         found["changed"][:known] = -1
         heads, places = np.full(len(self.groups), NONE), np.empty(n, np.int64)
         self.verdicts, progress = np.empty(n, np.int8), np.empty(2 * n, PROGRESS)
-        count, reached, excluded = sessions.assign(
+        count, reached, excluded = sessions.assign_sessions(
             rows, *self._bounds, self._scopes, heads, found, known, places, self.verdicts, progress
         )
         kinds = np.bincount(self.verdicts, minlength=ABSENT + 1)
         self.counts += [kinds[TOO_LATE], 0, kinds[ABSENT], excluded, 0]
         progress, self._sessions = progress[:reached], found[:count]
         progress = progress[np.argsort(progress["scope"], kind="stable")]
-        root, done, turn, at = sessions.finish(
+        root, done, turn, at = sessions.find_complete(
             self._sessions, self._scopes, progress, *self._bounds
         )
         numbers = np.arange(self.next, self.next + n)

@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.windows.count.count_boundary import empty_boundary, positions, slide
+from sfumato.kernels.windows.count.count_boundary import (
+    empty_boundary,
+    inside_probabilities,
+    slide_boundary,
+)
 from sfumato.operators.arguments import NO_LIMIT, share, whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.distributions.poisson_binomial import checked_existence
@@ -148,7 +152,7 @@ class UncertainWindow(Operator):
         begin, heads = self.existence.size, np.empty(enters.size, np.int64)
         held = np.concatenate([self.existence, arrivals[enters]])
         indices = np.concatenate([self.indices, enters + self.arrived])
-        self._boundary = slide(self._boundary, held, begin, self._rule, self.status, heads)
+        self._boundary = slide_boundary(self._boundary, held, begin, self._rule, self.status, heads)
         # An arrival that does not enter leaves the window unchanged, possibly empty.
         starts = np.append(indices[heads], self.start)[np.cumsum(arrivals > 0.0) - 1]
         if not begin:
@@ -172,7 +176,9 @@ class UncertainWindow(Operator):
         if wanted.dtype.kind not in "iu":
             raise ValueError(f"`j` must be a stream index or an array of them; got {j!r:.80}")
         first = self._places(wanted.reshape(-1).astype(np.int64)) + 1
-        values = positions(self.existence, first, np.full(first.size, self.held), self.rows)
+        values = inside_probabilities(
+            self.existence, first, np.full(first.size, self.held), self.rows
+        )
         return float(values[0]) if wanted.ndim == 0 else values.reshape(wanted.shape)
 
     def after_loading(self) -> None:

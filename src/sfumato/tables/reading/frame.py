@@ -339,7 +339,7 @@ class Frame(ABC):
         return describe_independence(rows) if rows else None
 
     @property
-    def has_gaps(self) -> bool:
+    def has_imputed_gaps(self) -> bool:
         """Return whether values of one gap depend on each other, and are not assumed otherwise."""
         return bool(self._sharing(GAPS_KEY, None)) and not self._sharing(ASSUMED_KEY, None)
 

@@ -60,12 +60,10 @@ def refuse_shared(function: str, rows: str | None) -> None:
 
 def warn_of_gaps(operator: str, argument: str) -> None:
     """Warn that values of one gap are combined as if they were independent."""
-    warnings.warn(
+    warn_user(
         f"{operator}: {argument} combines several values of one gap, and {GAPS}, so its ranges are "
         "too narrow. Aggregate the ends of the rows' ranges instead (docs: imputation, averages "
-        "over a gap), or accept this with sf.assume_independent(df)",
-        UserWarning,
-        stacklevel=calls_from_user() + 1,
+        "over a gap), or accept this with sf.assume_independent(df)"
     )
 
 

@@ -232,7 +232,7 @@ class WindowQuery:
         self._check_shared()
         self._check_results(with_rows=False)
         frame.require_independent(self.called, self.existence_column)
-        if frame.has_gaps:
+        if frame.has_imputed_gaps:
             self._warn_of_gaps()
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:

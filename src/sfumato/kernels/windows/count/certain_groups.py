@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.signals import after_signals
-from sfumato.kernels.windows.totals import added
+from sfumato.kernels.windows.totals import add_to_total
 
 
 @compiled_ieee
@@ -65,11 +65,11 @@ def certain_totals(groups, value, sign, order, w, totals, counts):
                     older, at = x[i - 1 - k], w - 1 - k
                     total[at], count[at] = total[at + 1], count[at + 1]
                     if older == older:
-                        total[at], count[at] = added(sign, total[at], older), count[at] + 1
+                        total[at], count[at] = add_to_total(sign, total[at], older), count[at] + 1
             if x[i] == x[i]:
-                newest, many = added(sign, newest, x[i]), many + 1
+                newest, many = add_to_total(sign, newest, x[i]), many + 1
             place += 1
             if i >= arrived:
                 t = order[first + i - arrived]
-                totals[t] = added(sign, newest, total[place]) if second else newest
+                totals[t] = add_to_total(sign, newest, total[place]) if second else newest
                 counts[t] = many + count[place] if second else many

@@ -41,12 +41,12 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean, lean_dot, lean_fused
-from sfumato.kernels.distributions.tuples import centred, existence_of, value_moments
+from sfumato.kernels.distributions.tuples import centred_moments, existence_of, value_moments
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE
 from sfumato.kernels.windows.count.front_stack import LEAD, PAD, S, T, V
 
-LARGEST_SHARE = 1e-10  # largest share of rounding errors in the variance
+MAX_ERROR_SHARE = 1e-10  # largest share of rounding errors in the variance
 
 
 @compiled_ieee
@@ -114,9 +114,9 @@ def _mix_cases(old, mean, variance, weight, new_mean, new_variance):
     return total, mean + b * away, variance
 
 
-# low, high : band of the curves; from_ : first cell of the functions in use
+# low, high : band of the curves; first_active : first cell of the functions in use
 # recomputed : number of windows computed by `average_of`
-AVERAGE_HEADER = integers("low high from_ recomputed")
+AVERAGE_HEADER = integers("low high first_active recomputed")
 
 
 class AverageStack(NamedTuple):
@@ -151,14 +151,14 @@ def empty_average(w: int, averaged: bool) -> AverageStack:
 @lean
 def clear_average(stack, w):
     header = stack.header[0]
-    header.low, header.high, header.from_ = w, w + 1, w
+    header.low, header.high, header.first_active = w, w + 1, w
     stack.functions[:, :] = 0.0
     stack.curves[:, :] = 0.0
     stack.curves[0, w] = 1.0
 
 
 @lean_fused
-def _mix(curves, first, low, high, p, m, s):
+def _add_to_curves(curves, first, low, high, p, m, s):
     """Add one tuple to three curves, starting at number `first`; cell x uses x and x + 1."""
     q, count = 1.0 - p, high - low
     mq, stay = m * q, q * m * m
@@ -176,13 +176,13 @@ def _mix(curves, first, low, high, p, m, s):
 @lean
 def enter_average(stack, tuples, i, reference):
     functions, curves, header = stack.functions, stack.curves, stack.header[0]
-    p, m, v = centred(tuples, i, reference)
+    p, m, v = centred_moments(tuples, i, reference)
     s = max(v - (1.0 - p) * m * m, 0.0)  # E[(value - m)^2; it exists]
     low, high = max(header.low - 1, 0), header.high
-    if header.from_ < high - 1:
-        _mix(functions, np.int64(0), header.from_, high - 1, p, m, s)
-        _mix(functions, np.int64(3), header.from_, high - 1, p, m, s)
-    _mix(curves, np.int64(0), low, high, p, m, s)
+    if header.first_active < high - 1:
+        _add_to_curves(functions, np.int64(0), header.first_active, high - 1, p, m, s)
+        _add_to_curves(functions, np.int64(3), header.first_active, high - 1, p, m, s)
+    _add_to_curves(curves, np.int64(0), low, high, p, m, s)
     while high - low > 1 and curves[0, high - 1] < NEGLIGIBLE:
         high -= 1
         for curve in range(3):
@@ -194,12 +194,12 @@ def enter_average(stack, tuples, i, reference):
             curves[curve, low] = 0.0
         low += 1
     header.low, header.high = low, high
-    header.from_ = min(header.from_, high - 1)
+    header.first_active = min(header.first_active, high - 1)
 
 
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
-def _functions_at(stack, x, out):
+def _compute_functions(stack, x, out):
     """Compute the six functions at the front stack's count x from the back stack's curves."""
     begin, end = max(stack.header[0].low, x + 1), stack.header[0].high
     count = max(end - begin, 0)
@@ -216,14 +216,14 @@ def _functions_at(stack, x, out):
 @lean
 def fill_cells(stack, low, cell):
     """Write the functions for counts from `low` up to the first one in use; cell : float64[6]."""
-    for x in range(low, stack.header[0].from_):
-        _functions_at(stack, x, cell)
+    for x in range(low, stack.header[0].first_active):
+        _compute_functions(stack, x, cell)
         for j in range(6):
             stack.functions[j, x] = cell[j]
 
 
 @lean
-def take_cells(stack, mu, scalars, w, cell):
+def activate_cells(stack, mu, scalars, w, cell):
     """Bring into use the functions that the front stack is likely to need.
 
     mu : mean count of the back stack    scalars : FRONT_SCALARS, of when the front was built
@@ -232,9 +232,9 @@ def take_cells(stack, mu, scalars, w, cell):
     total = min(w, scalars.count)
     least = max(total - mu - 3.0 * np.sqrt(scalars.ratio * total), 0.0)
     low = np.int64(max(least - 10.0 * np.sqrt(scalars.ratio * least) - 8.0, 0.0))
-    if low < stack.header[0].from_:
+    if low < stack.header[0].first_active:
         fill_cells(stack, low, cell)
-        stack.header[0].from_ = low
+        stack.header[0].first_active = low
 
 
 # The error bound holds for any order of summation, so SIMD may choose it.
@@ -255,14 +255,11 @@ def _products(curves, functions, begin, base, count, first):
 
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
-def _spread_alone(stack, mean):
+def _back_stack_spread(stack, mean):
     """Return Var(r) and Cov(r, M r) of the back stack alone; mean : E[r]."""
     begin, count = stack.header[0].low, stack.header[0].high - stack.header[0].low
-    distribution, rest, ratio = (
-        stack.curves[0, begin:],
-        stack.curves[1, begin:],
-        stack.table[0, begin:],
-    )
+    distribution, rest = stack.curves[0, begin:], stack.curves[1, begin:]
+    ratio = stack.table[0, begin:]
     away, cross = 0.0, 0.0
     for c in range(count):
         apart = ratio[c] - mean
@@ -281,8 +278,8 @@ def _short_worlds(stack, front, depth, row, w, means):
     header, means[:] = stack.header[0], 0.0
     empty = stack.curves[0, w] if header.high == w + 1 else 0.0
     if depth == 0:
-        _functions_at(stack, np.int64(0), means)
-        means[3], means[4] = _spread_alone(stack, means[0])
+        _compute_functions(stack, np.int64(0), means)
+        means[3], means[4] = _back_stack_spread(stack, means[0])
         means[6] = means[3]
         return empty
     low, high = front.support[row, 0], front.support[row, 1]
@@ -327,4 +324,4 @@ def answer_average(stack, front, depth, row, terms, held, w, short, out):
     size = size / (w * w * exists) + empty * mean * mean
     out.average, out.average_variance = reference + mean, variance
     out.average_existence = exists
-    return variance >= 0.0 and held * EPSILON * size <= LARGEST_SHARE * variance
+    return variance >= 0.0 and held * EPSILON * size <= MAX_ERROR_SHARE * variance

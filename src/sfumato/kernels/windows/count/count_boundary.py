@@ -76,7 +76,7 @@ BUFFER = 4 * (MARGIN + LANES)
 
 
 @lean_fused
-def _enter(front, header, p, negligible):
+def _add_to_back(front, header, p, negligible):
     """Add one tuple to the back stack, in place: R[x] = q R[x] + p R[x + 1]."""
     low, high = header.zone_low, header.zone_high
     q = 1.0 - p
@@ -171,7 +171,7 @@ def _exact_tail(held, begin, end, w, target):
 
 
 @compiled
-def _verdict(below, held, target, negligible):
+def _decide(below, held, target, negligible):
     """Return 1 if certainly 1 - below >= target, 0 if certainly not, -1 if rounding decides.
 
     Rounding errors are relative to `below`, except for dropped entries and the comparison.
@@ -192,11 +192,8 @@ def _build(window, held, tail, w, negligible):
     while (tail - header.head) >> shift > MOST_CHECKPOINTS:
         shift += 1
     stride = 1 << shift
-    distributions, checkpoints, span = (
-        (tail - header.head - 1) >> shift,
-        window.checkpoints,
-        window.span,
-    )
+    distributions, checkpoints = (tail - header.head - 1) >> shift, window.checkpoints
+    span = window.span
     if span.shape[0] < distributions + 1:
         span = np.empty((min(MOST_CHECKPOINTS, distributions * 5 // 4) + 1, 3), np.int64)
     backwards = np.empty(distributions << shift)
@@ -214,11 +211,8 @@ def _build(window, held, tail, w, negligible):
         widest = max(widest, size)
         checkpoints = with_room(checkpoints, place + size)
         copy(one, low + MARGIN, checkpoints, place, size)
-        span[distribution + 1, 0], span[distribution + 1, 1], span[distribution + 1, 2] = (
-            place,
-            low,
-            high,
-        )
+        own = span[distribution + 1]
+        own[0], own[1], own[2] = place, low, high
         place += size
     rows, support, width = window.block_rows, window.support, widest + stride + LEAD + 2 * LANES
     if rows.shape[0] < stride or rows.shape[1] < width:
@@ -241,7 +235,7 @@ def _evict(held, header):
 
 @compiled
 def _advance(window, held, start, begin, rule, status, heads):
-    """Run `slide` from arrival `start` until distributions must be built; return the arrival.
+    """Run `slide_boundary` from arrival `start` until distributions must be built; return where.
 
     Separate from allocating code, for speed.
     """
@@ -254,7 +248,7 @@ def _advance(window, held, start, begin, rule, status, heads):
         if header.built == 0 or header.mid <= t:  # otherwise it is already in the front stack
             header.ones += p == 1.0
             if header.built == 1:
-                _enter(front, header, p, negligible)
+                _add_to_back(front, header, p, negligible)
         while t - header.head >= w:
             if target <= 0.0:
                 verdict = 1
@@ -269,7 +263,7 @@ def _advance(window, held, start, begin, rule, status, heads):
                 if block != header.block:
                     _rebuild(window, held, block, row, w, negligible)
                 below = _probability_below(rows, support, front, header, row)
-                verdict = _verdict(below, t - header.head, target, negligible)
+                verdict = _decide(below, t - header.head, target, negligible)
                 if verdict == -1:
                     header.recursions += 1
                     verdict = 1 if _exact_tail(held, header.head + 1, t + 1, w, target) else 0
@@ -286,7 +280,7 @@ def _advance(window, held, start, begin, rule, status, heads):
 
 
 @compiled
-def slide(window, held, begin, rule, status, heads):
+def slide_boundary(window, held, begin, rule, status, heads):
     """Run Algorithms 1 and 2; return the new Boundary.
 
     held : float64[n] in (0, 1], existence of the held tuples, then of arrivals starting at `begin`
@@ -314,7 +308,7 @@ def slide(window, held, begin, rule, status, heads):
 
 
 @compiled
-def positions(existence, first, last, rows):
+def inside_probabilities(existence, first, last, rows):
     """Return Pr(at most rows - 1 of the tuples existence[first:last] exist), one number per query.
 
     This is T_j, the probability that tuple j = first - 1 is among the `rows` newest existing ones

@@ -91,14 +91,14 @@ def empty_extremes(w: int, sign: float) -> ExtremesState:
 
 
 @lean
-def _unlikely(away, variance):
+def _is_unlikely(away, variance):
     """Return whether a count is unlikely to be `away` from its mean, on one side (Bernstein)."""
     third = UNLIKELY_EXPONENT / 3.0
     return away > third + np.sqrt(third * third + 2.0 * UNLIKELY_EXPONENT * variance)
 
 
 @lean
-def _mix(front, low, high, p, negligible, both):
+def _add_to_curves(front, low, high, p, negligible, both):
     """Add a tuple of existence p to F, and to G if `both`; return the new (low, high)."""
     if low > 0:
         low -= 1
@@ -182,7 +182,7 @@ def _evict(state, oldest, w):
     places, stats, outcomes, owner = state.places, state.stats, state.outcomes, state.owner
     while gone < header.size and places[gone].index < header.mid:
         newer = stats[gone].mu + scalars.mu
-        outside = _unlikely(newer - w + 1.0, stats[gone].pq + scalars.pq)
+        outside = _is_unlikely(newer - w + 1.0, stats[gone].pq + scalars.pq)
         if places[gone].index >= oldest and not outside:
             break
         gone += 1
@@ -211,17 +211,17 @@ def _enter(state, tuples, existence, i):
         header.size += 1
         _insert(state, tuples, i, slot)
     else:
-        header.low, header.high = _mix(
+        header.low, header.high = _add_to_curves(
             state.front, header.low, header.high, p, NEGLIGIBLE, np.bool_(True)
         )
 
 
 @compiled
-def _inside(existence, head, mid, w):
+def _oldest_possibly_inside(existence, head, mid, w):
     """Return the oldest of tuples head ... mid - 1 that is not surely outside."""
     mu, pq = 0.0, 0.0
     for i in range(mid - 1, head - 1, -1):
-        if _unlikely(mu - w + 1.0, pq):
+        if _is_unlikely(mu - w + 1.0, pq):
             return i + 1
         mu += existence[i]
         pq += existence[i] * (1.0 - existence[i])
@@ -237,7 +237,7 @@ def _build(state, tuples, existence, head, mid, w, choose):
     Returns the ExtremesState.  Cost: O(tuples * band + outcomes log outcomes).
     """
     header, scalars, offsets = state.header[0], state.scalars[0], tuples.offsets
-    begin, head = head, _inside(existence, head, mid, w)
+    begin, head = head, _oldest_possibly_inside(existence, head, mid, w)
     if choose:
         scalars.floor = _choose_floor(tuples, existence, head, mid, state.sign, header.want)
     found, until = 0, mid if choose else offsets.size - 1
@@ -336,7 +336,7 @@ def _deep_candidates(state, w, base):
     deep = 0
     while deep < header.size and places[deep].index < header.mid:
         newer = stats[deep].mu + state.scalars[0].mu
-        if _unlikely(w - newer, stats[deep].pq + state.scalars[0].pq):
+        if _is_unlikely(w - newer, stats[deep].pq + state.scalars[0].pq):
             break
         deep += 1
     if deep == 0:
@@ -344,7 +344,9 @@ def _deep_candidates(state, w, base):
     low, high = header.low, header.high
     _copy(state.front, low, high, base)
     for slot in range(deep, header.size):
-        low, high = _mix(base, low, high, stats[slot].existence, NEGLIGIBLE, np.bool_(False))
+        low, high = _add_to_curves(
+            base, low, high, stats[slot].existence, NEGLIGIBLE, np.bool_(False)
+        )
     end = 0
     for slot in range(deep - 1, -1, -1):
         own = places[slot]
@@ -355,7 +357,9 @@ def _deep_candidates(state, w, base):
         if end == 0 and stats[slot].outside > NEGLIGIBLE_DEEP:
             end = slot + 1
         if slot > 0:
-            low, high = _mix(base, low, high, stats[slot].existence, NEGLIGIBLE, np.bool_(False))
+            low, high = _add_to_curves(
+                base, low, high, stats[slot].existence, NEGLIGIBLE, np.bool_(False)
+            )
     return end
 
 
@@ -370,7 +374,7 @@ def _bound_of_none(state, deep, clear):
 
 
 @lean
-def _terms(state, deep, front, low, high, none, some, negligible):
+def _combine_deep(state, deep, front, low, high, none, some, negligible):
     """Return Pr(none inside), and Pr(one inside) if below 1/2.
 
     none, some : the same for the shallow tuples alone    front : F and G with these, overwritten
@@ -392,7 +396,7 @@ def _terms(state, deep, front, low, high, none, some, negligible):
         rest = 1.0 - stats[slot].existence + left
         clear *= rest
         if slot > oldest and left > 0.0:
-            low, high = _mix(front, low, high, left / rest, negligible, both)
+            low, high = _add_to_curves(front, low, high, left / rest, negligible, both)
     return total + clear, some
 
 
@@ -408,13 +412,11 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
     least, alone = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3), own.some >= 0.5
     for slot in range(deep, header.size):
         if stats[slot].left == stats[slot].existence:
-            low, high = _mix(base, low, high, stats[slot].existence, least, not alone)
+            low, high = _add_to_curves(base, low, high, stats[slot].existence, least, not alone)
     for s in range(last - 1, begin - 1, -1):
         own = stages[s]
-        negligible, both = (
-            min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3),
-            own.some < 0.5,
-        )
+        negligible = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3)
+        both = own.some < 0.5
         near, far = low, high
         while near < far and base[0, near] < negligible:
             near += 1
@@ -426,8 +428,10 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
             left, exists = stats[slot].left, stats[slot].existence
             if 0.0 < left < exists:
                 p = left / (1.0 - exists + left)
-                near, far = _mix(front, near, far, p, negligible, both)
-        own.none, own.some = _terms(state, deep, front, near, far, own.none, own.some, negligible)
+                near, far = _add_to_curves(front, near, far, p, negligible, both)
+        own.none, own.some = _combine_deep(
+            state, deep, front, near, far, own.none, own.some, negligible
+        )
         for j in range(own.end - 1, (stages[s - 1].end if s > 0 else 0) - 1, -1):
             slot = owner[j]
             exists, counted = stats[slot].existence, stats[slot].left == stats[slot].existence
@@ -435,7 +439,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
             stats[slot].passed = outcomes[j].passed_before
             # An outcome too unlikely to change `left` leaves the tuple whole and counted.
             if slot >= deep and not counted and stats[slot].left == exists:
-                low, high = _mix(base, low, high, exists, least, not alone)
+                low, high = _add_to_curves(base, low, high, exists, least, not alone)
 
 
 @lean
@@ -517,11 +521,8 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
     Error: relative 1e-13 of the probabilities, absolute 1e-17.
     Source: T_j of Dallachiesa et al. (2015), equation (24), for the candidates; otherwise original.
     """
-    work, stages, header = (
-        np.empty((2, 2, w + 2)),
-        np.empty(state.owner.size, STAGE),
-        state.header[0],
-    )
+    work, stages = np.empty((2, 2, w + 2)), np.empty(state.owner.size, STAGE)
+    header = state.header[0]
     offsets, first, (places, prob, value) = tuples.offsets, tuples.first, distributions
     begin, steps = offsets.size - 1 - heads.size, np.int64(0)
     for t in range(heads.size):

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.tuples import WindowTuples, existences
-from sfumato.kernels.windows.count.count_boundary import slide
+from sfumato.kernels.windows.count.count_boundary import slide_boundary
 from sfumato.kernels.windows.count.count_extremes import resume_extremes, slide_extremes
 from sfumato.kernels.windows.count.count_moments import resume_moments, slide_moments
 
@@ -57,7 +57,7 @@ def _append(source, begin, end, to, place, at):
 
 
 @compiled
-def gather(store, begin, held, batch, order, starts):
+def gather_tuples(store, begin, held, batch, order, starts):
     """Return the concatenated tuples of g groups: PackedTuples.
 
     store : PackedTuples, in which group j has held[j] tuples starting at begin[j]
@@ -98,9 +98,9 @@ def gather(store, begin, held, batch, order, starts):
 
 
 @compiled
-def joined_groups(store, begin, held, arrived, batch, order, starts):
+def gather_groups(store, begin, held, arrived, batch, order, starts):
     """Return the Groups of a call; arrived : int64[g], number of earlier tuples of each group."""
-    tuples = gather(store, begin, held, batch, order, starts)
+    tuples = gather_tuples(store, begin, held, batch, order, starts)
     at = np.zeros(begin.size + 1, np.int64)
     for j in range(begin.size):
         at[j + 1] = at[j] + held[j] + starts[j + 1] - starts[j]
@@ -108,24 +108,25 @@ def joined_groups(store, begin, held, arrived, batch, order, starts):
 
 
 @compiled
-def _of(groups, value, j):
+def _group_tuples(groups, value, j):
     """Return group j's tuples with the given values of all alternatives."""
     begin, end, tuples = groups.begin[j], groups.begin[j + 1], groups.tuples
     return WindowTuples(tuples.offsets[begin : end + 1], tuples.prob, value, groups.first[j])
 
 
 @compiled
-def _held(tuples, arrivals):
+def _without_arrivals(tuples, arrivals):
     offsets, prob, value, first = tuples
     return WindowTuples(offsets[: offsets.size - arrivals], prob, value, first)
 
 
 @compiled
 def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
-    """Advance the windows of groups span[0] ... span[1] - 1 by `slide`; return the new Boundary.
+    """Advance groups span[0] ... span[1] - 1 by `slide_boundary`; return the new Boundary.
 
     fresh : bool, rebuild the distributions; otherwise `boundary` belongs to the only group
-    status : int64[g, 2], see `slide`    heads : int64[arrivals], written, positions in the group
+    status : int64[g, 2], see `slide_boundary`
+    heads : int64[arrivals], written, positions in the group
     """
     for j in range(span[0], span[1]):
         held = groups.existence[groups.begin[j] : groups.begin[j + 1]]
@@ -133,7 +134,7 @@ def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
         if fresh:
             boundary.header[0].built = 0
         begin = held.size - (last - first)
-        boundary = slide(boundary, held, begin, rule, status[j], heads[first:last])
+        boundary = slide_boundary(boundary, held, begin, rule, status[j], heads[first:last])
     return boundary
 
 
@@ -150,14 +151,17 @@ def move_sums(
     (w, limit), (places, prob, counts) = sizes, distributions
     header, scalars = stacks.front.header[0], stacks.front.scalars[0]
     for j in range(span[0], span[1]):
-        tuples, first, last = _of(groups, value, j), groups.arrivals[j], groups.arrivals[j + 1]
+        tuples = _group_tuples(groups, value, j)
+        first, last = groups.arrivals[j], groups.arrivals[j + 1]
         if fresh:
             header.built = 0
             if middle[j] >= 0:
                 scalars.reference, scalars.ratio = numbers[j, 0], numbers[j, 1]
                 scalars.count = numbers[j, 2]
                 position = max(middle[j] - tuples.first, 0)
-                stacks = resume_moments(stacks, _held(tuples, last - first), position, w)
+                stacks = resume_moments(
+                    stacks, _without_arrivals(tuples, last - first), position, w
+                )
         own = Distributions(places[first : last + 1], prob, counts)
         stacks, (_, prob, counts) = slide_moments(
             stacks, tuples, heads[first:last], w, limit, out[first:last], own
@@ -176,13 +180,15 @@ def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbe
     (w, limit), (places, prob, found) = sizes, distributions
     header, scalars = state.header[0], state.scalars[0]
     for j in range(span[0], span[1]):
-        tuples, first, last = _of(groups, value, j), groups.arrivals[j], groups.arrivals[j + 1]
+        tuples = _group_tuples(groups, value, j)
+        first, last = groups.arrivals[j], groups.arrivals[j + 1]
         existence = groups.existence[groups.begin[j] : groups.begin[j + 1]]
         if fresh:
             header.built, header.want = 0, 0
             if middle[j] >= 0:
                 scalars.floor, header.limit = numbers[j, 0], np.int64(numbers[j, 1])
-                held, position = _held(tuples, last - first), max(middle[j] - tuples.first, 0)
+                held = _without_arrivals(tuples, last - first)
+                position = max(middle[j] - tuples.first, 0)
                 state = resume_extremes(state, held, existence, position, w)
         own = Distributions(places[first : last + 1], prob, found)
         state, (_, prob, found) = slide_extremes(

@@ -32,17 +32,17 @@ import numpy as np
 from sfumato.kernels.arrays import integers, reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot, lean_fused
 from sfumato.kernels.distributions.discrete_distribution import Distributions
-from sfumato.kernels.distributions.tuples import centred
+from sfumato.kernels.distributions.tuples import centred_moments
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import LEAST_OUTCOME, NEGLIGIBLE, REMAINDER
 from sfumato.kernels.windows.count.count_average import (
     AverageStack,
+    activate_cells,
     answer_average,
     average_of,
     clear_average,
     empty_average,
     enter_average,
-    take_cells,
 )
 from sfumato.kernels.windows.count.front_stack import (
     LEAD,
@@ -65,7 +65,7 @@ from sfumato.kernels.windows.count.front_stack import (
 MOMENTS = reals(
     "sum_mean sum_variance count count_variance average average_variance average_existence"
 )
-OUTGROWN = 2.0**10  # largest ratio of the reference to the values
+MAX_REFERENCE_RATIO = 2.0**10  # largest ratio of the reference to the values
 
 BACK_HEADER = integers("low high")
 BACK_SUMS = reals("mu sum_m sum_v pq mq scale")  # sums over the back stack, see DEPTH_STATS
@@ -108,7 +108,7 @@ def empty_stacks(w: int, averaged: bool) -> Stacks:
 
 
 @lean_fused
-def _mix(curves, low, high, p, mq):
+def _add_to_curves(curves, low, high, p, mq):
     """Add one tuple to the back stack's curves at counts low ... high - 1, in place."""
     q, count = 1.0 - p, high - low
     c, cm = curves[C, low : high + 1], curves[CM, low : high + 1]
@@ -124,7 +124,7 @@ def _mix(curves, low, high, p, mq):
 
 
 @lean
-def _clear(back, average, w):
+def _clear_back(back, average, w):
     header, curves, sums = back.header[0], back.curves, back.sums[0]
     header.low, header.high = w, w
     curves[:, :] = 0.0
@@ -135,8 +135,8 @@ def _clear(back, average, w):
 
 
 @lean
-def _enter(curves, header, sums, tuples, i, reference, w):
-    p, m, v = centred(tuples, i, reference)
+def _enter_back(curves, header, sums, tuples, i, reference, w):
+    p, m, v = centred_moments(tuples, i, reference)
     low, high = header.low, header.high
     if low > 0 and p * curves[C, low] >= NEGLIGIBLE:
         low -= 1
@@ -144,7 +144,7 @@ def _enter(curves, header, sums, tuples, i, reference, w):
         curves[D1, low] = away
         curves[D2, low] = away * away + sums.pq
         curves[DM, low] = -sums.mq
-    _mix(curves, low, high, p, m * (1.0 - p))
+    _add_to_curves(curves, low, high, p, m * (1.0 - p))
     while high > low and curves[C, high - 1] >= 1.0:
         high -= 1
         curves[C, high] = 1.0
@@ -161,7 +161,7 @@ def _enter(curves, header, sums, tuples, i, reference, w):
 
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
-def _outside(row, back, base, begin, end):
+def _outside_sums(row, back, base, begin, end):
     """Return <G, C>, <K, C>, <G, CM> over counts [begin, end)."""
     g, k = row[G, begin - base + LEAD :], row[K, begin - base + LEAD :]
     c, cm = back[C, begin:], back[CM, begin:]
@@ -174,7 +174,7 @@ def _outside(row, back, base, begin, end):
 
 
 @lean_dot
-def _short(row, back, sums, base, begin, zone, end, w):
+def _deficit_sums(row, back, sums, base, begin, zone, end, w):
     """Return E[D], E[D^2], E[M D] over counts [begin, end); no world is full below `zone`."""
     for x in range(begin, min(zone, end)):
         away = w - x - sums.mu
@@ -189,10 +189,10 @@ def _short(row, back, sums, base, begin, zone, end, w):
     return mean, square, cross
 
 
-# Not `lean`, with which the compiler reorders the sums of `_outside` and `_short`. Takes few
-# arrays, because each costs a reference count.
+# Not `lean`, with which the compiler reorders the sums of `_outside_sums` and `_deficit_sums`.
+# Takes few arrays, because each costs a reference count.
 @compiled
-def _answer(depth, band, about, back, header, sums, w, out):
+def _write_answer(depth, band, about, back, header, sums, w, out):
     """Write one row of answers; return the sum of the m_i, e, and the variance of the rest's sum.
 
     depth : Depth of the head; band : its int64[2]; about : base and floor of its curves, reference
@@ -209,10 +209,10 @@ def _answer(depth, band, about, back, header, sums, w, out):
         begin = max(header.low, base, floor)
         e, kc, gm = 0.0, 0.0, 0.0
         if begin < high:
-            e, kc, gm = _outside(curves, back, base, begin, high)
+            e, kc, gm = _outside_sums(curves, back, base, begin, high)
         e += stats.g_w
         spread += (kc + stats.k_w) - 2.0 * gm - e * e
-        deficit, square, cross = _short(
+        deficit, square, cross = _deficit_sums(
             curves, back, sums, base, low, header.low, max(low, min(high, header.high)), w
         )
         pq = square - deficit * deficit
@@ -229,9 +229,9 @@ def _answer(depth, band, about, back, header, sums, w, out):
 
 
 @lean
-def _outgrown(stats, sums, reference):
+def _is_outgrown(stats, sums, reference):
     """Return whether the reference far exceeds the held values, so that differences lose digits."""
-    return abs(reference) * (stats.mu + sums.mu) > OUTGROWN * (stats.scale + sums.scale)
+    return abs(reference) * (stats.mu + sums.mu) > MAX_REFERENCE_RATIO * (stats.scale + sums.scale)
 
 
 @compiled
@@ -271,7 +271,7 @@ def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at)
 
 
 @compiled
-def _missing_before(offsets, value):
+def _count_missing(offsets, value):
     """Return how many tuples before each position have a missing value: int64[n + 1]."""
     missing = np.zeros(offsets.size, np.int64)
     for i in range(offsets.size - 1):
@@ -282,10 +282,10 @@ def _missing_before(offsets, value):
 @lean
 def _enter_all(back, average, tuples, i, scalars, w, cell):
     """Add tuple i to the back stacks; cell : float64[6 or more], working memory."""
-    _enter(back.curves, back.header[0], back.sums[0], tuples, i, scalars.reference, w)
+    _enter_back(back.curves, back.header[0], back.sums[0], tuples, i, scalars.reference, w)
     if average.table.size > 0:
         enter_average(average, tuples, i, scalars.reference)
-        take_cells(average, back.sums[0].mu, scalars, w, cell)
+        activate_cells(average, back.sums[0].mu, scalars, w, cell)
 
 
 @compiled
@@ -309,7 +309,7 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     newer, short = np.empty(w + 1 if places.size > 0 else 0), np.empty(7)
     missing, steps = np.empty(0, np.int64), np.int64(0)
     if averaged:
-        missing = _missing_before(tuples.offsets, tuples.value)
+        missing = _count_missing(tuples.offsets, tuples.value)
     # Records of the front stay in place when its arrays grow.
     known, scalars = front.header[0], front.scalars[0]
     for t in range(heads.size):
@@ -321,16 +321,18 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
             stale = is_outside(front.span[(mid - head) >> known.shift], known, header.low - 1)
         while True:
             if stale:
-                _clear(back, average, w)
+                _clear_back(back, average, w)
                 front, mid = build(front, tuples, head, i, w, np.bool_(True)), i
             _enter_all(back, average, tuples, i, scalars, w, short)
             row = row_of(front, tuples, mid, head, w)
-            if stale or not _outgrown(front.block_stats[row], sums, scalars.reference):
+            if stale or not _is_outgrown(front.block_stats[row], sums, scalars.reference):
                 break
             stale = True
         span, depth = front.span[known.block], Depth(front.block_rows[row], front.block_stats[row])
         about = span.base, span.floor, scalars.reference
-        m, e, rest = _answer(depth, front.support[row], about, curves, header, sums, w, out[t])
+        m, e, rest = _write_answer(
+            depth, front.support[row], about, curves, header, sums, w, out[t]
+        )
         if places.size > 0:
             prob = with_room(prob, places[t] + w + 1)
             counts = with_room(counts, places[t] + w + 1)
@@ -357,7 +359,7 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
 def resume_moments(stacks, tuples, mid, w):
     """Return the Stacks of a window whose front stack ends at `mid`, with the saved scalars."""
     front, back, average = stacks
-    _clear(back, average, w)
+    _clear_back(back, average, w)
     front, cell = build(front, tuples, np.int64(0), mid, w, np.bool_(False)), np.empty(6)
     for i in range(mid, tuples.offsets.size - 1):
         _enter_all(back, average, tuples, i, front.scalars[0], w, cell)

@@ -26,7 +26,7 @@ import numpy as np
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.distributions.order_statistics import rank_of
-from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, take_all
+from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, draw_alternatives
 from sfumato.kernels.signals import after_signals
 
 # head : stream index from which all existing tuples are inside; count, values : numbers of inside
@@ -45,7 +45,7 @@ class RankedAlternatives(NamedTuple):
     owner: np.ndarray
 
 
-class Seen(NamedTuple):
+class CachedAlternatives(NamedTuple):
     """The last world evaluated for each tuple, and the tuple's alternative in it."""
 
     world: np.ndarray
@@ -53,22 +53,22 @@ class Seen(NamedTuple):
 
 
 @lean
-def _taken(drawn, seen, i, s):
+def _alternative_taken(drawn, cached, i, s):
     """Return `alternative_in_world`, computed once per tuple and world."""
-    if seen.world[i] != s:
-        seen.world[i] = s
-        seen.place[i] = alternative_in_world(drawn.tuples, drawn.hashes, i, s)
-    return seen.place[i]
+    if cached.world[i] != s:
+        cached.world[i] = s
+        cached.place[i] = alternative_in_world(drawn.tuples, drawn.hashes, i, s)
+    return cached.place[i]
 
 
 @compiled
-def _next_inside(drawn, ranked, r, step, span, s, seen):
+def _next_inside(drawn, ranked, r, step, span, s, cached):
     """Return the rank of the next (step 1) or previous (step -1) inside alternative from rank r."""
     head, newest = span
     r += step
     while True:
         i = ranked.owner[r]
-        if head <= i <= newest and _taken(drawn, seen, i, s) == ranked.order[r]:
+        if head <= i <= newest and _alternative_taken(drawn, cached, i, s) == ranked.order[r]:
             return r
         r += step
 
@@ -87,7 +87,7 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
     rank, places = np.full(value.size, -1), np.empty(heads.size, np.int64)
     for r in range(order.size):
         rank[order[r]] = r
-    seen = Seen(np.full(offsets.size - 1, -1), np.empty(offsets.size - 1, np.int64))
+    cached = CachedAlternatives(np.full(offsets.size - 1, -1), np.empty(offsets.size - 1, np.int64))
     own, steps = value.size - offsets[arriving.begin], np.int64(0)
     for s in range(state.size):
         steps = after_signals(steps + own + 64 * heads.size)
@@ -96,7 +96,9 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
         at = np.int64(0)
         if values > 0:
             at = rank[offsets[world.owner - first] + world.which]
-        take_all(drawn.tuples, hashes, arriving.begin, arriving.begin + heads.size, s, places)
+        draw_alternatives(
+            drawn.tuples, hashes, arriving.begin, arriving.begin + heads.size, s, places
+        )
         for t in range(heads.size):
             i, a = arriving.begin + t, places[t]
             if a >= 0:
@@ -121,12 +123,12 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
                 elif rank[a] == at and values > 0:
                     step = 1 if below < values else -1
                     below -= step < 0
-                    at = _next_inside(drawn, ranked, at, step, (head, i), s, seen)
+                    at = _next_inside(drawn, ranked, at, step, (head, i), s, cached)
             if values > 0:
                 wanted = rank_of(share, values) - 1
                 while below != wanted:
                     step = 1 if below < wanted else -1
-                    at = _next_inside(drawn, ranked, at, step, (head, i), s, seen)
+                    at = _next_inside(drawn, ranked, at, step, (head, i), s, cached)
                     below += step
             if out.shape[0] > 0:
                 out[t, s] = value[order[at]] if values > 0 else np.nan
@@ -173,13 +175,13 @@ class WorldArrivals(NamedTuple):
 
 
 @compiled
-def _come_to_block(state, drawn, head, newest, s):
+def _enter_block(state, drawn, head, newest, s):
     """Write the state of the block of position `head`, starting there; return the middle sum."""
     blocks, rest, following = state.blocks[s], state.rest[s], state.following[s]
     value, size = drawn.tuples.value, rest.size - 1
     begin = ((drawn.first + head) & -size) - drawn.first
     places = np.empty(size, np.int64)
-    take_all(drawn.tuples, drawn.hashes, head, begin + size, s, places)
+    draw_alternatives(drawn.tuples, drawn.hashes, head, begin + size, s, places)
     rest[size], following[size] = 0.0, 2 * size
     for x in range(size - 1, head - begin - 1, -1):
         a = places[x - (head - begin)]
@@ -227,7 +229,9 @@ def slide_totals(state, drawn, arriving, average, out):
         rest, following = state.rest[s], state.following[s]
         head, count, values, block = world.head - first, world.count, world.values, world.block
         middle, newest = world.middle, world.newest
-        take_all(drawn.tuples, drawn.hashes, arriving.begin, arriving.begin + heads.size, s, places)
+        draw_alternatives(
+            drawn.tuples, drawn.hashes, arriving.begin, arriving.begin + heads.size, s, places
+        )
         for t in range(heads.size):
             i, a = arriving.begin + t, places[t]
             last = (first + i) >> shift
@@ -243,7 +247,7 @@ def slide_totals(state, drawn, arriving, average, out):
             while True:
                 oldest = (first + head) >> shift
                 if oldest < last and oldest != block:
-                    middle = _come_to_block(state, drawn, head, last, s)
+                    middle = _enter_block(state, drawn, head, last, s)
                     block = oldest
                 if count <= w and head >= heads[t]:
                     break

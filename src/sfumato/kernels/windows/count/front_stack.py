@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_fused
-from sfumato.kernels.distributions.tuples import centred, existence_of
+from sfumato.kernels.distributions.tuples import centred_moments, existence_of
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
 DEVIATIONS = 10.0  # standard deviations within which a distribution is above NEGLIGIBLE
@@ -154,7 +154,7 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
     begin : the least required count, at most low; band : old (low, high).  Returns the new band.
     """
     low, high = band
-    p, m, v = centred(tuples, i, reference)
+    p, m, v = centred_moments(tuples, i, reference)
     before, after, at = old.curves, new.curves, begin - base + LEAD
     curves = before.shape[0]
     for curve in range(S, curves):
@@ -272,12 +272,8 @@ def build(front, tuples, head, mid, w, choose):
 
 @lean
 def _load(front, tuples, mid, block, last, w):
-    header, rows, support, stats = (
-        front.header[0],
-        front.block_rows,
-        front.support,
-        front.block_stats,
-    )
+    header, rows, support = front.header[0], front.block_rows, front.support
+    stats = front.block_stats
     span = front.span[block]
     base, low, high = span.base, span.low, span.high
     size, curves = high - base, rows.shape[1]

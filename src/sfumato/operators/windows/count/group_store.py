@@ -6,7 +6,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.windows.count.count_groups import Groups, PackedTuples, gather, joined_groups
+from sfumato.kernels.windows.count.count_groups import (
+    Groups,
+    PackedTuples,
+    gather_groups,
+    gather_tuples,
+)
 from sfumato.operators.arrays import Floats, Ints, compact, offsets_of, pad, resize
 from sfumato.operators.state.declared import Array, Offsets, Record, Sizes
 from sfumato.operators.state.stateful import Stateful
@@ -84,7 +89,7 @@ class GroupStore(Stateful):
     def join(self, slots: Ints, batch: PackedTuples, order: Ints, starts: Ints) -> Groups:
         """Return each group's tuples, followed by arrivals order[starts[j] : starts[j + 1]]."""
         of = self._tuples, self._begin[slots], self._held[slots], self.status[slots, 0]
-        return joined_groups(*of, batch, order, starts)
+        return gather_groups(*of, batch, order, starts)
 
     def keep(self, slots: Ints, groups: Groups, heads: Ints) -> None:
         """Keep the tuples of these groups starting at positions `heads`; drop earlier tuples."""
@@ -165,4 +170,4 @@ class GroupStore(Stateful):
 
 def _gather(tuples: PackedTuples, begin: Ints, held: Ints) -> PackedTuples:
     none = np.zeros(begin.size + 1, np.int64)
-    return gather(tuples, begin, held, tuples, NO_TUPLES, none)
+    return gather_tuples(tuples, begin, held, tuples, NO_TUPLES, none)
