@@ -13,12 +13,12 @@ P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 P3 = np.uint64(0x165667B19E3779F9)
 P4 = np.uint64(0x85EBCA77C2B2AE63)
 P5 = np.uint64(0x27D4EB2F165667C5)
-WORD_BITS = np.uint64(64)
+HASH_BITS = np.uint64(64)
 
 
 @lean_inline
 def _rotate_left(word, bits):
-    return (word << bits) | (word >> (WORD_BITS - bits))
+    return (word << bits) | (word >> (HASH_BITS - bits))
 
 
 @lean_inline

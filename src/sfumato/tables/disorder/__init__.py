@@ -1,1 +1,4 @@
-"""The disorder controller over Arrow tables, the job of `reorder`, and the release order."""
+"""The disorder controller over Arrow tables.
+
+Contents: the operator and its config, the job of `reorder`, and the order of released rows.
+"""

@@ -1,1 +1,4 @@
-"""Imputation and earlier values over Arrow tables: operators, configs, arguments and jobs."""
+"""Imputation and earlier values over Arrow tables.
+
+Contents: the operators, their configs, arguments and jobs.
+"""

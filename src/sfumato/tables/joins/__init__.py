@@ -1,1 +1,4 @@
-"""Joins over Arrow tables: by similarity, of incomplete rows, by extent, and as-of."""
+"""Joins over Arrow tables: by similarity, of incomplete rows, by extent, and as-of.
+
+Contents: the operators, their configs, and the arguments of the public functions.
+"""

@@ -1,1 +1,4 @@
-"""Top-k queries over Arrow tables: the operator, its config, and the arguments of `top_k`."""
+"""Top-k queries over Arrow tables.
+
+Contents: the operator, its config, and the arguments of `top_k`.
+"""

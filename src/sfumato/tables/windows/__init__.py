@@ -1,1 +1,4 @@
-"""Window aggregates over Arrow tables: operators, their configurations, and `window_query`."""
+"""Window aggregates over Arrow tables.
+
+Contents: the operators, their configs, and the arguments of `window_aggregate`.
+"""
