@@ -187,7 +187,7 @@ SUBSTITUTIONS = (
     "gas: 4,274 one-minute means; the paper has 919,438 rows.",
     "weather: Los Angeles and San Diego for Vancouver and San Francisco, which the copy does not "
     "have.",
-    "The paper's three synthetic sets are not described in the text at hand and are absent.",
+    "The paper's three synthetic sets are not described in the text at hand and are left out.",
     "Dependencies are discovered on the repository; the paper's Table 4, which lists its own, is "
     "damaged "
     "in the copy at hand.",

@@ -104,14 +104,12 @@ TABLE_2 = (
     "values as defaults."
 )
 SUBSTITUTIONS = (
-    'Data "GPS" is the user of GeoLife with the most points of eleven; the paper has 12 days of '
-    "one "
-    "person between home and office.",
-    'Data "sensor" is a grid of five days with gaps filled, 30 s apart; the paper has the raw '
-    "readings of "
-    "54 sensors over 37 days.",
-    'The "variance (r_min + r_max) / 5" of Gaussian radii is read as a standard deviation of a '
-    "fifth of the range.",
+    'The data set "GPS" is the trace of one GeoLife user (of eleven, the user with the most '
+    "points); the paper has 12 days of one person between home and office.",
+    'The data set "sensor" is a grid of five days in steps of 30 s, with gaps filled; the paper '
+    "has the raw readings of 54 sensors over 37 days.",
+    'The "variance (r_min + r_max) / 5" of Gaussian radii is taken as a standard deviation of '
+    "one fifth of the range.",
 )
 TIMED_SUBSTITUTIONS = (
     *SUBSTITUTIONS,

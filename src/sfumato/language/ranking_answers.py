@@ -376,7 +376,7 @@ class Ranking(WindowedBlock):
         slide = next((option for option in bracket.options if option.word == "SLIDE"), None)
         if slide is not None and every is not None:
             reason = (
-                "SLIDE and FREQUENCY exclude each other, because both set how often TOP is "
+                "SLIDE and FREQUENCY cannot be combined, because both set how often TOP is "
                 "answered: keep one"
             )
             raise at(self.text, slide, reason)

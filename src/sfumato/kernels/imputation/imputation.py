@@ -32,7 +32,7 @@ from sfumato.kernels.signals import after_signals
 MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
 UNLIMITED, MOST_UNASKED = 2**62, 10_000  # without a limit, an object has at most MOST_UNASKED
 # Values that each independent attribute needs if the nearest donors are used: fewer values lose the
-# range of probability 90% (`reduced_values`).
+# 90% range (`reduced_values`).
 CLOSE_DONORS = 10
 STEPS_PER_OBJECT = 10_000  # rough estimate
 

@@ -358,7 +358,7 @@ def _side(answer, low, high):
     """Return on which side of an interval a final answer lies."""
     if math.isnan(low):
         return SIDE_UNKNOWN
-    slack = 1e-9 * (1 + abs(answer))  # sums are rounded in a different order
+    slack = 1e-9 * (1 + abs(answer))  # the two sums may be rounded differently
     if answer < low - slack:
         return SIDE_BELOW
     return SIDE_ABOVE if answer > high + slack else SIDE_WITHIN

@@ -68,7 +68,7 @@ def top_k_probabilities(
 
     Returns
     -------
-    float64[n]; for a list of k float64[n, len(k)], from one computation.
+    float64[n]; for a list of k, float64[n, len(k)] from one computation.
 
     Raises
     ------

@@ -691,7 +691,7 @@ def released_rows(
 
 
 def _fields_of(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
-    """Return each pane total's sign and attribute, see `add_rows`; first the row count."""
+    """Return each pane total's sign and attribute (see `add_rows`), starting with the row count."""
     fields = [(0.0, -1 - attributes)]
     for of in aggregates:
         if of.attribute is None:

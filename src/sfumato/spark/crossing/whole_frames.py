@@ -97,8 +97,8 @@ def _batch_rows(spark: Any) -> int:
     given = spark.conf.get(ROWS_SETTING, str(LIST_ROWS)) or ""
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(
-            f"`{ROWS_SETTING}` must be a whole number of at least 1; got {given!r}. Leave it out "
-            f"for {LIST_ROWS:,}"
+            f"`{ROWS_SETTING}` must be a whole number of at least 1; got {given!r}. Unset it to "
+            f"use {LIST_ROWS:,}"
         )
     return int(given)
 

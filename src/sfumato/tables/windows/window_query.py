@@ -374,7 +374,7 @@ class WindowQuery:
         for w in filter(self._is_picked, self.wanted):
             raise ValueError(
                 f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
-                "exclude each other: leave one of them out"
+                "cannot be combined: leave one of them out"
             )
         self.frame.require_free(["reason"])
 
@@ -395,10 +395,10 @@ class WindowQuery:
         for argument in ("shared", "distribution"):
             if getattr(self, argument) is not None:
                 raise ValueError(
-                    f"`early` and `{argument}` exclude each other: leave one of them out"
+                    f"`early` and `{argument}` cannot be combined: leave one of them out"
                 )
         if self.missed:
-            raise ValueError("`early` and `missed` exclude each other: leave one of them out")
+            raise ValueError("`early` and `missed` cannot be combined: leave one of them out")
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
@@ -465,7 +465,7 @@ class WindowQuery:
         if self.by_extent:
             raise ValueError("`version` needs certain event times, but `order` is uncertain")
         if self.early is not None:
-            raise ValueError("`early` and `version` exclude each other: leave one of them out")
+            raise ValueError("`early` and `version` cannot be combined: leave one of them out")
         for w in self._over_time:
             raise ValueError(
                 f"{w.function} in `aggregates[{w.name!r}]` cannot follow corrections, because its "
@@ -488,7 +488,7 @@ class WindowQuery:
                 "worlds of these rows with sf.draw_worlds"
             )
         if self.version is not None:
-            raise ValueError("`shared` and `version` exclude each other: leave one of them out")
+            raise ValueError("`shared` and `version` cannot be combined: leave one of them out")
         drawn = (
             'draw possible worlds with sf.draw_worlds(df, 1000, source="...", '
             f'id="{self.shared}"), in which rows with the same id take the same alternative'
@@ -825,7 +825,7 @@ class WindowQuery:
                 "`with_rows` needs a time window: write window=sf.Range(...) or sf.Session(...)"
             )
         if with_rows and self.missed:
-            raise ValueError("`missed` and `with_rows` exclude each other: leave one of them out")
+            raise ValueError("`missed` and `with_rows` cannot be combined: leave one of them out")
         if with_rows:
             self._check_results(with_rows=True)
         common: dict[str, Any] = {
@@ -848,7 +848,7 @@ class WindowQuery:
             asked = {"with_rows": with_rows, "quantiles": quantiles}
             asked["forget_after"] = forget_after is not None
             for given in (name for name, is_given in asked.items() if is_given):
-                raise ValueError(f"`early` and `{given}` exclude each other: leave one of them out")
+                raise ValueError(f"`early` and `{given}` cannot be combined: leave one of them out")
             level = DEFAULT_LEVEL if self.level is None else self.level
             common |= {"early": span_of("early", self.early), "level": float(level)}
         if isinstance(window, TIMED):
