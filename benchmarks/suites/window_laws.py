@@ -1,7 +1,8 @@
-"""Laws of aggregates over uncertain count windows, updated by every arrival, against recomputation.
+"""Distributions of aggregates over uncertain count windows: updates against recomputation.
 
 Ours is the whole operator, finding the window, means and standard deviations included; asked for
-are three quantiles of the law of sum, avg and quantile (1,000 sampled worlds) and count (exact).
+are three quantiles of the distribution of sum, avg and quantile (1,000 sampled worlds) and count
+(exact).
 The C++ peers are given where each window begins and recompute at every arrival: the same worlds,
 drawn tuple by tuple, O(samples w'), and the recursion over the count, O(w w'); so they are timed on
 fewer arrivals. Both answers are compared first.
@@ -76,4 +77,4 @@ def compare(function: str, w: int, kind: str) -> list[Row]:
     quantiles = np.concatenate([first.results[0].quantiles, answers.results[0].quantiles])
     np.testing.assert_allclose(quantiles[:few], expected, rtol=1e-10)
     times = seconds["ours"] / (many - 1), seconds["peer"] / few
-    return rows_of(f"law of {function}", w, kind, *times, rate_goal, ratio_goal)
+    return rows_of(f"distribution of {function}", w, kind, *times, rate_goal, ratio_goal)

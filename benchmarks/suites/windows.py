@@ -1,8 +1,9 @@
-"""Uncertain count windows against C++ peers: the exact recursion RF1, and the refined normal law.
+"""Uncertain count windows against C++ peers: the exact recursion RF1, and refined normal.
 
-Every test of the exact peer recomputes the window's law (O(w w') a test), so it is timed on fewer
-arrivals, from the same warm window. The refined normal peer keeps running sums (O(1) a test) and
-changes some boundaries by a tuple or two; ours makes the exact peer's decisions, checked here.
+Every test of the exact peer recomputes the window's distribution (O(w w') per test), so it is timed
+on fewer arrivals, from the same warm window. The refined normal peer keeps running sums (O(1) per
+test) and changes some boundaries by a tuple or two; ours makes the exact peer's decisions, checked
+here.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ def sets(kinds: tuple[str, ...]) -> tuple[str, ...]:
 
 
 TABLE_2 = (
-    "Table 2 (parameters) is not in the text at hand: radii from 0 to {} of the extent, and middle "
-    "values as defaults."
+    "Table 2 (parameters) is not in the text at hand; we use radii from 0 to {} of the extent, and "
+    "middle values as defaults."
 )
 SUBSTITUTIONS = (
     'The data set "GPS" is the trace of one GeoLife user (of eleven, the user with the most '

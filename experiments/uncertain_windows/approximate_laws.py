@@ -1,4 +1,4 @@
-"""Three approximations of the law of a Bernoulli sum from its first moments.
+"""Three approximations of the distribution of a Bernoulli sum from its first moments.
 
 They take mu = sum p, variance = sum p (1 - p) and skew = sum p (1 - p)(1 - 2 p), so that running
 sums answer for any stretch of a stream in O(1). None carries a bound here: they are there to be

@@ -1,4 +1,4 @@
-"""Methods of Dallachiesa et al. (2015) for the law of a count that the library does not use."""
+"""Methods of Dallachiesa et al. (2015) for a count's distribution that the library does not use."""
 
 import math
 from typing import Any

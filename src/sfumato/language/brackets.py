@@ -251,7 +251,7 @@ class RowsOptions(TableOptions):
         if self.get("ROWS") is None:
             for word in ("CONFIDENCE", BOUND.word, "LOCKSTEP"):
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} needs a window of ROWS", "ROWS n")
+                    raise at(self.text, option, f"{word} needs a ROWS window", "ROWS n")
         else:  # also checks the bound
             self.call(lambda: Rows(**self.arguments(*OF_OPERATORS, "SPAN")))
         return self.call(lambda: JoinWindow(**self.arguments(*OF_OPERATORS)))

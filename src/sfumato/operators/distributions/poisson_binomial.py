@@ -41,8 +41,8 @@ def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int
     bad, above, certain, possible = survey(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:
         raise ValueError(
-            f"`{name}` must hold probabilities in [0, 1]; got {array[bad]} at index {bad}. Reject "
-            "or repair such tuples first"
+            f"`{name}` must contain probabilities in [0, 1]; got {array[bad]} at index {bad}. "
+            "Reject or repair such tuples first"
         )
     return np.minimum(array, 1.0) if above else array, certain, possible
 

@@ -111,7 +111,7 @@ def pk_topk(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Likeliest:
-    """Return the k tuples of highest Pr_k (Pk-topk or Global-topk), highest first.
+    """Return the k tuples with highest Pr_k (Pk-topk or Global-topk), highest first.
 
     Parameters
     ----------

@@ -294,7 +294,7 @@ def read_ahead(items: Iterator[T], most: int) -> Iterator[T]:
 
 
 def answer_type(columns: StructType, figures: OperatorFigures) -> StructType:
-    """Return the columns: ANSWERS, a list of structs or NULL, and the metrics."""
+    """Return the output columns: ANSWERS (a list of structs, or NULL) and the metrics."""
     answers = StructField(ANSWERS_COLUMN, ArrayType(columns, containsNull=False))
     return StructType([answers, *figures.columns])
 

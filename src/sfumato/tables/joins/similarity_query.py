@@ -457,7 +457,7 @@ class JoinQuery:
         own, frame = sides[0].frame, sides[-1].frame
         if self.windows[-1].rows is not None and not frame.certain:
             raise ValueError(
-                "`aggregates` of neighbours needs a window of time over uncertain rows, because "
+                "`aggregates` of neighbours needs a time window over uncertain rows, because "
                 "the newest rows depend on which rows exist: write "
                 f'window=sf.Range("10 minutes"); got {self.window!r}'
             )
