@@ -140,8 +140,8 @@ ORDER_CLAIM = (
 )
 QUERIES_CLAIM = (
     f"{ORDER_CLAIM} As the number of queries grows, the costs rise, most slowly for DP and GA, so "
-    "that the gap to NS widens; the throughput of DP and GA rises; the lateness of NS rises, and "
-    "that of IN rises less."
+    "that the gap to NS widens; the throughput of DP and GA rises; the lateness of NS rises more "
+    "than the lateness of IN."
 )
 SIZE_CLAIM = (
     f"{ORDER_CLAIM} As {{}} grows, the cost and the lateness of every plan rise, most slowly for "

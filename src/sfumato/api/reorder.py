@@ -46,8 +46,7 @@ def reorder(
     Parameters
     ----------
     df
-        A Spark DataFrame, or a table in memory that is the whole stream. The result has the
-        same type.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     event_time, arrival
         When the event happened, and when the row was received: timestamps, or whole microseconds.
         Wherever an argument names a column, write its name or a Column object.

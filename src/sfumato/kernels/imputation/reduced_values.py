@@ -102,7 +102,7 @@ def merge_nearest(points, weight, n, most, span, moved):
 
 
 LOWEST = 0.05  # lowest level of ten or more kept values
-TWO_ENDED_LEVELS = 24  # with at least so many kept values, two at each end have outer levels
+TWO_ENDED_LEVELS = 24  # number of kept values from which two at each end have outer levels
 OUTER_LEVEL, INNER_LEVEL = 0.005, 0.025
 
 
