@@ -299,7 +299,7 @@ def test_expressions_are_computed_as_spark_does():
     assert value("2") == value("1 + 1") == [2.0, 2.0]
     assert value("a > 7 or f < 0") == [0.0, 1.0]
     assert str(parsed("not x > 1 and y is null")) == "((not (x > 1)) and (y is null))"
-    with pytest.raises(TypeError, match="must be numeric; it is a string"):
+    with pytest.raises(TypeError, match="must be numeric; it is string"):
         value("'a'")
     with pytest.raises(ValueError, match="cannot be computed: Function"):
         value("a > 'b'")
