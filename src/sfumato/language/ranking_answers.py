@@ -385,8 +385,10 @@ class Ranking(WindowedBlock):
             raise at(self.text, self.wish.top[0], reason, "FREQUENCY 2 MINUTES")
         by_clock = self.wish.given.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
-            reason = "PROCESSING TIME needs a RANGE with IDLE, the silence after which time "
-            reason += "advances by the system clock"
+            reason = (
+                "PROCESSING TIME needs a RANGE with IDLE, the silence after which time advances by "
+                "the system clock"
+            )
             raise at(self.text, by_clock, reason, "IDLE 30 SECONDS")
         return window
 
