@@ -76,7 +76,7 @@ Parquet files next to the charts in `{charts}`.
 A verdict compares the measured rows with what the text of the paper states: `reproduced` if every
 part of the claim holds, `refuted` if its main part is contradicted, `differs` otherwise, with the
 parts that do not hold. "Substitutions" lists the data, sizes and parameters that are not the
-paper's. [Errata of the papers](research/errata.md) lists misprints found on the way.
+paper's. [Errata of the papers](research/errata.md) lists misprints found in the process.
 
 | experiment | what | verdict |
 |---|---|---|

@@ -76,4 +76,4 @@ def compare(function: str, w: int, kind: str) -> list[Row]:
     quantiles = np.concatenate([first.results[0].quantiles, answers.results[0].quantiles])
     np.testing.assert_allclose(quantiles[:few], expected, rtol=1e-10)
     times = seconds["ours"] / (many - 1), seconds["peer"] / few
-    return rows_of(f"law of {function}", w, kind, *times, rate_goal, ratio_goal)
+    return rows_of(f"distribution of {function}", w, kind, *times, rate_goal, ratio_goal)

@@ -180,17 +180,16 @@ def swept(
 
 
 SUBSTITUTIONS = (
-    f"The paper does not mark its defaults: middle values (d = {DIMENSIONS}, m = {MISSING}, α = "
-    f"{ALPHA}, "
-    f"ε = {WITHIN}), and the smallest window and repository (w = {ROWS:,}, |R| = {REPOSITORY:,}).",
+    f"The paper does not mark its defaults; we use middle values (d = {DIMENSIONS}, m = {MISSING}, "
+    f"α = {ALPHA}, ε = {WITHIN}), and the smallest window and repository (w = {ROWS:,}, |R| = "
+    f"{REPOSITORY:,}).",
     "Intel lab: 9 of 54 motes, 422,292 rows of 2.3 million.",
     "gas: 4,274 one-minute means; the paper has 919,438 rows.",
     "weather: Los Angeles and San Diego for Vancouver and San Francisco, which the copy does not "
     "have.",
-    "The paper's three synthetic sets are not described in the text at hand and are absent.",
-    "Dependencies are discovered on the repository; the paper's Table 4, which lists its own, is "
-    "damaged "
-    "in the copy at hand.",
+    "The paper's three synthetic sets are not described in the text at hand and are left out.",
+    "Dependencies are discovered on the repository; the paper's Table 4, which lists its "
+    "dependencies, is damaged in the copy at hand.",
 )
 NOT_MEASURED = {
     "d": ("Only gas and weather, the sets of more than four attributes.",),

@@ -135,18 +135,17 @@ def draw_loads(axis: str, x_title: str) -> Callable[[pd.DataFrame], Any]:
 ORDER_CLAIM = (
     "The costs of DP and GA are almost the same and below INCO's, which are below the costs of "
     "IN and "
-    "NS; the throughputs are in the opposite order; DP and GA are less late than INCO, INCO less "
-    "than IN and NS."
+    "NS; the throughputs are in the opposite order; DP and GA are less late than INCO, and "
+    "INCO is less late than IN and NS."
 )
 QUERIES_CLAIM = (
-    f"{ORDER_CLAIM} With the number of queries the costs rise, the costs of DP and GA at the "
-    "lowest rate, so that the gap to NS widens; the throughput of DP and GA rises; the lateness "
-    "of NS "
-    "rises, the lateness of IN less."
+    f"{ORDER_CLAIM} As the number of queries grows, the costs rise, most slowly for DP and GA, so "
+    "that the gap to NS widens; the throughput of DP and GA rises; the lateness of NS rises more "
+    "than the lateness of IN."
 )
 SIZE_CLAIM = (
-    f"{ORDER_CLAIM} With {{}} the cost and the lateness of every plan rise, for DP and GA at "
-    "the lowest rate, and the throughput of every plan falls."
+    f"{ORDER_CLAIM} As {{}} grows, the cost and the lateness of every plan rise, most slowly for "
+    "DP and GA, and the throughput of every plan falls."
 )
 UNSHARED_CLAIM = (
     "DP and GA perform much better than IN and NS, in cost, throughput and latency, for every "
@@ -218,10 +217,10 @@ def swept(
 
 AXES = {
     "x": ("the number of queries", "queries x"),
-    "n": ("the tuples of the window", "tuples n"),
+    "n": ("the number of tuples in the window", "tuples n"),
     "k": ("the range of k", "greatest k"),
     "streams": ("the number of streams", "streams N (of 100 tuples)"),
-    "tuples": ("the tuples of each stream", "tuples w of each stream"),
+    "tuples": ("the number of tuples in each stream", "tuples w of each stream"),
 }
 EXPERIMENTS = (
     swept("D7", "synthetic", "x", XS, QUERIES_CLAIM, QUERIES),

@@ -128,7 +128,8 @@ EXPERIMENTS = (
         name="D7R",
         title="Throughput and latency over queries, tuples and k, with every run computed",
         claim="The throughputs of DP and GA are almost the same and above INCO's, which are above "
-        "the throughputs of IN and NS; DP and GA are less late than INCO, INCO less than IN and "
+        "the throughputs of IN and NS; DP and GA are less late than INCO, and INCO is less "
+        "late than IN and "
         "NS. The "
         "throughput of DP and GA rises with the number of queries; with n and with k the "
         "throughput of every plan falls and its lateness rises.",

@@ -100,18 +100,16 @@ def sets(kinds: tuple[str, ...]) -> tuple[str, ...]:
 
 
 TABLE_2 = (
-    "Table 2 (parameters) is not in the text at hand: radii from 0 to {} of the extent, and middle "
-    "values as defaults."
+    "Table 2 (parameters) is not in the text at hand; we use radii from 0 to {} of the extent, and "
+    "middle values as defaults."
 )
 SUBSTITUTIONS = (
-    'Data "GPS" is the user of GeoLife with the most points of eleven; the paper has 12 days of '
-    "one "
-    "person between home and office.",
-    'Data "sensor" is a grid of five days with gaps filled, 30 s apart; the paper has the raw '
-    "readings of "
-    "54 sensors over 37 days.",
-    'The "variance (r_min + r_max) / 5" of Gaussian radii is read as a standard deviation of a '
-    "fifth of the range.",
+    'The data set "GPS" is the trace of one GeoLife user (of eleven, the user with the most '
+    "points); the paper has 12 days of one person between home and office.",
+    'The data set "sensor" is a grid of five days in steps of 30 s, with gaps filled; the paper '
+    "has the raw readings of 54 sensors over 37 days.",
+    'The "variance (r_min + r_max) / 5" of Gaussian radii is taken as a standard deviation of '
+    "one fifth of the range.",
 )
 TIMED_SUBSTITUTIONS = (
     *SUBSTITUTIONS,

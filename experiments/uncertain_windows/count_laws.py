@@ -91,7 +91,7 @@ def judge_costs(measured: pd.DataFrame) -> Verdict:
     spent = ", ".join(f"{way} {seconds * 1e6:.1f}" for way, seconds in last.items())
     said = (
         f"Growth from n = 200 to 1,000: {grown}. Microseconds at 1,000: {spent} (the paper: all "
-        f"below 3 ms); refined normal is {ratio:.0f} times faster than RF1, our exact law "
+        f"below 3 ms); refined normal is {ratio:.0f} times faster than RF1, our exact method "
         f"{gain:.0f} times."
     )
     parts = {
@@ -115,7 +115,7 @@ def judge_costs(measured: pd.DataFrame) -> Verdict:
 EXPERIMENTS = (
     Experiment(
         name="A4",
-        title="Error of the approximate laws of a window's count",
+        title="Error of approximations of a window's count",
         claim="Refined normal is the most precise; its error is below 0.002 for n >= 100, and all "
         "approximations are worse for smaller windows.",
         source="Dallachiesa et al. (2015), section 7.2.1, Figure 4",

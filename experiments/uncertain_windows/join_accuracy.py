@@ -162,10 +162,10 @@ def judge(column: str, measured: pd.DataFrame) -> Verdict:
         f"{poisson:.3f} by Poisson.",
         met=abs(poisson - 0.47) < 0.1 and not refuted,
         refuted=refuted,
-        because="Both normal laws are as good as reported. Poisson's law, summed without overflow, "
-        "is worse but far better than reported: it affects only tuples near a window's end. "
-        "Equation (14) term by term in 64-bit floats overflows beyond some 170 terms; the join "
-        "then misses "
+        because="Both normal approximations are as good as reported. Poisson, summed without "
+        "overflow, is worse but far better than reported: it affects only tuples near a "
+        "window's end. Equation (14) term by term in 64-bit floats overflows beyond "
+        "some 170 terms; the join then misses "
         f"nearly everything (recall {large.recall.mean():.2f} for w >= 300), which gives an F1 "
         f"score of {printed.f1.mean():.2f} on average for w > 80 and may be what the paper shows.",
     )
@@ -176,7 +176,7 @@ def _experiment(number: int, column: str, what: str, claim: str) -> Experiment:
     draw = Lines("rows", column, "law", titles)
     return Experiment(
         name=f"A{number}",
-        title=f"{what} of a similarity join under approximate laws",
+        title=f"{what} of a similarity join with approximate counts",
         claim=claim,
         source=f"Dallachiesa et al. (2015), section 7.4.1, Figure {number}",
         measure=quality_by_window,
@@ -184,7 +184,7 @@ def _experiment(number: int, column: str, what: str, claim: str) -> Experiment:
         judge=partial(judge, column),
         substitutions=(
             "Windows up to w = 500; the paper's Table 2 goes to 1,000.",
-            "The paper does not name the data sets of this figure: all 17.",
+            "The paper does not name the data sets of this figure; all 17 are used.",
             *UCR_SUBSTITUTIONS,
             EXISTENCE_SUBSTITUTION,
         ),
@@ -199,11 +199,11 @@ EXPERIMENTS = (
     ),
     _experiment(
         7, "precision", "Precision",
-        "For w > 80 both normal laws have few false positives; Poisson's precision is poor, though "
-        "up to 20% above its recall.",
+        "For w > 80 both normal approximations have few false positives; Poisson's precision is "
+        "poor, though up to 20% above its recall.",
     ),
     _experiment(
         8, "recall", "Recall",
-        "For w > 80 both normal laws miss little; Poisson's recall is poor.",
+        "For w > 80 both normal approximations miss little; Poisson's recall is poor.",
     ),
 )  # fmt: skip

@@ -13,9 +13,9 @@ LENGTH, EXISTENCE_SD, VALUE_SD, SAMPLES = 2_000, 0.1, 0.5, 10
 SHORTEST = 30  # values per subsequence
 # Substitutions of every experiment on the UCR archive.
 UCR_SUBSTITUTIONS = (
-    "The series are from the archive's release of 2018, where every set is z-normalised.",
-    f"The paper does not give the lengths of its random subsequences: from {SHORTEST} values to "
-    f"all.",
+    "The series are from the archive's 2018 release, where every set is z-normalised.",
+    f"The paper does not give the lengths of its random subsequences; here they "
+    f"have from {SHORTEST} to all values.",
 )
 EXISTENCE_SUBSTITUTION = (
     "The paper gives existence a uniform distribution in (0, 1) and its standard deviation, not "

@@ -154,8 +154,8 @@ EXPERIMENTS = (
         judge=judge_held,
         substitutions=(
             EXISTENCE_SUBSTITUTION,
-            "The paper does not give the w over which it averages: 100 to 1,000.",
-            "Windows are decided by the exact law, in the paper by refined normal.",
+            "The paper does not give the w over which it averages; here w is 100 to 1,000.",
+            "Windows are decided by the exact distribution; the paper uses refined normal.",
         ),
     ),
     Experiment(

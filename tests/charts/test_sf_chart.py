@@ -217,7 +217,7 @@ def test_every_picture_is_drawn_in_both_themes(tmp_path, theme):
     ("arguments", "error", "message"),
     [
         ((3,), TypeError, "`what` must be a distribution, a table of results"),
-        ((ROWS,), TypeError, "`result` must name the column of results to draw, one of ts"),
+        ((ROWS,), TypeError, "`result` must name the result column to draw, one of ts"),
         ((ROWS, "y"), ValueError, "`result` must be one of ts, site, alternatives; got 'y'"),
         ((ROWS, "site"), TypeError, "a result must be a number, a struct<mean"),
         (([{"prob": 1.0, "x": 1, "y": 2}],), ValueError, "a chart shows one attribute"),

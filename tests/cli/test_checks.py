@@ -87,7 +87,7 @@ WRONG = [
     (KAFKA, '"host:9092"', '"${NO_SUCH_VARIABLE}"', "the environment variable NO_SUCH_VARIABLE"),
     (KAFKA, 'dead_letters = "spoiled"', "", "is not a query or source of this file"),
     (KAFKA, 'value = "json"', 'value = "jason"', "json, avro, confluent-avro; got 'jason'; did"),
-    (KAFKA, 'value = "json"', 'value = "avro"', "and `avro_schema` exclude each other"),
+    (KAFKA, 'value = "json"', 'value = "avro"', "and `avro_schema` cannot be combined"),
     (AVRO, CODED, 'avro_schema = "no.avsc"', "no such text file"),
     (AVRO, CODED, 'avro_schema = \'{"type": "long"}\'', "is not an Avro record schema"),
     (AVRO, CODED, "", "`sources.readings.avro_schema` is missing"),

@@ -134,7 +134,7 @@ def test_little_is_needed():
         ),
         (
             "[sources.s]\nreplay = 'f'\nformat = 'csv'\n" + SINK,
-            "`sources.s.replay` exclude each other",
+            "`sources.s.replay` cannot be combined",
         ),
         ("[sources.s]\nreplay = 'f'\nspeed = 2\n" + SINK, "needs `sources.s.order`"),
         ("[sources.s]\nreplay = 'f'\norder = 'a'\nspeed = 0\n" + SINK, "a number above 0"),
@@ -171,7 +171,7 @@ def test_little_is_needed():
             "`spark.memory` is not a known key; the table [spark] accepts master",
         ),
         ("[sources.s]\ntable = 'a b'", "must be the name of a table, lake.db.t"),
-        ("[sources.s]\ntable = 'a.b'\npath = 'x'", "exclude each other: remove one of the two"),
+        ("[sources.s]\ntable = 'a.b'\npath = 'x'", "cannot be combined: remove one of the two"),
         ("[sources.s]\nformat = 'kafka'\nvalue = 'json'", "needs the names of the columns"),
         ("[sources.s]\nformat = 'csv'\ndead_letters = 'd'", "needs decoded values"),
         (SOURCE + "dead_letters = 'd'", "needs the names of the columns"),

@@ -339,7 +339,7 @@ UNSURE = ROWS.sort_values("made").assign(existence=0.5)
          "leave `early` out of sf.reorder"),
         (lambda: sf.split_late(sf.reorder(ROWS, **ORDERED, early=True)), "each row twice"),
         (lambda: sf.reorder(ROWS, **ORDERED, early=True, key="key", forget_after=5),
-         "exclude each other"),
+         "cannot be combined"),
         (lambda: sf.window_aggregate(ROWS, COUNT, **AT, level=0.8), "`level` needs `early`"),
         (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="3 us", level=1.0), "0.5, 0.999"),
         (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="10 us"), "at most the window's"),
@@ -353,9 +353,9 @@ UNSURE = ROWS.sort_values("made").assign(existence=0.5)
         (lambda: sf.window_aggregate(UNSURE, {"v": "var(x)"}, **AT, early="3 us"),
          "avg, min, max; `aggregates['v']` is var"),
         (lambda: sf.window_aggregate(UNSURE, COUNT, **AT, early="3 us", distribution=5),
-         "`distribution` exclude"),
+         "`distribution` cannot be"),
         (lambda: sf.window_aggregate(UNSURE, COUNT, **AT, early="3 us", quantiles=[0.5]),
-         "`quantiles` exclude"),
+         "`quantiles` cannot be"),
     ],
 )  # fmt: skip
 def test_what_early_answers_cannot_be_is_refused(call, words):

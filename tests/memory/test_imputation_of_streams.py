@@ -268,8 +268,8 @@ def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_o
     [
         ({"dependencies": "x -> y : 1 -> 1"}, "like `age_y`; got `x` in `x -> y : 1 -> 1`"),
         ({"dependencies": "value_y -> y : 1 -> 1"}, "like `age_y`; got `value_y`"),
-        ({"scaling": {"x": (0, 1)}}, "`scaling` and `order` exclude each other"),
-        ({"method": "plain"}, "`method` and `order` exclude each other"),
+        ({"scaling": {"x": (0, 1)}}, "`scaling` and `order` cannot be combined"),
+        ({"method": "plain"}, "`method` and `order` cannot be combined"),
         ({"order": 3}, "`order` must be the name of one column"),
         ({"order": "clock"}, "`order` must have the same unit .*; `clock` is .* in the repository"),
         ({"order": "device"}, "`order` must differ"),

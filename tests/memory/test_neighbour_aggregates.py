@@ -166,7 +166,7 @@ def test_answers_are_refused_as_independent_rows():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"window": sf.Rows(3)}, "needs a window of time over uncertain rows"),
+        ({"window": sf.Rows(3)}, "needs a time window over uncertain rows"),
         ({"aggregates": {"n": "integral(w)"}}, "is not known for neighbours"),
         ({"aggregates": {"t": "sum(w)"}}, "already has a column with this name"),
         ({"aggregates": {"neighbours": "sum(w)"}}, "already has a column with this name"),

@@ -176,7 +176,7 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
             ValueError, "no such file or folder",
         ),
         (lambda d, w: sf.sql(d, "SELECT 1"), TypeError, "`spark` must be a SparkSession"),
-        (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be a string of SQL"),
+        (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be an SQL string"),
         (lambda d, w: sf.ops.settings("2"), ValueError, "`cores` must be a whole number"),
         (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
         (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "names without `prob`"),

@@ -29,17 +29,17 @@ def tables(spark):
 
 # (options of the bracket, the underlined word, a part of the reason)
 BRACKETS = [
-    ("WATTR ts SLACK 10 DRATIO 1%", "1%", "DRATIO and SLACK exclude each other"),
+    ("WATTR ts SLACK 10 DRATIO 1%", "1%", "DRATIO and SLACK cannot be combined"),
     ("WATTR ts MAX SLACK 10", "10", "SLACK"),
     ("WATTR ts MAX_DELAY 0 s", "0 s", "MAX_DELAY must be positive; got 0 s"),
-    ("WATTR ts MAX_DELAY 1 min DRATIO 1%", "1%", "DRATIO and MAX_DELAY exclude each other"),
+    ("WATTR ts MAX_DELAY 1 min DRATIO 1%", "1%", "DRATIO and MAX_DELAY cannot be combined"),
     ("WATTR ts SLACK 1 SOURCE kk", "kk", "no column kk"),
     ("WATTR ts DRATIO 0", "0", "DRATIO must be a share in (0, 0.5]"),
     ("WATTR ts DRATIO 60%", "60%", "(0, 0.5], like 0.01 for 1%; got 60%"),
     ("WATTR ts SLACK -1", "-1", "SLACK must be at least 0"),
     ("WATTR ts SLACK 2.5", "2.5", "SLACK must be a whole number"),
     ("WATTR ts SLACK 1 BSIZE 0", "0", "BSIZE must be at least 1"),
-    ("WATTR ts BSIZE_TOTAL 5 SOURCE k", "5", "BSIZE_TOTAL and SOURCE exclude each other"),
+    ("WATTR ts BSIZE_TOTAL 5 SOURCE k", "5", "BSIZE_TOTAL and SOURCE cannot be combined"),
     ("WATTR ts SLACK 1 IDLE 0 s", "0 s", "IDLE must be positive"),
     ("WATTR ts ESTIMATOR normal", "ESTIMATOR normal", "DRATIO"),
     (

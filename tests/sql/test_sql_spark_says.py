@@ -110,7 +110,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             f"SELECT * FROM s [SPAN 5 s MAX_TUPLES 9] SIMILARITY JOIN r {NEAR}",
             "MAX_TUPLES 9",
-            "needs a window of ROWS",
+            "needs a ROWS window",
         ),
         (
             "SELECT * FROM s [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN (1, 2) PROBABILITY 1",
@@ -131,7 +131,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             f"SELECT * FROM s [WATTR ts MAX] SIMILARITY JOIN r {NEAR}",
             "[WATTR ts MAX]",
-            "needs windows of ROWS, SPAN or DELTA",
+            "needs ROWS, SPAN or DELTA windows",
         ),
         (
             f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN r {NEAR} AND s.sensor = r.id",

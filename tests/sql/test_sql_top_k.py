@@ -127,7 +127,7 @@ def test_semantics_are_named_as_the_literature_names_them(using, expected):
          None),
         ("SELECT TOP 3 * FROM s RANK BY x RULES", "RULES", "needs a column", None),
         ("SELECT TOP 3 * FROM s RANK BY x EXISTENCE", "EXISTENCE", "needs a column", None),
-        ("SELECT TOP 3 * FROM s RANK BY x DESC ASC", "DESC", "exclude each other", None),
+        ("SELECT TOP 3 * FROM s RANK BY x DESC ASC", "DESC", "cannot be combined", None),
         ("SELECT TOP 3 * FROM s RANK BY x PLAN dp PLAN dp", "PLAN dp", "given twice", None),
         ("SELECT TOP 3 * FROM s RANK BY EXISTENCE p", "RANK BY", "needs a score", None),
         ("SELECT TOP 3 * FROM s RANK BY x EXISTNCE p", "EXISTNCE", "not expected", "EXISTENCE"),

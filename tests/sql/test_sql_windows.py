@@ -562,7 +562,7 @@ def test_explain_says_that_a_window_answers_early(tables):
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EMPTY 0]", "EMPTY 0",
          "must be a number of extents from 1"),
         ("SELECT AVG(speed) FROM Disordered [RANGE 300 s WATTR ts SLACK 3 KEY vehID FORGET 1 day "
-         "EARLY 9 s]", "", "exclude each other"),
+         "EARLY 9 s]", "", "cannot be combined"),
     ],
 )  # fmt: skip
 def test_what_early_or_empty_cannot_be_is_refused_where_it_stands(tables, text, place, words):

@@ -205,8 +205,8 @@ def refuse_shown_early(frame: Frame, function: str) -> None:
     """Raise ValueError if a controller also emits each row on its arrival."""
     if frame.early_column is not None:
         raise ValueError(
-            f"the {frame.noun} has each row twice, once on its arrival: only "
-            "sf.window_aggregate(..., early=...) can read the rows of sf.reorder(..., "
+            f"the {frame.noun} has each row twice, because `early` also emits rows on arrival: "
+            "only sf.window_aggregate(..., early=...) can read the rows of sf.reorder(..., "
             f"early=True); leave `early` out of sf.reorder before {frame.prefix}{function}"
         )
 

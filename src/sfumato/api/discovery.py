@@ -66,8 +66,8 @@ def discover_dependencies(
     within
         Maximum epsilon of a dependent, as a share of its extent.
     confidence
-        Of the pairs that are close on the determinants, the share that must be close on the
-        dependent, in (0, 1].
+        Among the pairs that are close on the determinants, the minimum share that is also close
+        on the dependent, in (0, 1].
     epsilons
         Candidates for the epsilon of a dependency's determinants.
     max_determinants

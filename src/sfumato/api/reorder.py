@@ -46,7 +46,7 @@ def reorder(
     Parameters
     ----------
     df
-        A Spark DataFrame, or a table in memory that is the whole stream. So is the result.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     event_time, arrival
         When the event happened, and when the row was received: timestamps, or whole microseconds.
         Wherever an argument names a column, write its name or a Column object.
@@ -89,7 +89,7 @@ def reorder(
     Raises
     ------
     ValueError
-        For columns that are missing or already exist, and settings that exclude each other.
+        For columns that are missing or already exist, and settings that cannot be combined.
 
     Notes
     -----

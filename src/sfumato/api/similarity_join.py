@@ -236,7 +236,7 @@ def neighbours(
     Parameters
     ----------
     df
-        A Spark DataFrame, or a table in memory that is the whole stream; and so is the result.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     other
         A frame of the same kind whose tuples are counted; None for `df` itself.
     on, within, order, key, metric, idle_timeout, forget_after, name

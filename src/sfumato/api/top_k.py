@@ -43,7 +43,7 @@ def top_k(
     Parameters
     ----------
     df
-        A Spark DataFrame, or a table in memory that is the whole stream. So is the result.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     queries
         One sf.Top or a list; their names must differ. A number k stands for sf.Top(k).
     by

@@ -72,7 +72,7 @@ def split_invalid(
     """
     if strict and exclusive is not None:
         raise ValueError(
-            "`strict` and `exclusive` exclude each other: `strict` checks rows one by one, "
+            "`strict` and `exclusive` cannot be combined: `strict` checks rows one by one, "
             "`exclusive` checks several together. Give one of them"
         )
     frame = frame_of(df)

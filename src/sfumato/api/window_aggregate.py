@@ -52,7 +52,7 @@ def window_aggregate(
     Parameters
     ----------
     df
-        A Spark DataFrame, or a table in memory that is the whole stream. So is the result.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     aggregates
         {result name: aggregate}: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
         "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)",

@@ -437,7 +437,7 @@ def chart(
         )
     if result is None:
         raise TypeError(
-            f"`result` must name the column of results to draw, one of {', '.join(columns)}: "
+            f"`result` must name the result column to draw, one of {', '.join(columns)}, as in "
             'sf.chart(table, "total")'
         )
     return results_chart(columns, result, x=x, key=key, **plain)

@@ -51,7 +51,7 @@ def _plain(line: str) -> str:
 
 
 def _python_error(text: str) -> str | None:
-    """Return the message of the last Python error in a text with stack traces."""
+    """Return the message of the last Python error in a string with stack traces."""
     for line in text.rsplit(TRACEBACK, 1)[1].splitlines():
         match = ERROR_LINE.match(line.strip())
         if match:

@@ -1,10 +1,10 @@
 """Plan of a pipeline: the frames of sources and queries, and the streaming queries of a run.
 
 Each sink is a separate streaming query that computes everything it reads. If several sinks read a
-ranking, or a query and its late rows, this part becomes a shared streaming query. It writes its
-rows with Spark's exactly-once file sink to a folder next to the checkpoints, which the sinks read
-as a stream. With checkpoints, every ranking is shared, and its folder is named after the ranking
-rather than the query, so that queries may change between runs.
+ranking, or a query and its late rows, this part becomes a shared streaming query. Spark's
+exactly-once file sink writes its rows to a folder next to the checkpoints, and the sinks read this
+folder as a stream. With checkpoints, every ranking is shared, and its folder is named after the
+ranking rather than the query, so that queries may change between runs.
 """
 
 import hashlib

@@ -41,7 +41,7 @@ COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "D
 
 
 def cache_folders() -> list[Path]:
-    """Return the candidate places in the order above, existing or not; at least one."""
+    """Return the folders listed above, in this order and whether or not they exist; never none."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(CACHE_VARIABLE):
         found.insert(0, Path(chosen).expanduser().absolute())

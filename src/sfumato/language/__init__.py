@@ -131,4 +131,4 @@ def _check(spark: object, text: object) -> None:
             "Spark; for tables in memory, call the functions"
         )
     if not isinstance(text, str):
-        raise TypeError(f"`text` must be a string of SQL; got {type(text).__name__}")
+        raise TypeError(f"`text` must be an SQL string; got {type(text).__name__}")

@@ -253,7 +253,7 @@ class RowsOptions(TableOptions):
         if self.get("ROWS") is None:
             for word in ("CONFIDENCE", MAX_TUPLES_WORD.word, "LOCKSTEP"):
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} needs a window of ROWS", "ROWS n")
+                    raise at(self.text, option, f"{word} needs a ROWS window", "ROWS n")
         else:  # also checks the bound
             self.call(lambda: Rows(**self.arguments(*OPERATOR_WORDS, "SPAN")))
         return self.call(lambda: JoinWindow(**self.arguments(*OPERATOR_WORDS)))

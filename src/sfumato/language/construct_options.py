@@ -139,7 +139,7 @@ class Options:
                 same = [w.word for w in self.words if w.argument == word.argument]
                 option = self.get(word.word) or self.node
                 raise at(
-                    self.text, option, f"{' and '.join(same)} exclude each other: keep one of them"
+                    self.text, option, f"{' and '.join(same)} cannot be combined: keep one of them"
                 )
             if value is not None:
                 values[word.argument] = value

@@ -191,7 +191,7 @@ def _brackets(sides: Sides, join: Similarity, text: str) -> list[RowsOptions | D
         elif given is not None:
             word = "WATTR" if given.kind else given.words[0].word
             hint = f"write this bracket in a subquery, (SELECT * FROM stream [{word} ...])"
-            reason = f"a SIMILARITY JOIN needs windows of ROWS, SPAN or DELTA; {hint}"
+            reason = f"a SIMILARITY JOIN needs ROWS, SPAN or DELTA windows; {hint}"
             raise at(text, given.node, reason)
     if not brackets:
         reason = "the join needs a window after a table name"

@@ -383,7 +383,7 @@ class Ranking(WindowedBlock):
         slide = next((option for option in bracket.options if option.word == "SLIDE"), None)
         if slide is not None and every is not None:
             reason = (
-                "SLIDE and FREQUENCY exclude each other, because both set how often TOP is "
+                "SLIDE and FREQUENCY cannot be combined, because both set how often TOP is "
                 "answered: keep one"
             )
             raise at(self.text, slide, reason)
@@ -392,7 +392,10 @@ class Ranking(WindowedBlock):
             raise at(self.text, self.ranking_clause.top[0], reason, "FREQUENCY 2 MINUTES")
         by_clock = self.ranking_clause.rank_options.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
-            reason = "PROCESSING TIME needs a RANGE with IDLE, the silence after which it begins"
+            reason = (
+                "PROCESSING TIME needs a RANGE with IDLE, the silence after which time advances by "
+                "the system clock"
+            )
             raise at(self.text, by_clock, reason, "IDLE 30 SECONDS")
         return window
 

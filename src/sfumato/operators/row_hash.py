@@ -1,4 +1,4 @@
-"""Hashes of rows, which order simultaneous rows, from columns given as plain arrays."""
+"""Row hashes, computed from columns as plain arrays; they order simultaneous rows."""
 
 from typing import Any
 

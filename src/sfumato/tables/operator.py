@@ -276,4 +276,4 @@ class TableOperator(Stateful):
             raise ValueError(f"its counters must be {self.config.counters}; got {self.counts}")
         known = self.latest is None or len(self.latest) == self.config.orders
         if not known or not all(isinstance(number, int | float) for number in self.latest or ()):
-            raise ValueError(f"it cannot have seen the order {self.latest}")
+            raise ValueError(f"its latest order cannot be {self.latest}")

@@ -141,5 +141,5 @@ def test_a_clock_in_the_future_does_not_block_the_other_keys():
 
 
 def test_refused_with_sources():
-    with pytest.raises(ValueError, match="`max_buffer_total` and `source` exclude each other"):
+    with pytest.raises(ValueError, match="`max_buffer_total` and `source` cannot be combined"):
         Reorder(max_buffer_total=5, by_source=True)

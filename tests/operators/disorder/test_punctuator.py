@@ -255,7 +255,7 @@ def test_at_most_max_buffer_rows_are_held(control):
     ("control", "error", "words"),
     [
         ({}, ValueError, "one of `drop_ratio`"),
-        ({"drop_ratio": 0.01, "slack": 10}, ValueError, "DRATIO.*SLACK.*exclude each other"),
+        ({"drop_ratio": 0.01, "slack": 10}, ValueError, "DRATIO.*SLACK.*cannot be combined"),
         ({"slack": 10, "estimator": "normal"}, ValueError, "needs no estimator"),
         ({"estimator": "max", "drop_ratio": 0.1}, ValueError, "cannot be controlled"),
         ({"estimator": "conformal"}, ValueError, "one of `drop_ratio`"),

@@ -113,8 +113,8 @@ def test_too_short_a_past_is_warned_of():
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"within": 0.2}, "`within` and `order` exclude each other"),
-        ({"scaling": {"x": (0, 1)}}, "`scaling` and `order` exclude each other"),
+        ({"within": 0.2}, "`within` and `order` cannot be combined"),
+        ({"scaling": {"x": (0, 1)}}, "`scaling` and `order` cannot be combined"),
         ({"order": None}, "`key` needs `order`"),
         ({"order": "x"}, "`order` must differ from the attributes"),
         ({"order": "text"}, "`order` must be a timestamp or a number; `text` is"),

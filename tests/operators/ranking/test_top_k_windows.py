@@ -323,7 +323,7 @@ def test_icebergs_agree_with_every_window_from_scratch(data_folder):
         ({"time": [0.5]}, "`time` must be whole numbers"),
         ({"time": [1, 2]}, "`time` must"),
         ({"scores": [float("nan")]}, "`scores` must be finite"),
-        ({"prob": [0.0]}, "`prob` must hold probabilities"),
+        ({"prob": [0.0]}, "`prob` must contain probabilities"),
         ({"prob": [0.5, 0.5]}, "`prob` must have"),
         ({"offsets": [0, 2]}, "`offsets` must rise from 0"),
         ({"offsets": [0, 2], "scores": [1, 2], "prob": [0.6, 0.6]}, "alternatives of a tuple"),

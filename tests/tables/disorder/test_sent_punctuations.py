@@ -104,8 +104,8 @@ def test_punctuations_of_every_kind_of_time(kind):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"slack": 3}, "`punctuation` and `slack` exclude each other"),
-        ({"estimator": "max"}, "`punctuation` and `estimator` exclude each other"),
+        ({"slack": 3}, "`punctuation` and `slack` cannot be combined"),
+        ({"estimator": "max"}, "`punctuation` and `estimator` cannot be combined"),
         ({"punctuation": "device"}, "`punctuation` must be a timestamp or whole microseconds"),
         ({"punctuation": "promised"}, "did you mean `promise`"),
         ({"punctuation": None, "estimator": "sent"}, "needs `punctuation`"),

@@ -44,7 +44,7 @@ CONTROL_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": 
 
 
 def hide(text: str, secrets: Mapping[str, str]) -> str:
-    """Replace each secret in a text with `${NAME}`. secrets : value by name"""
+    """Replace each secret in a string with `${NAME}`. secrets : value by name"""
     for name, value in sorted(secrets.items(), key=lambda item: -len(item[1])):
         for secret in _secret_parts(value):
             for decode in (False, True):
@@ -158,7 +158,7 @@ class Environment:
     options: set[str] = field(default_factory=set)
 
     def fill(self, text: str) -> str:
-        """Replace the variables in a text with their values; `$${` is an escaped `${`."""
+        """Replace the variables in a string with their values; `$${` is an escaped `${`."""
 
         def value(place: re.Match[str]) -> str:
             if place["plain"]:
@@ -183,7 +183,7 @@ class Environment:
         return VARIABLE_PLACE.sub(value, text)
 
     def hidden(self, text: str) -> str:
-        """Replace each value in a text, in any encoding, with `${NAME}`."""
+        """Replace each used variable's value in a string, in any encoding, with `${NAME}`."""
         return hide(text, self.used) if self.used else text
 
 

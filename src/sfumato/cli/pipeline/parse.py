@@ -308,7 +308,7 @@ def _build_replay(place: str, table: PipelineSource, folder: Path) -> PipelineSo
     """Build a source that replays a file; the replay keys become options."""
     for key in READ_KEYS:
         if getattr(table, key):
-            why = f"and `{place}.replay` exclude each other: remove one of the two"
+            why = f"and `{place}.replay` cannot be combined: remove one of the two"
             raise PipelineError.at(f"{place}.{key}", why)
     if table.speed is not None and table.order is None:
         why = f"needs `{place}.order`, the column of arrival times"
@@ -316,7 +316,7 @@ def _build_replay(place: str, table: PipelineSource, folder: Path) -> PipelineSo
     for key in ("speed", "rows_per_batch"):
         if table.static and getattr(table, key) is not None:
             why = (
-                "and `static` exclude each other, because a static source is not replayed: remove "
+                "and `static` cannot be combined, because a static source is not replayed: remove "
                 "one of them"
             )
             raise PipelineError.at(f"{place}.{key}", why)
@@ -331,7 +331,7 @@ def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
     """Return an Avro record schema as JSON, from JSON or from a file."""
     if table.schema is not None:
         why = (
-            "and `avro_schema` exclude each other: remove `schema`, because the Avro schema names "
+            "and `avro_schema` cannot be combined: remove `schema`, because the Avro schema names "
             "the columns"
         )
         raise PipelineError.at(f"{place}.schema", why)
@@ -448,5 +448,5 @@ def _check_place(place: str, table: PipelineSource | Sink) -> None:
             why = f'is not allowed: write `{place}.path` = "..."'
             raise PipelineError.at(f"{place}.options.path", why)
     if table.table is not None and table.path is not None:
-        why = f"and `{place}.table` exclude each other: remove one of the two"
+        why = f"and `{place}.table` cannot be combined: remove one of the two"
         raise PipelineError.at(f"{place}.path", why)

@@ -27,7 +27,7 @@ from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.repository import TAIL
 
-ENOUGH_ROWS = 199  # rows that suffice for a central range of probability 99%
+ENOUGH_ROWS = 199  # rows that suffice for a central 99% range
 
 
 @lean

@@ -20,7 +20,7 @@ from sfumato.kernels.imputation.repository import scale, tree_of
 PRESENT, MARGINAL, NO_RULE = -1, -2, -3
 # Result for an object.
 COMPLETE, IMPUTED, NO_DEPENDENCY, NO_DONORS, NOT_FINITE = range(5)
-SMALLEST_REACH = 1e-6  # start of the doubling for an epsilon of 0
+SMALLEST_REACH = 1e-6  # an epsilon of 0 is raised to this value instead of doubled
 
 
 @lean_inline

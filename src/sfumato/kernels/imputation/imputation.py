@@ -33,7 +33,7 @@ MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
 UNLIMITED = 2**62
 DEFAULT_MAX_ALTERNATIVES = 10_000  # of an object, without a limit
 # Values that each independent attribute needs if the nearest donors are used: fewer values lose the
-# range of probability 90% (`reduced_values`).
+# 90% range (`reduced_values`).
 CLOSE_DONORS = 10
 STEPS_PER_OBJECT = 10_000  # rough estimate
 

@@ -2,9 +2,10 @@
 
 A calibrated attribute keeps its values at evenly spaced probability levels from 5% to 95%, because
 averaging near values would move the ends of the calibrated ranges. Each value gets the probability
-between the midpoints to its neighbouring levels. The range of probability 90% is unchanged, and
-values beyond it are moved to its ends. Of 24 or more values, two at each end lie beyond, so the
-range of probability 99% is unchanged too. Fewer than ten values represent equal shares.
+between the midpoints to its neighbouring levels. The 90% range is unchanged, and values outside it
+are moved to its ends. If 24 or more values are kept, two at each end have levels outside this range
+(0.5% and 2.5%, 97.5% and 99.5%), so the 99% range is unchanged too. If fewer than ten values are
+kept, they represent equal shares.
 """
 
 import heapq
@@ -101,7 +102,7 @@ def merge_nearest(points, weight, n, most, span, moved):
 
 
 LOWEST_LEVEL = 0.05  # lowest level of ten or more kept values
-TWO_ENDED_LEVELS = 24  # least number of values of which two at each end represent outer levels
+TWO_ENDED_LEVELS = 24  # number of kept values from which two at each end have outer levels
 OUTER_LEVEL, INNER_LEVEL = 0.005, 0.025
 
 

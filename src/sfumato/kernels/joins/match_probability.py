@@ -193,7 +193,8 @@ def _sum_along_axis(tuples, u, v, criterion):
 
     A sample x of u is near a sample of v if (x - place)**2 <= budget: `place` is the latter's value
     on that axis, `budget` the limit minus the squared differences of all other coordinates. Budgets
-    round by up to `band`. Once `least` is out of reach, the bounds are below it and incomplete.
+    round by up to `band`. Summation stops once `least` cannot be reached; the returned values are
+    then below `least` and are not bounds.
     O(samples of v * (d + samples of u)), in SIMD over u.
     """
     blocks, d, axis, other = tuples.blocks, criterion.d, tuples.axis[u] + 1, tuples.axis[v] + 1

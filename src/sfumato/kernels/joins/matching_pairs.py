@@ -48,7 +48,7 @@ class PairWork(NamedTuple):
 
 
 class NearRanges(NamedTuple):
-    """Samples of v by value, and the range of samples near each sample of u."""
+    """Samples of v sorted by value, and the range of samples near each sample of u."""
 
     ordered: Sorted
     first: np.ndarray

@@ -1,4 +1,4 @@
-"""Factors of ranked items in the count of items above, and the positions that this count decides.
+"""The number of items ranked above a position: its factors, and the positions that it decides.
 
 Items are in rank order, best first. At position x, every generation rule except the rule of x acts
 as an independent tuple that exists with the mass of its members above x (Chen et al. 2013, section

@@ -170,10 +170,10 @@ def rank_items(items, ks, k_index, least, question):
 
 @compiled
 def rank_streams(items, streams, ks):
-    """Return, for each k, the k streams of highest Pr_k summed over their tuples.
+    """Return, for each k, the k streams with highest Pr_k summed over their tuples.
 
     streams : int64[tuples], the stream of each tuple;  ks : as in `rank_items`
-    `score` and `tuples` belong to the stream's tuple of highest Pr_k. Streams with equal sums are
+    `score` and `tuples` belong to the stream's tuple with highest Pr_k. Streams with equal sums are
     in ascending order.  Source: Chen et al. (2013), section 9.
     """
     tuples, values = front_probabilities(items, ks)

@@ -60,7 +60,7 @@ def last_run(lower, row, t, bound, cost):
 
 @compiled
 def optimal_timetable(f, k):
-    """Return the timetable of least cost per unit of time.
+    """Return the timetable with the least cost per unit of time.
 
     f, k : int64[g], g >= 1, strictly ascending, at least 1; sums below 2**63
     Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last one

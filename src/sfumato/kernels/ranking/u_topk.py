@@ -3,9 +3,9 @@
 A vector V is the top k of a world if its members exist and no other item above its last member
 exists. Among the first i items, the best vector has the most probable item, with probability p, of
 each of k chosen rules; every other rule R is absent, with probability 1 - m_R. So the chosen rules
-are the k rules of greatest gain log p - log(1 - m_R). Requiring absence below V's last member, too,
-can only lower a vector's probability, so the maximum over all i is the answer. A rule's gain never
-decreases with i, so a heap of the k greatest gains tracks the chosen rules.
+are the k rules with greatest gain log p - log(1 - m_R). Requiring absence below V's last member as
+well can only lower a vector's probability, so the maximum over all i is the answer. A rule's gain
+never decreases with i, so a heap of the k greatest gains tracks the chosen rules.
 Sources: Soliman, Ilyas and Chang (2007), named in Chen et al. (2013), section 2 (definition); Yi,
 Li, Kollios and Srivastava (2008) (scan over prefixes for x-relations). The search over tuples with
 several alternatives is new.
@@ -28,7 +28,7 @@ MOST_SEQUENCES = 20_000  # largest number of sequences examined for one vector o
 class ChosenRules(NamedTuple):
     """State of the rules.
 
-    inside : bool[rules], whether among the k of greatest gain
+    inside : bool[rules], whether the rule is among the k with greatest gain
     pick : int64[rules], the most probable item, -1 before the rule's first item
     mass, absent, gain : float64[rules], mass, log(1 - mass), and gain
     """

@@ -14,9 +14,9 @@ answer from one extent to the next. Predictions from c rows:
     sum      s * t / c                      usual : mean final count of the group
     avg, min, max    the partial answer; the final minimum and maximum are beyond it
 
-For uncertain rows, c and t are numbers of rows, too, and answers and intervals are of expected
-values, by the partials of `mergeable_moments` and `early_extremes`. The expected minimum and
-maximum, given a value, may move both ways, so they are predicted like averages.
+For uncertain rows, c and t are still numbers of rows. Answers and intervals refer to expected
+values, computed from the partials of `mergeable_moments` and `early_extremes`. The expected minimum
+and maximum, given a value, may move both ways, so they are predicted like averages.
 
 The first scores of a stage give their range: with 2 / (1 - level) - 1 of them, each end is missed
 with probability (1 - level) / 2 if scores are exchangeable. After that, a quantile moves outwards
@@ -363,7 +363,7 @@ def _side_of_interval(answer, low, high):
     """Return on which side of an interval a final answer lies."""
     if math.isnan(low):
         return SIDE_UNKNOWN
-    slack = 1e-9 * (1 + abs(answer))  # sums are rounded in a different order
+    slack = 1e-9 * (1 + abs(answer))  # the two sums may be rounded differently
     if answer < low - slack:
         return SIDE_BELOW
     return SIDE_ABOVE if answer > high + slack else SIDE_WITHIN

@@ -57,7 +57,7 @@ class DisorderControl:
         given = [name for name in WAIT_OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(
-                f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} exclude each other; "
+                f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} cannot be combined; "
                 f"got {' and '.join(f'{n}={getattr(self, n)}' for n in given)}. Give one of them"
             )
         full = self.is_bounded and self.estimator is None
@@ -159,7 +159,7 @@ class ReorderConfig:
     def __post_init__(self) -> None:
         if self.by_source and self.control.max_buffer_total is not None:
             raise ValueError(
-                "`max_buffer_total` and `source` exclude each other, because a bound on the rows "
+                "`max_buffer_total` and `source` cannot be combined, because a bound on the rows "
                 "of all keys cannot limit rows that wait for a slower source. Leave one of the "
                 "two out"
             )

@@ -49,7 +49,7 @@ class Punctuator(Operator):
     Raises
     ------
     ValueError, TypeError
-        For parameters that are out of range or exclude each other.
+        For parameters that are out of range or cannot be combined.
 
     Notes
     -----

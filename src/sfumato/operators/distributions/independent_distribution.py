@@ -202,7 +202,7 @@ def checked_aggregates(
         raise ValueError("`aggregates` must name at least one aggregate; got none")
     for aggregate in aggregates:
         if not isinstance(aggregate, Aggregate):
-            raise TypeError(f"`aggregates` must hold Aggregate(...); got {aggregate!r}")
+            raise TypeError(f"`aggregates` must contain Aggregate(...); got {aggregate!r}")
         if aggregate.function in OVER_TIME and not over_time:
             raise ValueError(
                 f"{aggregate.function} needs a time window with extents; got a different window"

@@ -39,8 +39,8 @@ def checked_existence(name: str, values: npt.ArrayLike) -> tuple[Floats, int, in
     bad, above, certain, possible = check_probabilities(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:
         raise ValueError(
-            f"`{name}` must hold probabilities in [0, 1]; got {array[bad]} at index {bad}. Reject "
-            "or repair such tuples first"
+            f"`{name}` must contain probabilities in [0, 1]; got {array[bad]} at index {bad}. "
+            "Reject or repair such tuples first"
         )
     return np.minimum(array, 1.0) if above else array, certain, possible
 

@@ -44,7 +44,7 @@ class EarlierValues(Operator):
 
     The newest value is the newest by time. A row older than the known value (with a negative age)
     changes nothing. Results do not depend on how rows are split into calls.
-    State: 2 T numbers per key.
+    Cost: O(T) per row. State: 2 T numbers per key.
 
     Examples
     --------

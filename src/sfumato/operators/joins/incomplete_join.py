@@ -48,7 +48,7 @@ class IncompleteJoinConfig:
             distance("units", unit)
         if self.units and self.scaled:
             raise ValueError(
-                "`units` and `scaled` exclude each other, because both set the unit of the "
+                "`units` and `scaled` cannot be combined, because both set the unit of the "
                 "distances: give one of them"
             )
         if not 2 <= len(self.windows) <= MAX_STREAMS:

@@ -128,7 +128,7 @@ class PairJoin(Operator):
 
     @abstractmethod
     def _match(self, batch: Batch) -> Records:
-        """Find the pairs of a batch and move the windows, by a kernel. Returns FOUND[]."""
+        """Find the pairs of a batch and advance the windows, in a kernel. Returns FOUND[]."""
 
     def _describe(self, slots: Ints) -> None:
         summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
@@ -162,7 +162,7 @@ class PairJoin(Operator):
         output="changes", because a key's answers stay current."""
         if self.output == "changes":
             raise ValueError(
-                'keys cannot be forgotten with output="changes", because their answers are current'
+                'keys cannot be forgotten with output="changes", because their answers stay current'
             )
         codes = self._codes(np.unique(keys))
         for w in codes.tolist() if self._uncertain else ():

@@ -86,8 +86,8 @@ def checked_scores(scores: npt.ArrayLike, prob: npt.ArrayLike) -> tuple[Floats, 
     if bad >= 0 or possible < chance.size:
         bad = bad if bad >= 0 else int(np.flatnonzero(chance <= 0.0)[0])
         raise ValueError(
-            f"`prob` must hold probabilities in (0, 1]; got {chance[bad]} at index {bad}. Reject "
-            "or repair such items first"
+            f"`prob` must contain probabilities in (0, 1]; got {chance[bad]} at index {bad}. "
+            "Reject or repair such items first"
         )
     return score, np.minimum(chance, 1.0) if above else chance
 

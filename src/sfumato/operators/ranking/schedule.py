@@ -116,7 +116,8 @@ class Schedule(Stateful):
     def add(self, name: str, k: int, every: int, now: int) -> None:
         """Register a query at `now`; it is first answered by now + every.
 
-        Raises ValueError for a name in use, numbers out of range, or untaken runs up to `now`.
+        Raises ValueError for a name in use, numbers out of range, or runs up to `now` that were not
+        taken.
         """
         query = checked_query((k, every))
         if name in self.queries or name in self.waiting:
@@ -134,7 +135,8 @@ class Schedule(Stateful):
     def remove(self, name: str, now: int) -> None:
         """Remove a query, which is not answered after `now`.
 
-        Raises KeyError for an unknown name, and ValueError for untaken runs up to `now`.
+        Raises KeyError for an unknown name, and ValueError for runs up to `now` that were not
+        taken.
         """
         self._check_taken(now)
         if name not in self.queries and name not in self.waiting:

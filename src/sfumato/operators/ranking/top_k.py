@@ -68,7 +68,7 @@ def top_k_probabilities(
 
     Returns
     -------
-    float64[n]; for a list of k float64[n, len(k)], from one computation.
+    float64[n]; for a list of k, float64[n, len(k)] from one computation.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def pk_topk(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Likeliest:
-    """Return the k tuples of highest Pr_k (Pk-topk or Global-topk), highest first.
+    """Return the k tuples with highest Pr_k (Pk-topk or Global-topk), highest first.
 
     Parameters
     ----------

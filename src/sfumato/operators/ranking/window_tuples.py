@@ -53,9 +53,9 @@ class TopKWindowConfig:
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
         if self.confidence is None and self.max_tuples is not None:
-            raise ValueError("`max_tuples` needs a `confidence`, and a window of `rows`")
+            raise ValueError("`max_tuples` needs `confidence` and `rows`")
         if self.confidence is not None and self.rows is None:
-            raise ValueError("`confidence` needs a window of `rows`: leave `length` out")
+            raise ValueError("`confidence` needs a count window: give `rows` instead of `length`")
         unknown = {name for name, _ in self.least} - {name for name, *_ in self.queries}
         if unknown:
             raise ValueError(f"`least` names unknown queries: {sorted(unknown)}")

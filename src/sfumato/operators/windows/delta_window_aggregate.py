@@ -126,7 +126,7 @@ class DeltaWindowAggregate(Operator):
         n = np.asarray(offsets).size - 1
         group = codes("group", group, n)
         if n and group.min() < 0:
-            raise ValueError(f"`group` must hold codes 0, 1, 2, ...; got {group.min()}")
+            raise ValueError(f"`group` must contain codes 0, 1, 2, ...; got {group.min()}")
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
         batch = TupleBatch(offsets, prob, table, np.zeros(n, np.int64))
         held, enters = np.empty(n, np.int64), np.diff(offsets) > 0

@@ -1,4 +1,4 @@
-"""Aggregates over time extents of rows that newer versions correct."""
+"""Aggregates over time extents, where a newer version of a row replaces the older version."""
 
 from typing import Any
 

@@ -95,8 +95,8 @@ def _batch_rows(spark: Any) -> int:
     given = spark.conf.get(BATCH_ROWS_SETTING, str(DEFAULT_BATCH_ROWS)) or ""
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(
-            f"`{BATCH_ROWS_SETTING}` must be a whole number of at least 1; got {given!r}. Leave it "
-            f"out for {DEFAULT_BATCH_ROWS:,}"
+            f"`{BATCH_ROWS_SETTING}` must be a whole number of at least 1; got {given!r}. Unset it "
+            f"to use {DEFAULT_BATCH_ROWS:,}"
         )
     return int(given)
 
@@ -292,7 +292,7 @@ def read_ahead(items: Iterator[T], most: int) -> Iterator[T]:
 
 
 def answer_type(columns: StructType, figures: OperatorFigures) -> StructType:
-    """Return the columns: ANSWERS, a list of structs or NULL, and the metrics."""
+    """Return the output columns: ANSWERS (a list of structs, or NULL) and the metrics."""
     answers = StructField(ANSWERS_COLUMN, ArrayType(columns, containsNull=False))
     return StructType([answers, *figures.columns])
 

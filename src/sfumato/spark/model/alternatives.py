@@ -270,8 +270,8 @@ def _number(alternative: Column, attribute: str) -> Column:
     """Return an attribute of an alternative; a string, which Spark would cast, raises an error."""
     value = alternative[attribute]
     refused = F.raise_error(
-        f"the attribute `{attribute}` must be numeric; it is string, for which an expected value, "
-        "deviation and quantiles are not defined"
+        f"the attribute `{attribute}` must be numeric; it is a string, for which an expected "
+        "value, deviation and quantiles are not defined"
     )
     return F.when(F.typeof(value).startswith("string"), refused).otherwise(value)
 

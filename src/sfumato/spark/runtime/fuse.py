@@ -517,7 +517,7 @@ def _fuses(spark: SparkSession) -> bool:
     given = (spark.conf.get(FUSE_SETTING, "true") or "").lower()
     if given not in ("true", "false"):
         raise ValueError(
-            f"`{FUSE_SETTING}` must be true or false; got {given!r}. Leave it out for true"
+            f"`{FUSE_SETTING}` must be true or false; got {given!r}. Unset it to use true"
         )
     return given == "true"
 

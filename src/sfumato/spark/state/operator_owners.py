@@ -3,8 +3,9 @@
 Spark gives a task to any idle worker. Rows of a micro-batch are small compared with the operator,
 so they are sent to its owner, which returns the answers; the worker with the task writes the state.
 An owner that is busy with the same query declines and drops the operator, and the caller rebuilds
-and owns it (docs/decisions/0002). Workers of one machine and user call each other over Unix sockets
-in a folder that only the user can open; without sockets, workers have no ids.
+and owns it (docs/decisions/0002). Workers of the same user on the same machine call each other over
+Unix sockets in a folder that only this user can open. If sockets are not available, a worker's
+id is "", and other workers cannot call it.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def reorder_job(
     if not isinstance(early, bool):
         raise TypeError(f"`early` must be True or False; got {early!r}")
     if early and forget_after is not None:
-        raise ValueError("`early` and `forget_after` exclude each other: leave one of them out")
+        raise ValueError("`early` and `forget_after` cannot be combined: leave one of them out")
     for added in (
         *CONTROLLER_COLUMNS,
         *([DUPLICATE] if ids else []),
@@ -147,7 +147,7 @@ def _sent_punctuation_options(waits: Mapping[str, Any]) -> dict[str, Any]:
     for name in (*WAIT_OPTIONS, "estimator"):
         if waits[name] is not None:
             raise ValueError(
-                f"`punctuation` and `{name}` exclude each other: the punctuation is either sent "
+                f"`punctuation` and `{name}` cannot be combined: the punctuation is either sent "
                 "or estimated. Leave one of the two out"
             )
     return {**waits, "estimator": SENT}

@@ -40,7 +40,7 @@ def require_defaults(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value != getattr(Search(), name, None):
             raise ValueError(
-                f"`{name}` and `order` exclude each other, because with `order` dependencies are "
+                f"`{name}` and `order` cannot be combined, because with `order` dependencies are "
                 f"compared by the values that they impute; got {value!r}. Leave out one of the two"
             )
 

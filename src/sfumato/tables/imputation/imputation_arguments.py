@@ -90,7 +90,7 @@ class ImputationArguments(ABC):
         given = {"scaling": bool(self.scaling), "method": self.method != "calibrated"}
         for name in (name for name, is_given in given.items() if is_given):
             raise ValueError(
-                f"`{name}` and `order` exclude each other, because with `order` the changes of the "
+                f"`{name}` and `order` cannot be combined, because with `order` the changes of the "
                 f"past determine the values; got {getattr(self, name)!r}. Leave out one of the two"
             )
         most = MAX_CHOSEN if dependencies else MAX_CHANGING

@@ -256,7 +256,7 @@ class JoinQuery:
             self._check_deltas()
         if self.lockstep and self.imputation is not None:
             raise ValueError(
-                "`lockstep` of sf.Rows and `impute` exclude each other: use "
+                "`lockstep` of sf.Rows and `impute` cannot be combined: use "
                 f"{self.imputation.function} before the join"
             )
         self.imputed: tuple[str, ...] | None = None
@@ -309,7 +309,7 @@ class JoinQuery:
                 )
         if self.strategy != "auto":
             raise ValueError(
-                "`strategy` and `impute` exclude each other, because `impute` uses a separate "
+                "`strategy` and `impute` cannot be combined, because `impute` uses a separate "
                 f"join; got {self.strategy!r}"
             )
         if self.distance.name != "euclidean":
@@ -329,7 +329,7 @@ class JoinQuery:
             )
         if self.tasks not in (None, 1):
             raise ValueError(
-                "`tasks` and `impute` exclude each other, because each task would impute the same "
+                "`tasks` and `impute` cannot be combined, because each task would impute the same "
                 f"rows; got {self.tasks!r}. Use {called} before the join"
             )
 
@@ -455,7 +455,7 @@ class JoinQuery:
         own, frame = sides[0].frame, sides[-1].frame
         if self.windows[-1].rows is not None and not frame.certain:
             raise ValueError(
-                "`aggregates` of neighbours needs a window of time over uncertain rows, because "
+                "`aggregates` of neighbours needs a time window over uncertain rows, because "
                 "the newest rows depend on which rows exist: write "
                 f'window=sf.Range("10 minutes"); got {self.window!r}'
             )

@@ -56,7 +56,7 @@ class JoinTableConfig(TwoSidesConfig):
     def __post_init__(self) -> None:
         if self.forget_after is not None and self.output == "changes":
             raise ValueError(
-                '`forget_after` and output="changes" exclude each other, because the answers of a '
+                '`forget_after` and output="changes" cannot be combined, because the answers of a '
                 'silent key stay current: leave `forget_after` out, or write output="append"'
             )
 

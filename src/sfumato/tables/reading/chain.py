@@ -304,7 +304,7 @@ class Chain(Stateful):
         counts = saved.value(f"{prefix}counts")
         known = isinstance(counts, dict) and counts.keys() == self.counts.keys()
         if not known or not all(type(count) is int for count in counts.values()):
-            raise ValueError(f"it must count {list(self.counts)}; got {counts!r:.200}")
+            raise ValueError(f"its counters must be {list(self.counts)}; got {counts!r:.200}")
         self.counts = counts
         for number, operator in enumerate(self.steps):
             operator.load_state(saved, f"{prefix}step{number}.")

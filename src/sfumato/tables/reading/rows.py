@@ -233,14 +233,14 @@ class Rule:
         return found if self.duplicate is None else [*found, self.duplicate]
 
     def check_table(self, tuples: Tuples) -> Reasons:
-        """Return the reasons found in a table's own columns."""
+        """Return why rows are invalid, judged by the columns with the table's own names."""
         if not self.probabilities:
             return Reasons(tuples.table.num_rows)
         given = (self.attributes, self.existence, self.bounds)
         return why_invalid(tuples, *given, self.max_alternatives)
 
     def check_rows(self, rows: pa.Table) -> Reasons:
-        """Return the reasons found in the columns under fixed names."""
+        """Return why rows are invalid, judged by the columns with fixed names."""
         reasons = Reasons(rows.num_rows)
         for name in self.complete:
             cells = rows.column(name)

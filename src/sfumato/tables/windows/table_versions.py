@@ -1,4 +1,4 @@
-"""Extents of rows that newer versions replace, over Arrow tables."""
+"""Extents over Arrow tables, where a newer version of a row replaces the older version."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ class WindowQuery:
         for w in filter(self._is_picked, self.wanted):
             raise ValueError(
                 f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
-                "exclude each other: leave one of them out"
+                "cannot be combined: leave one of them out"
             )
         self.frame.require_free(["reason"])
 
@@ -913,4 +913,4 @@ class WindowQuery:
 
 
 def _both_given(one: str, other: str) -> ValueError:
-    return ValueError(f"`{one}` and `{other}` exclude each other: leave one of them out")
+    return ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")

@@ -318,7 +318,7 @@ def inside_probabilities(existence, first, last, rows):
     Returns float64[m], exactly 1.0 where fewer than `rows` of the tuples have existence > 0.
     Cost: O(sigma) per tuple, sigma the standard deviation of the count. Consecutive queries with
     the same `last`, and with `first` all rising or all falling, share one pass over the tuples.
-    Error: within 1e-12 for up to a thousand tuples, growing with their number (rounding of a
+    Error: at most 1e-12 for up to a thousand tuples; it grows with their number (rounding of a
     recursion without subtractions; entries below 1e-22 are dropped).
     Source: Dallachiesa et al. (2015), equations (5)-(8) and section 6 (RF1); T_j of equation (24).
     """
