@@ -39,7 +39,7 @@ def ours(rows: np.ndarray) -> Texts:
 
 
 def desbordantes(rows: np.ndarray) -> Texts:
-    """Return Desbordante's dependencies whose dependent is bound as closely as required of ours."""
+    """Return Desbordante's dependencies that bound their dependent as closely as our dependencies must."""
     import desbordante
     import pandas as pd
 

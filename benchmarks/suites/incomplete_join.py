@@ -144,7 +144,7 @@ def fused(setting: Setting, imputer: Imputer, begin: int) -> tuple[IncompleteJoi
 
 
 def separate(setting: Setting, imputer: Imputer, begin: int) -> Callable[[], Any]:
-    """Return a run of our own imputer, then our own join with an index."""
+    """Return a run of our imputer followed by our join with an index."""
     join = SimilarityJoin(4, setting.within, ALPHA, Rows(setting.rows), alternatives=False)
 
     def run(part: slice) -> Any:

@@ -74,11 +74,13 @@ def test_the_attribute_of_a_sample_takes_many_values():
 
 
 def test_too_few_samples_of_several_attributes_are_warned_of():
+    values, names = [pa.array([0.0])] * 3, ["a", "b", "c"]
     with pytest.warns(UserWarning, match="`n` must be at least 4"):
-        standard_points(3, 3, "normal")
+        sf.samples(values, 1.0, 3, attributes=names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert standard_points(1, 3, "normal").tolist() == [[0.0, 0.0, 0.0]]
+        sf.samples(values, 1.0, 1, attributes=names)
+    assert standard_points(1, 3, "normal").tolist() == [[0.0, 0.0, 0.0]]
 
 
 def test_a_warning_about_samples_points_to_the_call_of_the_user():

@@ -12,6 +12,7 @@ from sfumato.api.calls import is_column_of_spark
 from sfumato.extras import missing_extra_message
 from sfumato.limits import check_alternatives
 from sfumato.operators.distributions.error_points import standard_points
+from sfumato.tables.reading.user_warnings import warn_user
 
 ALTERNATIVES = "alternatives"
 HALF_WIDTHS = {"uniform": math.sqrt(3.0), "triangular": math.sqrt(6.0)}  # in standard deviations
@@ -384,7 +385,13 @@ def _shaped(call: str, column: Any, n: int, shape: str, attribute: str) -> tuple
 def _points(engine: Any, n: int, distribution: str, attributes: int = 1) -> np.ndarray:
     if isinstance(n, int):
         check_alternatives("n", n, engine.max_alternatives())
-    return standard_points(n, attributes, distribution)
+    points = standard_points(n, attributes, distribution)
+    if 1 < n <= attributes:
+        warn_user(
+            f"{n} samples of {attributes} attributes have correlated errors: for uncorrelated "
+            f"errors, `n` must be at least {attributes + 1}"
+        )
+    return points
 
 
 def _is_column(given: Any) -> bool:

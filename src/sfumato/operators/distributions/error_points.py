@@ -1,6 +1,5 @@
 """Equally likely, deterministic points that represent an error of known distribution."""
 
-import warnings
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -23,19 +22,13 @@ def standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
     n >= 8; more: n >= 4 * 2**dimensions), and otherwise under the change of all signs together if
     n >= 2 * dimensions. A single point has sd 0.
 
-    Warns if n <= dimensions, because the points are then correlated.
+    The columns are correlated if n <= dimensions.
     Raises ValueError for n < 1 or an unknown distribution.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"`n` must be a whole number of at least 1; got {n!r}")
     if distribution not in DISTRIBUTIONS:
         raise ValueError(f"`distribution` must be one of {DISTRIBUTIONS}; got {distribution!r}")
-    if 1 < n <= dimensions:
-        warnings.warn(
-            f"{n} samples of {dimensions} attributes have correlated errors: for uncorrelated "
-            f"errors, `n` must be at least {dimensions + 1}",
-            stacklevel=3,  # the caller of `samples`
-        )
     return _points(n, dimensions, distribution).copy()
 
 
