@@ -7,7 +7,8 @@ Two kinds of traces are counted **apart**, by the trace alone, whether they are 
 - *bursts*: a simple rule drops too many rows. From the 16th row onwards, it waits behind the newest
   event time for the largest lateness it has seen, and at least for twice the best fixed slack for
   the rows so far. A burst looks like earlier rows until its first row arrives; by then, rows that a
-  punctuation has passed are lost. Any rule that does not wait longer drops at least the same number of rows.
+  punctuation has passed are lost. Any rule that does not wait longer drops at least the same number
+  of rows.
 - *short*: the stream lasts less than three times the lateness quantile at 1 - drop ratio. So much
   of it is under way at any time that its tail is a guess.
 

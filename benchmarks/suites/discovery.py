@@ -39,7 +39,7 @@ def ours(rows: np.ndarray) -> Texts:
 
 
 def desbordantes(rows: np.ndarray) -> Texts:
-    """Return Desbordante's dependencies that bound their dependent as closely as our dependencies must."""
+    """Return Desbordante's dependencies that bound their dependent as closely as required."""
     import desbordante
     import pandas as pd
 

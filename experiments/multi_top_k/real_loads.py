@@ -14,7 +14,7 @@ from experiments.multi_top_k.ranked_windows import PLANS, Point, by_rank, querie
 from sfumato.operators.ranking.timetable import timetable
 
 SMALLER = 5  # number of times fewer tuples than in the paper
-# Each run costs n**2 k: with fewer tuples and shorter units, the machine is as busy as in the paper.
+# Each run costs n**2 k. Fewer tuples and shorter units keep the machine as busy as in the paper.
 UNIT = 1.0 / SMALLER**2  # seconds per unit of time
 WALL, PROCESSOR = "clock on the wall", "processor time"
 DISTURBED = 1.2  # wall-clock over processor time above which the machine is busy
