@@ -128,7 +128,7 @@ def echo(stream: Any, key: str | None = None) -> Any:
     from sfumato.spark.state.bucket_state import run_buckets
 
     class Echo:  # defined here so that it is pickled by value for the workers
-        nbytes, took = 0, True
+        nbytes, has_processed_rows = 0, True
 
         def begin(self, *_: Any) -> None: ...
 

@@ -239,23 +239,20 @@ class TableExtents(ReleasedOperator):
             return [pa.table(keys | answers)]
         assert extents.members is not None
         assert extents.offsets is not None
-        found = self.rows.take(extents.members).drop_columns(self._columns_to_pick)
+        rows = self.rows.take(extents.members)
+        found = dict(zip(rows.column_names, rows.columns, strict=True))
+        found = fields_of(rows.column(ROW)) if ROW in found else found
         of = pa.array(np.repeat(np.arange(len(extents)), np.diff(extents.offsets)))
-        repeated = {name: column.take(of) for name, column in answers.items()}
-        return [pa.table({name: found.column(name) for name in found.column_names} | repeated)]
-
-    @property
-    def _columns_to_pick(self) -> list[str]:
-        """Return the stored columns from which results are picked."""
-        values = dict.fromkeys(column for _, column in self.config.picked.values())
-        return ["order0", *values] if values else []
+        return [pa.table(found | {name: column.take(of) for name, column in answers.items()})]
 
     def _stored(self, rows: pa.Table) -> pa.Table:
         """Return the columns of rows that answers need."""
-        columns = fields_of(rows.column(ROW)) if self.config.members else {}
-        for name in self._columns_to_pick:
-            column = as_array(rows.column(name))
-            columns[name] = column if name == "order0" else column.flatten()
+        values = {column for _, column in self.config.picked.values()}
+        if not values:
+            return pa.table(fields_of(rows.column(ROW)))
+        columns = {ROW: rows.column(ROW)} if self.config.members else {}
+        columns["order0"] = rows.column("order0")
+        columns |= {name: as_array(rows.column(name)).flatten() for name in sorted(values)}
         return pa.table(columns)
 
     def _picked(self, extents: Extents) -> dict[str, pa.Array]:
