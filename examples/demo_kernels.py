@@ -3,7 +3,8 @@
     python -m examples.demo_kernels [order] [join]
 
 `make demo` runs both, each in a separate process, while Spark is installed, so nothing here needs
-Spark. `sf.ops.warm_up` compiles the kernels of every estimator and join, several times as many.
+Spark. `sf.ops.warm_up` compiles the kernels of all estimators and joins, which takes several times
+longer.
 """
 
 import logging

@@ -90,3 +90,27 @@ def test_other_windows_refuse_them(more, message):
     given_arguments = {"window": sf.Range("10 us"), "order": "at", **more}
     with pytest.raises((TypeError, ValueError), match=message):
         sf.window_aggregate(df, {"last": "last(word)"}, **given_arguments)
+
+
+@examples(20)
+@given(st.integers(0, 2**20), st.booleans())
+def test_strings_are_picked_like_numbers_among_ties_and_late_rows(seed, reordered):
+    rng, n = np.random.default_rng(seed), 50
+    numbers = [None if rng.random() < 0.2 else int(x) for x in rng.permutation(n)]
+    df = pl.DataFrame(
+        {
+            "arrival": range(n),
+            "at": np.maximum(0, np.arange(n) - rng.integers(0, 9, n)),
+            "number": numbers,
+            "word": [None if x is None else f"{x:03d}" for x in numbers],
+        }
+    )
+    rows = df.sort("at")
+    if reordered:
+        rows = sf.reorder(df, event_time="at", arrival="arrival", slack=3)
+    asked = {f"{f} {of}": f"{f}({of})" for f in PICKS for of in ("number", "word")}
+    for window in (sf.Range("10 us", slide="4 us"), sf.Session("2 us")):
+        found = sf.window_aggregate(rows, asked, window=window, order="at")
+        for function in PICKS:
+            words = found[f"{function} word"].cast(pl.Int64)
+            assert words.to_list() == found[f"{function} number"].to_list()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -296,3 +298,21 @@ def test_a_plan_is_explained_without_reading_the_repository(spark, tables, text)
     assert "impute" in sql(spark, f"EXPLAIN {text}", **frames).collect()[0].plan.lower()
     with pytest.raises(Exception, match="read"):
         sql(spark, text, **frames)
+
+
+def test_a_plan_says_that_values_of_one_gap_are_treated_as_independent(tables):
+    filled = imputed_in_order(tables)
+    text = "SELECT AVG(light) FROM filled [RANGE 20 MICROSECONDS WATTR arrival]"
+    with pytest.warns(UserWarning, match="combines several values of one gap"):
+        plan = explain(tables["s"].sparkSession, text, filled=filled)
+    assert "values imputed from the same last value are treated as independent" in plan
+    assumed = sf.assume_independent(filled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explain(tables["s"].sparkSession, text, filled=assumed)
+
+
+def imputed_in_order(tables):
+    """Return the rows of `s` imputed by each attribute's last value."""
+    names, repository = ["humidity", "light"], tables["repository"]
+    return sf.impute(tables["s"], repository=repository, attributes=names, order="arrival")
