@@ -182,6 +182,15 @@ def test_wrong_arguments(asked, message):
         sf.neighbours(df, **how | asked)
 
 
+def test_strings_are_counted_only():
+    df = pl.DataFrame({"t": [0, 1], "x": [0.0, 0.0], "word": ["a", "b"]})
+    window = sf.Range("9 us")
+    with pytest.raises(TypeError, match=r"only count and count\(distinct ...\) take strings"):
+        sf.neighbours(df, window=window, aggregates={"last": "last(word)"}, **HOW)
+    found = sf.neighbours(df, window=window, aggregates={"n": "count_distinct(word)"}, **HOW)
+    assert found["n"].to_list() == [0, 1]
+
+
 def test_values_beyond_the_bounds_are_invalid():
     df = pl.DataFrame({"t": [0, 1], "x": [0.0, 0.0], "w": [1e200, 1.0]})
     with pytest.warns(sf.InvalidRowsWarning, match="a value is not finite, or beyond"):

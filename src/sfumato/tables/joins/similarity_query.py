@@ -543,6 +543,7 @@ class NeighbourAggregates(WindowQuery):
     """
 
     called: ClassVar[str] = "neighbours"
+    picks: ClassVar[bool] = False
     own: tuple[str, ...] = field(kw_only=True)
 
     def emitted_columns(self, with_rows: bool) -> list[str]:

@@ -161,6 +161,7 @@ class WindowQuery:
     """
 
     called: ClassVar[str] = "window_aggregate"  # the function's name in messages
+    picks: ClassVar[bool] = True  # whether results may be strings or dates
     scored: ClassVar[bool] = False  # whether a NULL value makes its row invalid
 
     frame: Frame
@@ -302,12 +303,10 @@ class WindowQuery:
             # Parentheses keep hashed values separate from the same numbers in other aggregates.
             return w if kind is not None else replace(w, expression=f"({w.expression})")
         if kind is not None:
-            of_text = w.name and self.frame.expressions.value_type(w.expression)[1] == "text"
+            known = self.frame.expressions.value_type(w.expression)[1]
+            of_text = w.name and known == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
-            if (
-                w.function in VALUE_FUNCTIONS
-                and self.frame.expressions.value_type(w.expression)[1] in PICKED
-            ):
+            if self.picks and w.function in VALUE_FUNCTIONS and known in PICKED:
                 hint = f"{w.function} of it needs certain rows and a time window"
             raise TypeError(
                 f"{argument} needs a numeric expression{of}; `{w.expression}` is {kind}: {hint}"
@@ -334,11 +333,9 @@ class WindowQuery:
 
     def _is_picked(self, w: AggregateSpec) -> bool:
         """Return whether a result is one of the values of the window's rows, as they are."""
-        if (
-            w.function not in VALUE_FUNCTIONS
-            or w.expression is None
-            or not (self.certain and self.timed)
-        ):
+        if w.function not in VALUE_FUNCTIONS or w.expression is None:
+            return False
+        if not (self.picks and self.certain and self.timed):
             return False
         others = (self.early, self.version, self.shared)
         if self.structs or self.by_extent or any(of is not None for of in others):
