@@ -227,6 +227,29 @@ def test_pairs_are_known_by_their_columns_where_their_metadata_is_lost():
     ).height
 
 
+def test_answers_are_known_by_their_columns_where_their_metadata_is_lost():
+    import polars as pl
+
+    window = {"window": sf.Range("4 s", slide="2 s"), "order": "at"}
+    answers = sf.window_aggregate(pl.from_arrow(READINGS), {"n": "count(*)"}, **window)
+    ended = answers.with_columns(end=pl.col("window").struct.field("end"), existence=pl.lit(0.5))
+    later = {"window": sf.Range("10 s"), "order": "end"}
+    for columns in (["end", "existence", "window"], ["end", "existence", "n"]):
+        kept = ended.select(columns)
+        with pytest.raises(ValueError, match=r"metadata was dropped may share .* Arrow tables"):
+            sf.window_aggregate(kept, {"m": "count(*)"}, **later)
+        assert sf.window_aggregate(sf.assume_independent(kept), {"m": "count(*)"}, **later).height
+    certain = ended.drop("existence")
+    assert sf.window_aggregate(certain, {"m": "count(*)"}, **later).height
+    best = pl.from_arrow(ranked()).drop("row")
+    with pytest.raises(ValueError, match="metadata was dropped may share"):
+        sf.window_aggregate(best, {"m": "count(*)"}, window="2 s", order="time")
+    matches = sf.similarity_join(pl.from_arrow(READINGS), pl.from_arrow(READINGS), **NEAR)
+    matches = matches.drop("alternatives").rename({"probability": "existence"})
+    with pytest.raises(ValueError, match="metadata was dropped may share"):
+        sf.window_aggregate(matches.with_row_index("at"), **COUNT)
+
+
 def test_earlier_values_of_rows_that_may_be_absent_are_refused():
     with pytest.raises(ValueError, match="the table has a column `existence`"):
         sf.earlier_values(READINGS, "x", order="at")

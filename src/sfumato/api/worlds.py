@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
+from sfumato.tables.reading.frame import EXISTENCE
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.reading.worlds import Draw, Merge
@@ -171,7 +172,7 @@ def assume_independent(df: Any) -> Any:
     frame = frame_of(df)
     columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
     if not columns and (frame.describe_shared() or frame.has_imputed_gaps):
-        columns = [ALTERNATIVES]  # pairs are recognised by the column names
+        columns = [ALTERNATIVES if frame.uncertain else EXISTENCE]  # recognised by column names
     if not columns:
         raise ValueError(
             "assume_independent is needed only for rows that may share tuples, such as the pairs "

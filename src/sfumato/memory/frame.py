@@ -27,7 +27,7 @@ from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
 from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
-from sfumato.tables.reading.user_warnings import warn_user
+from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
 from sfumato.windows import Range
 
 ATTRS = "sfumato"  # key of the result's Arrow schema (in base64) in the attrs of a pandas frame
@@ -161,6 +161,28 @@ class ArrowFrame(Frame):
 
     def is_hashable(self, name: str) -> bool:
         return is_hashable(self.type(name))
+
+    def _sharing(self, key: str, existence: str | None) -> str | None:
+        found = super()._sharing(key, existence)
+        lost = self.dropped_by and (self.uncertain or existence in self.columns)
+        if found is None and lost and key == SHARED_KEY and self._has_answers:
+            return UNMARKED
+        return found
+
+    @property
+    def _has_answers(self) -> bool:
+        """Return whether there are columns of pairs, rankings, windows or their results."""
+        structs = {
+            field.name: {part.name for part in field.type}
+            for field in self.schema
+            if pa.types.is_struct(field.type)
+        }
+        return (
+            structs.keys() >= {"left", "right"}
+            or {*self.columns} >= {"time", "rank", "score"}
+            or structs.get("window") == {"start", "end"}
+            or any(fields >= {"mean", "stddev", "existence"} for fields in structs.values())
+        )
 
     def warn_of_time_unit(self, argument: str, name: str) -> None:
         if self.kind(name) != "whole":

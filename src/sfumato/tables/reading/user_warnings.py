@@ -25,6 +25,7 @@ UNCERTAIN_TIMES = "answers of windows over uncertain times"
 SHARED_ERRORS = "answers of windows over shared errors"
 RESAMPLED = "points of a resampling"
 MERGED = "answers merged over worlds"
+UNMARKED = "answers whose metadata was dropped"
 
 # Metadata of alternatives: values of one gap were imputed from the same last value.
 GAPS_KEY = "sfumato.gaps"
@@ -50,6 +51,11 @@ def refuse_shared(function: str, rows: str | None) -> None:
         exact = ""
         if rows == PAIRS:
             exact = "aggregate the partners of each row with sf.neighbours(..., aggregates=...); "
+        if rows == UNMARKED:
+            exact = (
+                "keep the metadata, which says what rows share, by using Arrow tables or by "
+                "passing the answers directly to the next function; "
+            )
         raise ValueError(
             f"{function} needs independent rows, but {rows} may share tuples, so the "
             f"probabilities would be wrong: {exact}draw possible worlds of the readings before the "
