@@ -41,7 +41,9 @@ def check_pipeline(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
             if rows.isStreaming:
                 check_start(sink, rows, folder)
             encoding = "" if sink.value is None else f" as {sink.value}"
-            yield f"sink {sink.name}: {_describe_place(sink)} gets {_describe_rows(sink)}{encoding}"
+            what = "the final answers of " if plan.keeps_finals(sink) else ""
+            what += _describe_rows(sink)
+            yield f"sink {sink.name}: {_describe_place(sink)} gets {what}{encoding}"
     yield "No problems found."
 
 

@@ -82,10 +82,17 @@ class Plan:
     def streams(self) -> list[Sink]:
         return [sink for sink in self.pipeline.sinks if self.frames[sink.query].isStreaming]
 
+    def keeps_finals(self, sink: Sink) -> bool:
+        """Return whether a sink gets only the final answers of a query with early answers."""
+        kinds = dict(self.frames[sink.query].dtypes)
+        early = kinds.get("final") == "boolean" and "revision" in kinds
+        return early and sink.mode == "append" and sink.format != CONSOLE
+
     def rows_of(self, sink: Sink) -> DataFrame:
         """Return a sink's rows. Raises PipelineError for a missing key column."""
         if sink.late_rows is None:
             rows = self.frames[sink.query]
+            rows = rows.where("final") if self.keeps_finals(sink) else rows
         else:
             late = F.coalesce(F.col(LATE_COLUMN), F.lit(False))
             rows = self.late_split_frames[sink.query].where(late if sink.late_rows else ~late)
