@@ -52,7 +52,6 @@ from sfumato.kernels.distributions.mergeable_moments import (
 )
 from sfumato.kernels.windows.early_extremes import (
     Extremes,
-    TupleSteps,
     add_to_extremes,
     clear_extremes,
     extreme_moments,
@@ -129,9 +128,10 @@ class EarlyRows(NamedTuple):
 
     moves : bool[n], whether a row is in order, so that its scope has its punctuation
     arrives : bool[n], whether a row is counted here, when it arrives
-    values : float64[attributes, n] of certain rows, NaN for NULL; otherwise no attributes
+    offsets, prob, values : int64[n + 1], float64[k], float64[attributes, k], the alternatives; a
+        certain row has one, with NaN for NULL
+    scratch : room for the alternatives of a row, see `add_to_extremes`
     tuple_moments : float64[channels, 3, n] of uncertain rows, see `tuple_moments`; or no channels
-    steps : for each extreme of uncertain rows
     """
 
     group: np.ndarray
@@ -140,9 +140,11 @@ class EarlyRows(NamedTuple):
     punctuation: np.ndarray
     moves: np.ndarray
     arrives: np.ndarray
+    offsets: np.ndarray
+    prob: np.ndarray
     values: np.ndarray
+    scratch: np.ndarray
     tuple_moments: np.ndarray
-    steps: TupleSteps
 
 
 class EarlyState(NamedTuple):
@@ -558,7 +560,7 @@ def _score_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
 @lean
 def _steps_of(n, extents, rows, extremes):
     """Return how many steps row n may add to the extremes of this number of extents."""
-    alternatives = rows.steps.offsets[n + 1] - rows.steps.offsets[n]
+    alternatives = rows.offsets[n + 1] - rows.offsets[n]
     return extents * extremes.sign.size * (alternatives + 1)
 
 
@@ -597,8 +599,12 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
             entry.held += 1
             if entry.changed == 0:
                 entry.changed, entry.next_changed, scope.changed = 1, scope.changed, e
-            add_tuple(rows.tuple_moments, n, s.sets, e)
-            add_to_extremes(rows.steps, n, e, s.extremes)
+            if s.sets.sums.shape[1] > 0:
+                add_tuple(rows.tuple_moments, n, s.sets, e)
+            if s.extremes.sign.size > 0:
+                add_to_extremes(
+                    rows.offsets, rows.prob, rows.values, n, e, rows.scratch, s.extremes
+                )
             for a in range(attributes):
                 x, at = rows.values[a, n], (e * attributes + a) * CELL_SIZE
                 if not math.isnan(x):

@@ -1,17 +1,19 @@
 """Distributions of MIN and MAX over the tuples of open extents, updated with each tuple.
 
 Pr(max <= v) is the product of Pr(tuple <= v) over independent tuples. It rises in steps at the
-values of the alternatives, so it is stored as a list of steps: values in descending order, each
-with Pr(max <= value), and last -inf with the probability that there is no value. A tuple is such a
+values of the alternatives, so it is stored as a list of steps: first -inf with the probability that
+there is no value, then values in ascending order, each with Pr(max <= value). A tuple is such a
 list, too, and is added by multiplying:
 
-    list    9: 1     5: 0.6             -inf: 0.3
-    tuple            5: 1     4: 0.5    -inf: 0.1
-    both    9: 1     5: 0.6   4: 0.15   -inf: 0.03        0.15 is 0.3 of the list times 0.5
+    list    -inf: 0.3               5: 0.6     9: 1
+    tuple   -inf: 0.1     4: 0.5    5: 1
+    both    -inf: 0.03    4: 0.15   5: 0.6     9: 1         0.15 is 0.3 of the list times 0.5
 
-The probability of a value is the difference of two steps. It is also stored, as a sum of products
-of probabilities, so that small probabilities keep their digits. Steps below NEGLIGIBLE are dropped,
-so a tuple that certainly has a value drops all lower values. MIN is the MAX of the negated values.
+Steps above the tuple's values are unchanged. The probability of a value is the difference of two
+steps. It is also stored, as a sum of products of probabilities, so that small probabilities keep
+their digits. Steps below NEGLIGIBLE are dropped, so a tuple that certainly has a value drops all
+lower values. Once it is negligible that there is no value, a tuple below all remaining values
+changes nothing. MIN is the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -19,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers, sort_pairs, with_room
-from sfumato.kernels.compile import compiled, compiled_ieee, lean
+from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.distributions.tuples import value_parts
 from sfumato.kernels.tolerances import NEGLIGIBLE, REMAINDER
 from sfumato.kernels.windows.extents import NONE
 
-# A value, Pr(max = value), Pr(max <= value), and the next step.
+# A value, Pr(max = value), Pr(max <= value), and the place of the next step.
 STEP = np.dtype([("value", float), ("mass", float), ("reached", float), ("following", np.int64)])
 STEP_POOL = integers("steps free")  # number of steps used so far; first free step
 
@@ -32,52 +34,43 @@ STEP_POOL = integers("steps free")  # number of steps used so far; first free st
 class Extremes(NamedTuple):
     """Distributions of r extremes of each of several sets of tuples.
 
-    sign : float64[r], 1 for MAX and -1 for MIN
+    sign : float64[r], 1 for MAX and -1 for MIN    attribute : int64[r]
     first : int64[sets, r], first step of each list; NONE without tuples
     """
 
     sign: np.ndarray
+    attribute: np.ndarray
     pool: np.ndarray
     first: np.ndarray
     steps: np.ndarray
 
 
-class TupleSteps(NamedTuple):
-    """Lists of n tuples for each of r extremes, as in STEP: float64[r, alternatives + n].
+@lean
+def _write_steps(offsets, prob, values, sign, i, scratch):
+    """Write tuple i's list of steps for one extreme to `scratch`; return their number.
 
-    Tuple i's values start at offsets[i] + i and end with -inf.
+    scratch : float64[3, alternatives + 1], the columns of STEP
     """
-
-    offsets: np.ndarray
-    value: np.ndarray
-    mass: np.ndarray
-    reached: np.ndarray
-
-
-@compiled_ieee
-def write_tuple_steps(offsets, prob, values, sign, value, mass, reached):
-    """Write the tuples' steps for one extreme to the last three arguments, as in `TupleSteps`."""
-    for i in range(offsets.size - 1):
-        at, n = offsets[i] + i, 0
-        valued, _ = value_parts(offsets, prob, values, i)
-        for k in range(offsets[i], offsets[i + 1]):
-            if values[k] == values[k] and prob[k] > 0.0:
-                value[at + n], mass[at + n], n = -sign * values[k], prob[k], n + 1
-        if n > 1:
-            sort_pairs(value[at:], mass[at:], n)
-        steps = 0
-        for k in range(at, at + n):
-            if steps > 0 and value[at + steps - 1] == -value[k]:
-                mass[at + steps - 1] += mass[k]
-            else:
-                value[at + steps], mass[at + steps], steps = -value[k], mass[k], steps + 1
-        below = 1.0 - valued if valued < 1.0 - REMAINDER else 0.0
-        value[at + steps], mass[at + steps], reached[at + steps] = -np.inf, 0.0, below
-        for k in range(at + steps - 1, at, -1):
-            below = min(below + mass[k], 1.0)
-            reached[k] = below
-        if steps > 0:
-            reached[at] = 1.0
+    value, mass, reached, n = scratch[0], scratch[1], scratch[2], 1
+    valued, _ = value_parts(offsets, prob, values, i)
+    for k in range(offsets[i], offsets[i + 1]):
+        if values[k] == values[k] and prob[k] > 0.0:
+            value[n], mass[n], n = sign * values[k], prob[k], n + 1
+    if n > 2:
+        sort_pairs(value[1:], mass[1:], n - 1)
+    below = 1.0 - valued if valued < 1.0 - REMAINDER else 0.0
+    value[0], mass[0], reached[0], steps = -np.inf, 0.0, below, 1
+    for k in range(1, n):
+        if value[steps - 1] == value[k]:
+            mass[steps - 1] += mass[k]
+        else:
+            value[steps], mass[steps], steps = value[k], mass[k], steps + 1
+    for k in range(1, steps - 1):
+        below = min(below + mass[k], 1.0)
+        reached[k] = below
+    if steps > 1:
+        reached[steps - 1] = 1.0
+    return steps
 
 
 @compiled
@@ -90,11 +83,12 @@ def with_extremes(extremes, sets, more):
             for r in range(count):
                 first[s, r] = extremes.first[s, r]
     steps = with_room(extremes.steps, extremes.pool[0].steps + more)
-    return Extremes(extremes.sign, extremes.pool, first, steps)
+    return Extremes(extremes.sign, extremes.attribute, extremes.pool, first, steps)
 
 
 @lean
-def _insert_step(value, mass, reached, above, following, s, r, extremes):
+def _insert_step(value, mass, reached, below, following, s, r, extremes):
+    """Insert a step between the places `below` and `following`, or NONE; return its place."""
     pool, steps = extremes.pool[0], extremes.steps
     place = pool.free
     if place == NONE:
@@ -103,47 +97,79 @@ def _insert_step(value, mass, reached, above, following, s, r, extremes):
         pool.free = steps[place].following
     step = steps[place]
     step.value, step.mass, step.reached, step.following = value, mass, reached, following
-    if above == NONE:
+    if below == NONE:
         extremes.first[s, r] = place
     else:
-        steps[above].following = place
+        steps[below].following = place
     return place
 
 
 @lean
-def add_to_extremes(tuples, i, s, extremes):
-    """Add tuple i to the extremes of set s.  O(steps + alternatives) per extreme.
+def _changes_nothing(offsets, prob, values, i, s, r, extremes):
+    """Return whether all values of tuple i are below the steps of an extreme."""
+    first = extremes.steps[extremes.first[s, r]]
+    if first.following == NONE or first.reached > NEGLIGIBLE:
+        return False
+    lowest, sign = extremes.steps[first.following].value, extremes.sign[r]
+    for k in range(offsets[i], offsets[i + 1]):
+        if prob[k] > 0.0 and sign * values[k] >= lowest:  # NaN is not
+            return False
+    return True
 
-    There must be room for a step per alternative and one more.
-    """
+
+@lean
+def _multiply(tuple_steps, count, s, r, extremes):
+    """Multiply an extreme by the first `count` of a tuple's steps."""
+    value, mass, reached = tuple_steps[0], tuple_steps[1], tuple_steps[2]
     steps, pool = extremes.steps, extremes.pool[0]
+    place, below, k, likely = extremes.first[s, r], NONE, 0, 0.0  # likely : `reached` of `below`
+    while place != NONE:
+        step = steps[place]
+        while k < count and value[k] < step.value:
+            if likely * reached[k] > NEGLIGIBLE:
+                below = _insert_step(
+                    value[k], likely * mass[k], likely * reached[k], below, place, s, r, extremes
+                )
+            k += 1
+        if k == count:
+            return
+        following, own = step.following, 0.0
+        if value[k] == step.value:
+            own, k = likely * mass[k], k + 1
+        likely = step.reached
+        step.reached *= reached[k - 1]
+        step.mass = step.mass * reached[k - 1] + own
+        if step.reached > NEGLIGIBLE or below == NONE:
+            below = place
+        else:
+            steps[below].following = following
+            step.following, pool.free = pool.free, place
+        place = following
+    while k < count:
+        if likely * reached[k] > NEGLIGIBLE:
+            below = _insert_step(
+                value[k], likely * mass[k], likely * reached[k], below, NONE, s, r, extremes
+            )
+        k += 1
+
+
+@lean
+def add_to_extremes(offsets, prob, values, i, s, scratch, extremes):
+    """Add tuple i to the extremes of set s.
+
+    prob, values : float64[k], float64[attributes, k], the tuples' alternatives
+    scratch : see `_write_steps`
+    There must be room for a step per alternative and one more, for each extreme.
+    Cost: O(alternatives) per extreme, and O(steps) unless all values are below the steps.
+    """
     for r in range(extremes.sign.size):
+        x = values[extremes.attribute[r]]
         if extremes.first[s, r] == NONE:
             _insert_step(-np.inf, 0.0, 1.0, NONE, NONE, s, r, extremes)
-        value, mass, reached = tuples.value[r], tuples.mass[r], tuples.reached[r]
-        at, above, place = tuples.offsets[i] + i, NONE, extremes.first[s, r]
-        while place != NONE:
-            step = steps[place]
-            while value[at] > step.value:
-                new, own = step.reached * reached[at], step.reached * mass[at]
-                if new > NEGLIGIBLE:
-                    above = _insert_step(value[at], own, new, above, place, s, r, extremes)
-                at += 1
-            following = step.following
-            step.reached *= reached[at]
-            step.mass *= reached[at]
-            if value[at] == step.value:
-                step.mass += steps[following].reached * mass[at] if following != NONE else 0.0
-                at += 1
-            if step.reached > NEGLIGIBLE or following == NONE:
-                above = place
-            else:
-                if above == NONE:
-                    extremes.first[s, r] = following
-                else:
-                    steps[above].following = following
-                step.following, pool.free = pool.free, place
-            place = following
+        elif _changes_nothing(offsets, prob, x, i, s, r, extremes):
+            continue
+        count = _write_steps(offsets, prob, x, extremes.sign[r], i, scratch)
+        _multiply(scratch, count, s, r, extremes)
 
 
 @lean
@@ -165,16 +191,18 @@ def extreme_moments(s, r, extremes):
 
     Error: relative 1e-16 per tuple in each probability.
     """
-    steps, sign, first = extremes.steps, extremes.sign[r], extremes.first[s, r]
-    existence, total, square, place = 0.0, 0.0, 0.0, first
-    while place != NONE and steps[place].following != NONE:
+    steps, sign, lowest = extremes.steps, extremes.sign[r], extremes.first[s, r]
+    if lowest != NONE:
+        lowest = steps[lowest].following
+    existence, total, square, place = 0.0, 0.0, 0.0, lowest
+    while place != NONE:
         existence += steps[place].mass
-        total += steps[place].mass * (steps[place].value - steps[first].value)
+        total += steps[place].mass * (steps[place].value - steps[lowest].value)
         place = steps[place].following
     if existence <= 0.0:
         return np.nan, np.nan, 0.0
-    mean, place = steps[first].value + total / existence, first
-    while steps[place].following != NONE:
+    mean, place = steps[lowest].value + total / existence, lowest
+    while place != NONE:
         square += steps[place].mass * (steps[place].value - mean) ** 2
         place = steps[place].following
     return sign * mean, np.sqrt(square / existence), min(existence, 1.0)

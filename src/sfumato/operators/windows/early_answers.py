@@ -38,8 +38,6 @@ from sfumato.kernels.windows.early_extremes import (
     STEP,
     STEP_POOL,
     Extremes,
-    TupleSteps,
-    write_tuple_steps,
 )
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 from sfumato.operators.arguments import SUM_TOLERANCE, whole
@@ -203,18 +201,11 @@ class EarlyAnswers(Operator):
         return MomentPartials(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
 
     def _empty_extremes(self, size: int) -> Extremes:
-        sign = np.array([sign for sign, _ in self._channels.extremes])
-        first = np.full((size, sign.size), NONE)
-        return Extremes(sign, np.array([(0, NONE)], STEP_POOL), first, np.empty(0, STEP))
-
-    def _tuple_steps(self, offsets: Ints, prob: Floats, values: Floats) -> TupleSteps:
         extremes = self._channels.extremes
-        shape = len(extremes), prob.size + len(offsets) - 1
-        steps = TupleSteps(offsets, *np.empty((3, *shape)))
-        for r, (sign, attribute) in enumerate(extremes):
-            of = steps.value[r], steps.mass[r], steps.reached[r]
-            write_tuple_steps(offsets, prob, values[attribute], sign, *of)
-        return steps
+        sign = np.array([sign for sign, _ in extremes], float)
+        attribute = np.array([of for _, of in extremes], np.int64)
+        first = np.full((size, sign.size), NONE)
+        return Extremes(sign, attribute, np.array([(0, NONE)], STEP_POOL), first, np.empty(0, STEP))
 
     def _uncertain_moments(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
         """Return the moments of uncertain rows, and allocate nodes once rows need them."""
@@ -265,8 +256,7 @@ class EarlyAnswers(Operator):
             bounds, masses = offsets_of(sizes * arrives), masses[read]
             table = np.ascontiguousarray(table[:, read])  # a mask changes the memory layout
         per_tuple = self._uncertain_moments(bounds, masses, table)
-        steps = self._tuple_steps(bounds, masses, table)
-        table = table[: self._attributes]
+        scratch = np.empty((3, int(np.diff(bounds).max(initial=0)) + 1))
         s = self._state
         scopes, groups = with_codes(s.scopes, scope, NEW_SCOPE), s.groups
         groups = with_codes(groups, np.append(group, complete.group), NEW_GROUP)
@@ -282,7 +272,10 @@ class EarlyAnswers(Operator):
         columns = of, complete.group, complete.end // self._grid.slide, complete.punctuation
         finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL_ANSWER)[:, 0]
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
-        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, per_tuple, steps)
+        rows = EarlyRows(
+            group, scope, time, punctuation, moves, arrives, bounds, masses, table, scratch,
+            per_tuple,
+        )  # fmt: skip
         self._state, turns, out, figures = early_answers.advance(
             rows, finals, answers[order].astype(float).ravel(), self._grid, self._aggregates,
             self._attributes, s,
@@ -332,6 +325,7 @@ class EarlyAnswers(Operator):
             self.nodes = _as_floats(s.sets.nodes[kept])
         x = s.extremes
         owners, places = _list_entries(x.first[kept].ravel(), x.steps["following"])
+        owners, places = owners[::-1], places[::-1]  # values are saved in descending order
         self.step_owner = np.stack(np.divmod(owners, max(x.sign.size, 1)), axis=1)
         self.steps = np.stack([x.steps[name][places] for name in SAVED_STEP], axis=1)
         owners, places = _list_entries(s.entries["prediction"][kept], s.predictions["following"])
@@ -413,8 +407,8 @@ class EarlyAnswers(Operator):
         steps = np.zeros(n, STEP)
         for name, column in zip(SAVED_STEP, self.steps.T, strict=True):
             steps[name] = column
-        steps["following"] = np.where(ends, NONE, np.arange(n) + 1)
-        extremes.first.reshape(-1)[owner[begins]] = np.flatnonzero(begins)
+        steps["following"] = np.where(begins, NONE, np.arange(n) - 1)
+        extremes.first.reshape(-1)[owner[ends]] = np.flatnonzero(ends)
         return extremes._replace(pool=np.array([(n, NONE)], STEP_POOL), steps=steps)
 
 
