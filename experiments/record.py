@@ -70,13 +70,15 @@ def page(experiments: Iterable[Experiment], folder: Path, charts: str) -> str:
 PAGE = """\
 # Results: the papers' figures, measured again
 
-Written by `python -m experiments --all --page`. Every number and every verdict is computed from the
-Parquet files next to the charts in `{charts}`.
+This page compares the measurements in the papers with ours. `python -m experiments --all --page`
+writes it: every number and every verdict is computed from the Parquet files next to the charts in
+`{charts}`.
 
-A verdict compares the measured rows with what the text of the paper states: `reproduced` if every
-part of the claim holds, `refuted` if its main part is contradicted, `differs` otherwise, with the
-parts that do not hold. "Substitutions" lists the data, sizes and parameters that are not the
-paper's. [Errata of the papers](research/errata.md) lists misprints found in the process.
+A verdict compares the measured rows with the statements in the text of the paper. It is
+`reproduced` if every part of the claim holds, `refuted` if the main part is contradicted, and
+`differs` otherwise, with the parts that do not hold. "Substitutions" lists the data, sizes and
+parameters that differ from the paper's. [Errata of the papers](research/errata.md) lists misprints
+that were found in the process.
 
 | experiment | what | verdict |
 |---|---|---|

@@ -45,8 +45,8 @@ def judge_burst(measured: pd.DataFrame) -> Verdict:
         f"{said}.",
         met=grows and steady,
         refuted=not grows,
-        because=f"DRATIO grows by more than the {STEADY - 1:.0%} that count as no growth, MAX by "
-        "far more."
+        because=f"DRATIO grows by more than the {STEADY - 1:.0%} that are treated as no growth, "
+        "and MAX grows by far more."
         if grows
         else "MAX does not double.",
         allowing=f"Up to {STEADY:g} counts as no growth.",
@@ -73,10 +73,9 @@ EXPERIMENTS = (
         draw=draw_burst,
         judge=judge_burst,
         substitutions=(
-            "The paper gives neither the place nor the number nor the size of its early "
-            "disorder: here 10 "
-            "tuples after the first 100 are up to 60 s late, in sets of 18 sensors and 1,000 s "
-            "with drawn delays as in C7.",
+            "The paper does not state the place, the number or the size of its early disorder. "
+            "Here, 10 tuples after the first 100 are up to 60 s late, in sets of 18 sensors and "
+            "1,000 s, with simulated delays as in C7.",
         ),
     ),
 )

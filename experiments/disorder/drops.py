@@ -93,10 +93,11 @@ def judge_drops(measured: pd.DataFrame) -> Verdict:
             and 0 <= less <= SMALL
         )
     because = (
-        "DRATIO drops less than reported (0.51%): (5.6) counts the variance of the delays twice, "
-        f"so that under its own assumptions it drops {100 * TWICE:.2f}%. MAX drops a tuple when "
-        "its delay is a record, and records become rare: what it drops depends on the length of "
-        "the sets, and so does the difference of its waits and buffers."
+        "DRATIO drops less than reported (0.51%): equation (5.6) counts the variance of the "
+        f"delays twice, so that under its own assumptions DRATIO drops {100 * TWICE:.2f}%. MAX "
+        "drops a tuple when its delay is longer than all earlier delays, which becomes rare. What "
+        "MAX drops, and the difference of its waits and buffers, therefore depend on the length "
+        "of the sets."
     )
     return verdict(" ".join(said), met=kept and all(agrees), refuted=not kept, because=because)
 
@@ -116,9 +117,9 @@ def judge_sessions(measured: pd.DataFrame) -> Verdict:
     because = (
         f"MAX drops more than 1% in {above} of {sets} sessions and averaged MAX "
         f"{dropped.mean()[AVERAGED]:.2f}% on average: these sessions are long, and their delays "
-        "have a heavy tail where the paper selected sets with normal delays. MAX pays for its "
-        "few drops "
-        f"with {waits.mean()[MAX] / waits.mean()[DRATIO]:.1f} times the wait of DRATIO."
+        "have a heavy tail, whereas the paper selected sets with normal delays. MAX drops few "
+        f"tuples, but waits {waits.mean()[MAX] / waits.mean()[DRATIO]:.1f} times as long as "
+        "DRATIO."
     )
     said = f"{sets} sessions of {measured.rows.min():,} to {measured.rows.max():,} rows: {figures}."
     return verdict(said, met=kept and shown, refuted=not kept, because=because)
@@ -157,12 +158,12 @@ def draw_sessions(rows: pd.DataFrame) -> Any:
 
 
 CLAIM = (
-    "Over 20 sets DRATIO 1% drops 0.51% on average and never above 1%; the largest difference of "
-    "delays (MAX) drops 1.10%, above 1% in 13 sets, with buffers and waiting times a little "
-    "smaller; averaged MAX drops more than 3%."
+    "Over 20 sets, DRATIO 1% drops 0.51% on average and never more than 1%. The largest "
+    "difference of delays (MAX) drops 1.10%, and more than 1% in 13 sets, with slightly smaller "
+    "buffers and waiting times. Averaged MAX drops more than 3%."
 )
 AVERAGED_IS_OURS = (
-    'The paper names an "average value of the maximum disorder" without a definition: here it is '
+    'The paper names an "average value of the maximum disorder" without a definition. Here, it is '
     "the mean "
     "of the largest delays of consecutive blocks of 20 rows."
 )
@@ -176,16 +177,15 @@ EXPERIMENTS = (
         draw=draw_drops,
         judge=judge_drops,
         substitutions=(
-            "The paper's sets come from TinyDB and are selected for normal delays; these are "
-            "drawn.",
-            f"The paper gives neither the length of its sets nor their delays: delays are "
-            f"N({MEAN_DELAY:g} "
-            f"s, {SD_DELAY:g} s), and three lengths are shown. At 80 s MAX drops what the paper "
-            f"reports: "
-            "that length is chosen for it, so that its figure is an input here and not a result.",
-            f"MAX is the paper's in three lines of code, without a guard against wrong clocks; "
-            f"{GUARDED} "
-            "is the library's, which does not punctuate before it knows which delays are credible.",
+            "The paper's sets come from TinyDB and are selected for normal delays; our sets are "
+            "simulated.",
+            "The paper states neither the length of its sets nor their delays. Here, delays are "
+            f"N({MEAN_DELAY:g} s, {SD_DELAY:g} s), and three lengths are shown. The length of 80 "
+            "s is chosen so that MAX drops the share that the paper reports. This share is "
+            "therefore an input and not a result.",
+            "MAX is the paper's method in three lines of code, without a guard against wrong "
+            f"clocks. {GUARDED} is the library's method, which emits no punctuation until it can "
+            "recognise implausible delays.",
             AVERAGED_IS_OURS,
         ),
     ),
@@ -198,9 +198,9 @@ EXPERIMENTS = (
         draw=draw_sessions,
         judge=judge_sessions,
         substitutions=(
-            "The paper has no such traces: five UMTS sessions of ten minutes with 14 to 18 rows "
-            "per "
-            "second, near the paper's 16 to 20 sensors, whose delays are not normal.",
+            "The paper has no such traces. The traces are five UMTS sessions of ten minutes with "
+            "14 to 18 rows per second, similar to the paper's 16 to 20 sensors, but their delays "
+            "are not normal.",
             AVERAGED_IS_OURS,
         ),
     ),

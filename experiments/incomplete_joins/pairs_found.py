@@ -168,10 +168,13 @@ def swept(
         name=name,
         title=f"F-score and time per arrival over {x_title}",
         claim="Imputing and joining at the same time is more efficient than imputing first and "
-        "joining then, which has high imputation and joining costs. (The text of the paper "
-        "breaks off "
-        "before its figures; it compares no imputation with another and gives no F-score.)",
-        source="Ren et al. (2019), sections 1 and 6; numbered in the order of its parameters",
+        "then joining, which has high costs for imputing and joining. (Our copy of the "
+        "paper ends before the figures. It does not compare methods of imputation, and "
+        "states no F-score.)",
+        source=(
+            "Ren et al. (2019), sections 1 and 6; the numbers follow the order of the paper's "
+            "parameters"
+        ),
         measure=lambda setting: measured(setting, parameter, setting.pick(quick, values)),
         draw=draw(parameter, x_title),
         judge=judge,
@@ -180,26 +183,26 @@ def swept(
 
 
 SUBSTITUTIONS = (
-    f"The paper does not mark its defaults; we use middle values (d = {DIMENSIONS}, m = {MISSING}, "
-    f"α = {ALPHA}, ε = {WITHIN}), and the smallest window and repository (w = {ROWS:,}, |R| = "
-    f"{REPOSITORY:,}).",
-    "Intel lab: 9 of 54 motes, 422,292 rows of 2.3 million.",
-    "gas: 4,274 one-minute means; the paper has 919,438 rows.",
-    "weather: Los Angeles and San Diego for Vancouver and San Francisco, which the copy does not "
-    "have.",
-    "The paper's three synthetic sets are not described in the text at hand and are left out.",
+    f"The paper does not state its defaults; we use middle values (d = {DIMENSIONS}, m = "
+    f"{MISSING}, α = {ALPHA}, ε = {WITHIN}), and the smallest window and repository (w = "
+    f"{ROWS:,}, |R| = {REPOSITORY:,}).",
+    "For Intel lab, we use 9 of 54 motes, with 422,292 of 2.3 million rows.",
+    "For gas, we use 4,274 one-minute means; the paper uses 919,438 rows.",
+    "For weather, Los Angeles and San Diego replace Vancouver and San Francisco, which our copy "
+    "of the data does not contain.",
+    "The paper's three synthetic sets are not described in our copy, and are left out.",
     "Dependencies are discovered on the repository; the paper's Table 4, which lists its "
-    "dependencies, is damaged in the copy at hand.",
+    "dependencies, is damaged in our copy.",
 )
 NOT_MEASURED = {
-    "d": ("Only gas and weather, the sets of more than four attributes.",),
+    "d": ("Only gas and weather are used, the sets with more than four attributes.",),
     "w": (
-        "Windows of 5,000 and 10,000 are not measured, though Intel lab and stocks have the rows; "
-        "gas and weather are too short.",
+        "Windows of 5,000 and 10,000 are not measured: Intel lab and stocks have enough rows, "
+        "but gas and weather are too short.",
     ),
     "R": (
-        "Repositories of 20,000 and 40,000 are not measured, though Intel lab and stocks have the "
-        "rows; gas and weather are too short.",
+        "Repositories of 20,000 and 40,000 are not measured: Intel lab and stocks have enough "
+        "rows, but gas and weather are too short.",
     ),
 }
 

@@ -89,8 +89,8 @@ def slower(what: str, pairs: Pairs) -> Check:
     def check(loads: Loads) -> str:
         rise = getattr(loads, what).iloc[-1] - getattr(loads, what).iloc[0]
         slack = IDLE if what == "late" else 0.0
-        found = [f"{a} as much as {b}" for a, b in pairs if rise[a] > rise[b] + slack]
-        return f"the {NAMES[what]} grows: {', '.join(found)}" if found else ""
+        found = [f"for {a} as for {b}" for a, b in pairs if rise[a] > rise[b] + slack]
+        return f"the {NAMES[what]} grows as much {', '.join(found)}" if found else ""
 
     return check
 
@@ -134,14 +134,14 @@ def judge_loads(rows: pd.DataFrame, axis: str, checks: tuple[Check, ...]) -> Ver
     because = f"Parts that differ: {'; '.join(differs)}."
     cost, work = loads.cost, loads.work
     said = (
-        f"Costs: NS {_span(cost.NS / cost.DP)}, IN {_span(cost.IN / cost.DP)} and INCO "
-        f"{_span(cost.INCO / cost.DP)} times as much as DP, GA at most "
-        f"{100 * ((cost.GA / cost.DP).max() - 1):.1f}% more. Answers per second from first to last "
-        f"point: {ends(loads.answers)}. Seconds of lateness per query: {ends(loads.late)}."
+        f"Costs: NS costs {_span(cost.NS / cost.DP)}, IN {_span(cost.IN / cost.DP)} and INCO "
+        f"{_span(cost.INCO / cost.DP)} times as much as DP, and GA at most "
+        f"{100 * ((cost.GA / cost.DP).max() - 1):.1f}% more. Answers per second from first to "
+        f"last point: {ends(loads.answers)}. Seconds of lateness per query: {ends(loads.late)}."
     )
     if OURS in work:
         gain = work.DP / work[OURS]
-        said += f" With our kernel DP's work is {gain.min():,.0f} to {gain.max():,.0f} times less."
+        said += f" Our kernel divides the work of DP by {gain.min():,.0f} to {gain.max():,.0f}."
     return verdict(said, met=not differs, refuted=refuted, because=because)
 
 

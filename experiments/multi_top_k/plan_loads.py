@@ -133,15 +133,14 @@ def draw_loads(axis: str, x_title: str) -> Callable[[pd.DataFrame], Any]:
 
 
 ORDER_CLAIM = (
-    "The costs of DP and GA are almost the same and below INCO's, which are below the costs of "
-    "IN and "
-    "NS; the throughputs are in the opposite order; DP and GA are less late than INCO, and "
-    "INCO is less late than IN and NS."
+    "The costs of DP and GA are almost the same. They are lower than the costs of INCO, which are "
+    "lower than the costs of IN and NS. The throughputs are in the opposite order. DP and GA are "
+    "less late than INCO, and INCO is less late than IN and NS."
 )
 QUERIES_CLAIM = (
     f"{ORDER_CLAIM} As the number of queries grows, the costs rise, most slowly for DP and GA, so "
-    "that the gap to NS widens; the throughput of DP and GA rises; the lateness of NS rises more "
-    "than the lateness of IN."
+    "that the gap to NS widens. The throughput of DP and GA rises, and the lateness of NS rises "
+    "more than the lateness of IN."
 )
 SIZE_CLAIM = (
     f"{ORDER_CLAIM} As {{}} grows, the cost and the lateness of every plan rise, most slowly for "
@@ -151,45 +150,44 @@ UNSHARED_CLAIM = (
     "DP and GA perform much better than IN and NS, in cost, throughput and latency, for every "
     "number of queries and range of k."
 )
-ICEBERGS_CLAIM = "As for synthetic tuples, which the icebergs confirm; DP and GA perform the same. "
+ICEBERGS_CLAIM = (
+    "The icebergs confirm the results for synthetic tuples; DP and GA perform the same. "
+)
 STREAMS_CLAIM = "The trends are the same as with a single stream. "
 
 SIMULATED = (
-    "The paper runs the plans on its machine. Here throughput and lateness are simulated: one "
-    "machine "
-    "carries out the runs one after the other, each in the time that was measured for its k. D7R "
-    "computes every run, at a smaller size."
+    "The paper runs the plans on a machine. Here, throughput and lateness are simulated: one "
+    "machine executes the runs one after another, each in the time that was measured for its k. "
+    "D7R computes every run, with smaller sizes."
 )
 INTERPOLATED = (
     "The time of a run is measured for 4 values of k on a sample of 200 tuples, and interpolated "
     "between them."
 )
 TABLE_8 = (
-    "Table 8 (parameters) is not in the text at hand: {} are ours where section 10.2 does not "
-    "name them."
+    "Table 8 (parameters) is missing in our copy: {} are our choice where section 10.2 does not "
+    "state them."
 )
 SUBSTITUTIONS: dict[str, tuple[str, ...]] = {
     "synthetic": (SIMULATED, INTERPOLATED, TABLE_8.format("the values of x")),
     "icebergs": (
         SIMULATED,
         INTERPOLATED,
-        "The paper has 44,440 sightings from 1998 to 2007; these are 23,282 from 2014 and 2021.",
-        "The paper ranks by the number of days drifted, which these files do not have: the rank "
-        "is by the "
-        "days since the first sighting of the iceberg.",
-        "The paper gives six visibilities seven probabilities (.8 to .2) and does not say which "
-        "is which. "
-        "The order by sighting method is ours: R/V .8, VIS .7, RAD .6, SAT-HIGH .5, SAT-MED .4, "
-        "SAT-LOW .3. The example `examples/icebergs.py` exchanges RAD and SAT-HIGH.",
-        "Section 10.2.2 states no trends: the trends of section 10.2.1 are applied.",
+        "The paper has 44,440 sightings from 1998 to 2007; we use 23,282 from 2014 and 2021.",
+        "The paper ranks by the number of days drifted, which our files do not contain. We rank "
+        "by the days since the first sighting of the iceberg.",
+        "The paper assigns seven probabilities (.8 to .2) to six visibilities, without stating "
+        "which belongs to which. Our assignment by sighting method is R/V .8, VIS .7, RAD .6, "
+        "SAT-HIGH .5, SAT-MED .4, SAT-LOW .3. The example `examples/icebergs.py` exchanges RAD "
+        "and SAT-HIGH.",
+        "Section 10.2.2 states no trends, so the trends of section 10.2.1 are used.",
     ),
     "streams": (
         SIMULATED,
         INTERPOLATED,
         TABLE_8.format("the numbers of streams and tuples and the ranges of k"),
-        "Synthetic tuples only. The paper also has seismic data (Reventador) of 8 to 16 sensors "
-        "with "
-        "w = 1,000, whose figures are in a supplement that is not at hand.",
+        "Only synthetic tuples are used. The paper also uses seismic data (Reventador) of 8 to "
+        "16 sensors with w = 1,000, whose figures are in a supplement that we do not have.",
     ),
 }
 

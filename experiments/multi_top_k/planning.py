@@ -93,7 +93,7 @@ def judge_planning(rows: pd.DataFrame) -> Verdict:
     times = rows.pivot_table(index="longest", columns="plan", values="planning_seconds")
     dp, ga = times["DP (Algorithm 1)"], times["GA (Algorithm 2)"]
     said = (
-        f"GA plans {(dp / ga).min():.0f} to {(dp / ga).max():.0f} times faster than DP. At the "
+        f"GA plans {(dp / ga).min():.0f} to {(dp / ga).max():.0f} times as fast as DP. At the "
         f"longest bounds, GA takes {ga.iloc[-1] * 1e3:.2f} ms, DP {dp.iloc[-1] * 1e3:.1f} ms, and "
         f"our DP {times['DP, ours'].iloc[-1] * 1e3:.2f} ms."
     )
@@ -113,14 +113,13 @@ def judge_saved(rows: pd.DataFrame) -> Verdict:
     gaussian = rows[rows.family.str.startswith("g")].ratio
     below = uniform.high < uniform.bound
     return verdict(
-        f"Uniform f and k, mean of many sets: {points}. With Gaussian f {gaussian.min():.1f} to "
-        f"{gaussian.max():.1f}.",
+        f"For uniform f and k, the means over many sets are: {points}. With Gaussian f, NS costs "
+        f"{gaussian.min():.1f} to {gaussian.max():.1f} times as much.",
         met=not below.any(),
         refuted=below.all(),
-        because=f"The mean is below log2 x at x = {', '.join(map(str, uniform.index[below]))}: the "
-        "paper's "
-        "table shows one set of queries for each x, and its theorem speaks of Ω(log2 x), a "
-        "multiple.",
+        because=f"The mean is below log2 x at x = {', '.join(map(str, uniform.index[below]))}: "
+        "the paper's table shows one set of queries for each x, and its theorem states "
+        "Ω(log2 x), that is, a multiple of log2 x.",
     )
 
 
@@ -128,7 +127,10 @@ EXPERIMENTS = (
     Experiment(
         name="D17",
         title="Time to plan, dynamic programming and greedy",
-        claim="Both take longer for longer bounds (f up to 40,000), GA less than DP.",
+        claim=(
+            "Both methods take longer for longer bounds (f up to 40,000), and GA takes less time "
+            "than DP."
+        ),
         source="Chen et al. (2013), section 10.2.4, Figure 17",
         measure=planning,
         draw=DRAW_PLANNING,
@@ -138,7 +140,8 @@ EXPERIMENTS = (
         name="DT9",
         title="Cost of no sharing over the cost of DP",
         claim="NS costs 5.37, 5.96, 8.68 and 8.16 times as much as DP for 40, 60, 80 and 100 "
-        "queries, more than log2 x (the table's columns are exchanged in print).",
+        "queries, which is more than log2 x. (The columns of the printed table are "
+        "exchanged.)",
         source="Chen et al. (2013), section 10.2.5, Table 9, and Theorem 7.1",
         measure=saved,
         draw=draw_saved,

@@ -89,14 +89,14 @@ def judge_real(rows: pd.DataFrame) -> Verdict:
         checks = QUERIES_TIMES if axis == "x" else SIZE_TIMES
         differs += [f"over {axis}, {text}" for check in checks if (text := check(loads))]
         said.append(
-            f"over {axis} from {answers.index[0]:,} to {answers.index[-1]:,} answers: "
+            f"over {axis} from {answers.index[0]:,} to {answers.index[-1]:,}, answers: "
             f"{ends(answers)}; lateness: {ends(late)}"
         )
     chosen = (
         f"By the {WALL}, on which runs took {slowed:.2f} times their processor time"
         if clock == WALL
-        else f"Other programs made the runs take {slowed:.1f} times as long by wall-clock time, so "
-        f"{PROCESSOR} decides; waits are skipped"
+        else f"Other programs made the runs take {slowed:.1f} times as long by wall-clock time, "
+        f"so {PROCESSOR} is compared, without waits"
     )
     because = f"Parts that differ: {'; '.join(differs)}."
     return verdict(
@@ -127,24 +127,23 @@ EXPERIMENTS = (
     Experiment(
         name="D7R",
         title="Throughput and latency over queries, tuples and k, with every run computed",
-        claim="The throughputs of DP and GA are almost the same and above INCO's, which are above "
-        "the throughputs of IN and NS; DP and GA are less late than INCO, and INCO is less "
-        "late than IN and "
-        "NS. The "
-        "throughput of DP and GA rises with the number of queries; with n and with k the "
-        "throughput of every plan falls and its lateness rises.",
+        claim="The throughputs of DP and GA are almost the same. They are higher than the "
+        "throughput of INCO, which is higher than the throughputs of IN and NS. DP and GA "
+        "are less late than INCO, and INCO is less late than IN and NS. The throughput of "
+        "DP and GA rises with the number of queries. As n or k grows, the throughput of "
+        "every plan falls and its lateness rises.",
         source="Chen et al. (2013), section 10.2.1, Figures 7 to 9, (b) and (c)",
         measure=real_loads,
         draw=draw_real,
         judge=judge_real,
         substitutions=(
-            f"n is a {SMALLER}th of the paper's ({TUPLES:,} instead of 10,000) and the unit of "
-            f"time "
-            f"{1000 * UNIT:g} ms instead of 1 s: a run costs n² k, so that the machine is as busy. "
-            "The values of k are the paper's.",
-            "80 units of time per point, and 3 sets of queries by processor time, 1 by wall-clock "
-            "time.",
-            "The algorithm is the paper's in Python compiled by Numba, on one core.",
+            f"n is a {SMALLER}th of the paper's n ({TUPLES:,} instead of 10,000), and the unit "
+            f"of time is {1000 * UNIT:g} ms instead of 1 s: a run costs n² k, so the machine is "
+            "equally busy. The values of k are the same as in the paper.",
+            "Each point covers 80 units of time, with 3 sets of queries by processor time and 1 "
+            "by wall-clock time.",
+            "The paper's algorithm is implemented in Python, compiled by Numba, and runs on one "
+            "core.",
         ),
     ),
 )

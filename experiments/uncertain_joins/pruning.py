@@ -100,25 +100,24 @@ def sets(kinds: tuple[str, ...]) -> tuple[str, ...]:
 
 
 TABLE_2 = (
-    "Table 2 (parameters) is not in the text at hand; we use radii from 0 to {} of the extent, and "
+    "Table 2 (parameters) is missing in our copy. We use radii from 0 to {} of the extent, and "
     "middle values as defaults."
 )
 SUBSTITUTIONS = (
     'The data set "GPS" is the trace of one GeoLife user (of eleven, the user with the most '
-    "points); the paper has 12 days of one person between home and office.",
+    "points); the paper uses 12 days of one person between home and office.",
     'The data set "sensor" is a grid of five days in steps of 30 s, with gaps filled; the paper '
-    "has the raw readings of 54 sensors over 37 days.",
+    "uses the raw readings of 54 sensors over 37 days.",
     'The "variance (r_min + r_max) / 5" of Gaussian radii is taken as a standard deviation of '
     "one fifth of the range.",
 )
 TIMED_SUBSTITUTIONS = (
     *SUBSTITUTIONS,
     TABLE_2.format(f"{MOST:.0%}"),
-    f"Means over {TIMESTAMPS} timestamps for Grid and {SCANNED} for WoP; the paper has 5,000, "
-    f"which the "
-    "data could supply.",
-    "The two streams are every other reading of one series; the paper does not say how it splits "
-    "its data.",
+    f"Means are over {TIMESTAMPS} timestamps for Grid and {SCANNED} for WoP. The paper uses "
+    "5,000, for which the data would suffice.",
+    "The two streams are every other reading of one series; the paper does not state how its "
+    "data are split.",
 )
 
 
@@ -149,20 +148,20 @@ def judge_pruned(rows: pd.DataFrame) -> Verdict:
     usual = both.xs(MOST, level="largest_radius")
     said = (
         f"OP rules out {by_object.min():.0f} to {by_object.max():.0f}% of the pairs over the "
-        f"ranges of radii, SP another {by_sample.min():.1f} to {by_sample.max():.1f}%, "
-        f"{'more' if grows else 'not always more'} with α; both {both.min():.0f} to "
-        f"{both.max():.0f}%, and {usual.min():.0f} to {usual.max():.0f}% with radii up to "
-        f"{MOST:.0%} of the extent."
+        f"ranges of radii, and SP another {by_sample.min():.1f} to {by_sample.max():.1f}%, "
+        f"{'more' if grows else 'not always more'} with α. Together, they rule out "
+        f"{both.min():.0f} to {both.max():.0f}%, and {usual.min():.0f} to {usual.max():.0f}% with "
+        f"radii up to {MOST:.0%} of the extent."
     )
     met = by_object.between(78, 92).all() and by_sample.between(3, 12).all() and both.min() > 90
     refuted = both.max() < 80
     if refuted:
         said += " No range of radii comes near 90%."
     because = (
-        "The paper's radii are in its table of parameters, which is not at hand; these are ours: "
-        "the wider they are, the less OP and the more SP rule out. SP "
-        "stays below the paper's share at small α, as samples uniform in a ball lie mostly near "
-        "its edge."
+        "The paper's radii are in its table of parameters, which is missing in our copy, so we "
+        "chose radii. The wider they are, the less OP and the more SP rules out. At small α, SP "
+        "stays below the paper's share, because samples that are uniform in a ball lie mostly "
+        "near its edge."
     )
     return verdict(said, met=met and grows, refuted=refuted, because=because)
 
@@ -187,18 +186,21 @@ def judge_times(
     trend = True
     if parameter is not None:
         ends = [part.iloc[-1] / part.iloc[0] for _, part in found.grid.groupby(level=0)]
-        said += f" From the smallest {parameter} to the largest Grid's time is multiplied by "
+        said += f" From the smallest {parameter} to the largest, Grid's time is multiplied by "
         said += f"{min(ends):.2f} to {max(ends):.2f}."
         # A few per cent are timing noise, not a trend.
         trend = max(ends) < 1 + NOISE if parameter == "alpha" else min(ends) > 1 + NOISE
         left = 100 * (1 - rows.groupby(parameter).pruned.mean())
-        said += f" Pairs left to refine: {left.iloc[0]:.1f}% there, {left.iloc[-1]:.1f}% here."
+        said += (
+            f" At the smallest {parameter}, {left.iloc[0]:.1f}% of the pairs are left to refine; "
+            f"at the largest, {left.iloc[-1]:.1f}%."
+        )
     fast = gain.min() >= gains[0] and gain.max() <= gains[1] and found.grid.max() < slowest
     left = 100 * (1 - rows.pruned)
     because = (
-        f"{left.min():.1f} to {left.max():.1f}% of the pairs are left to refine, by the same "
-        f"loop as WoP's: Grid cannot gain more than {100 / left.max():.0f} to "
-        f"{100 / left.min():.0f} times, where the paper reports a pruning of 90%."
+        f"Over all points, {left.min():.1f} to {left.max():.1f}% of the pairs are left to refine, "
+        f"by the same loop as in WoP. Grid therefore cannot be more than {100 / left.max():.0f} "
+        f"to {100 / left.min():.0f} times as fast, although the paper reports that 90% are pruned."
     )
     refuted = not fast and gain.median() < 2
     return verdict(said, met=fast and trend, refuted=refuted, because=because + TRENDS[parameter])
@@ -207,9 +209,12 @@ def judge_times(
 TRENDS = {
     None: "",
     "alpha": "",
-    "w": " What a larger window adds is older and lies elsewhere, where the grid does not look.",
-    "d": " In more dimensions fewer pairs are left to refine, which outweighs that a pair takes "
-    "longer to compare.",
+    "w": (
+        " The additional tuples of a larger window are older and farther away, where the grid "
+        "does not search."
+    ),
+    "d": " In more dimensions, fewer pairs are left to refine, which outweighs the longer time "
+    "per comparison.",
 }
 
 
@@ -244,8 +249,9 @@ EXPERIMENTS = (
     Experiment(
         name="B7",
         title="Pairs ruled out by object-level and sample-level pruning",
-        claim="Object-level pruning rules out 80 to 90% of the pairs, sample-level pruning another "
-        "5 to 10%, more for a larger α; together more than 90%.",
+        claim="Object-level pruning (OP) rules out 80 to 90% of the pairs, and sample-level "
+              "pruning (SP) another 5 to 10%, and more for a larger α. Together, they rule out "
+              "more than 90%.",
         source="Lian and Chen (2009), section 7.1, Figure 7",
         measure=pruned,
         draw=draw_pruned,
@@ -253,8 +259,8 @@ EXPERIMENTS = (
         substitutions=(
             *SUBSTITUTIONS,
             TABLE_2.format(", ".join(f"{most:.0%}" for most in MOSTS)),
-            f"Means over {PRUNED_TIMESTAMPS} timestamps; the paper has 5,000, which the data "
-            f"could supply.",
+            f"Means are over {PRUNED_TIMESTAMPS} timestamps. The paper uses 5,000, for which the "
+            "data would suffice.",
         ),
     ),
     Experiment(
@@ -272,8 +278,8 @@ EXPERIMENTS = (
         "B9", "alpha", ALPHAS, (100.0, 10_000.0), 0.01,
         {
             "title": "Time per timestamp over the probability threshold",
-            "claim": "Grid becomes slightly faster with α, WoP does not depend on it; Grid is two "
-            "to three orders of magnitude faster and takes less than 10 ms.",
+            "claim": "Grid becomes slightly faster as α grows, and WoP does not depend on α. "
+                     "Grid is two to three orders of magnitude faster and takes less than 10 ms.",
             "x_title": "probability threshold α",
         },
     ),
@@ -281,7 +287,9 @@ EXPERIMENTS = (
         "B10", "d", (2, 3, 4, 5), (1.0, math.inf), 0.1,
         {
             "title": "Time per timestamp over the dimensions",
-            "claim": "Both become slower with more dimensions; Grid takes less than 100 ms.",
+            "claim": (
+                "Both methods become slower with more dimensions; Grid takes less than 100 ms."
+            ),
             "x_title": "dimensions d",
         },
     ),
@@ -289,8 +297,8 @@ EXPERIMENTS = (
         "B11", "w", WINDOWS, (10.0, 10_000.0), 0.01,
         {
             "title": "Time per timestamp over the window's size",
-            "claim": "Both become slower with larger windows; Grid is one to three orders of "
-            "magnitude faster than WoP and takes less than 10 ms.",
+            "claim": "Both methods become slower with larger windows. Grid is one to three "
+                     "orders of magnitude faster than WoP and takes less than 10 ms.",
             "x_title": "window w (objects)",
         },
     ),

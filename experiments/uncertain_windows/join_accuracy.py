@@ -158,16 +158,16 @@ def judge(column: str, measured: pd.DataFrame) -> Verdict:
     printed = longer[longer.law == PRINTED]
     large = printed[printed["rows"] >= 300]
     return verdict(
-        f"For w > 80 on average {refined:.3f} by refined normal, {normal:.3f} by normal, "
-        f"{poisson:.3f} by Poisson.",
+        f"The averages for w > 80 are {refined:.3f} for refined normal, {normal:.3f} for normal "
+        f"and {poisson:.3f} for Poisson.",
         met=abs(poisson - 0.47) < 0.1 and not refuted,
         refuted=refuted,
         because="Both normal approximations are as good as reported. Poisson, summed without "
-        "overflow, is worse but far better than reported: it affects only tuples near a "
-        "window's end. Equation (14) term by term in 64-bit floats overflows beyond "
-        "some 170 terms; the join then misses "
-        f"nearly everything (recall {large.recall.mean():.2f} for w >= 300), which gives an F1 "
-        f"score of {printed.f1.mean():.2f} on average for w > 80 and may be what the paper shows.",
+        "overflow, is worse, but far better than reported: its errors only affect tuples "
+        "near a window's end. If equation (14) is computed term by term in 64-bit "
+        "floats, it overflows beyond about 170 terms. The join then misses nearly all "
+        f"pairs (recall {large.recall.mean():.2f} for w >= 300), and the average F1 "
+        f"score for w > 80 is {printed.f1.mean():.2f}, which may be what the paper shows.",
     )
 
 
@@ -183,7 +183,7 @@ def _experiment(number: int, column: str, what: str, claim: str) -> Experiment:
         draw=lambda rows: draw(rows.dropna(subset=[column])),
         judge=partial(judge, column),
         substitutions=(
-            "Windows up to w = 500; the paper's Table 2 goes to 1,000.",
+            "Windows are measured up to w = 500; the paper's Table 2 lists sizes up to 1,000.",
             "The paper does not name the data sets of this figure; all 17 are used.",
             *UCR_SUBSTITUTIONS,
             EXISTENCE_SUBSTITUTION,
@@ -194,16 +194,16 @@ def _experiment(number: int, column: str, what: str, claim: str) -> Experiment:
 EXPERIMENTS = (
     _experiment(
         6, "f1", "F1 score",
-        "For w > 80 the joins by refined normal, normal and Poisson reach an F1 score of 0.99, "
+        "For w > 80, the joins with refined normal, normal and Poisson reach F1 scores of 0.99, "
         "0.98 and 0.47.",
     ),
     _experiment(
         7, "precision", "Precision",
-        "For w > 80 both normal approximations have few false positives; Poisson's precision is "
+        "For w > 80, both normal approximations have few false positives; Poisson's precision is "
         "poor, though up to 20% above its recall.",
     ),
     _experiment(
         8, "recall", "Recall",
-        "For w > 80 both normal approximations miss little; Poisson's recall is poor.",
+        "For w > 80, both normal approximations miss few pairs; Poisson's recall is poor.",
     ),
 )  # fmt: skip

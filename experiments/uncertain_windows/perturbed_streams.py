@@ -14,13 +14,12 @@ SHORTEST = 30  # values per subsequence
 # Substitutions of every experiment on the UCR archive.
 UCR_SUBSTITUTIONS = (
     "The series are from the archive's 2018 release, where every set is z-normalised.",
-    f"The paper does not give the lengths of its random subsequences; here they "
-    f"have from {SHORTEST} to all values.",
+    "The paper does not state the lengths of its random subsequences. Here, each has from "
+    f"{SHORTEST} values to the whole series.",
 )
 EXISTENCE_SUBSTITUTION = (
-    "The paper gives existence a uniform distribution in (0, 1) and its standard deviation, not "
-    "its mean: "
-    "here it lies below 1, 1 - U(0, sd √12)."
+    "In the paper, existence is uniformly distributed in (0, 1). Its standard deviation is "
+    "stated, but not its mean. Here, existence is 1 - U(0, sd √12)."
 )
 
 

@@ -63,15 +63,15 @@ def judge_held(measured: pd.DataFrame) -> Verdict:
     """Check for one point around 6.12% and three around 82.97%, by either way to average over w."""
     little, much = _overheads(measured, 0.025), _overheads(measured, 0.25)
     said = (
-        f"{little[0]:.2f}% more tuples than w at sd 0.025 and {much[0]:.2f}% at sd 0.25, over all "
-        f"w from 100 to 1,000 together; as the mean of each w's overhead {little[1]:.2f}% and "
-        f"{much[1]:.2f}% (small windows have the larger overhead)."
+        f"Over all w from 100 to 1,000 together, {little[0]:.2f}% more tuples than w are held at "
+        f"sd 0.025, and {much[0]:.2f}% more at sd 0.25. The means of the overheads per w are "
+        f"{little[1]:.2f}% and {much[1]:.2f}% (small windows have larger overheads)."
     )
     close = [
         abs(of_little - 6.12) < 1 and abs(of_much - 82.97) < 3
         for of_little, of_much in zip(little, much, strict=True)
     ]
-    because = "The paper does not say over which w it averages."
+    because = "The paper does not state over which w it averages."
     return verdict(said, met=all(close), refuted=little[0] > much[0], because=because)
 
 
@@ -94,10 +94,11 @@ def judge_confidence(measured: pd.DataFrame) -> Verdict:
     paper, ours = float(growth[PAPER].mean()), float(growth[OURS].mean())
     steep = (table.loc[1.0] / table.loc[0.99] - 1) * 100
     said = (
-        f"From 0.5 to 0.98 windows grow by {paper:.2f}% on average under refined normal "
-        f"({growth[PAPER].min():.2f}% to {growth[PAPER].max():.2f}% with growing sd; {ours:.2f}% "
-        f"decided exactly), and from 0.99 to 1 by another {steep[PAPER].mean():.1f}%; decided "
-        "exactly, no tuple is certain and at 1 the whole stream is held."
+        f"From a confidence of 0.5 to 0.98, windows grow by {paper:.2f}% on average with refined "
+        f"normal ({growth[PAPER].min():.2f}% to {growth[PAPER].max():.2f}% as sd grows; "
+        f"{ours:.2f}% with the exact distribution), and from 0.99 to 1 by another "
+        f"{steep[PAPER].mean():.1f}%. With the exact distribution, no tuple is certain, so at 1 "
+        "the whole stream is held."
     )
     met = abs(paper - 4.83) < 1.5 and steep[PAPER].min() > growth[PAPER].max()
     return verdict(said, met=met, refuted=paper > 20)
@@ -126,8 +127,8 @@ def judge_policy(measured: pd.DataFrame) -> Verdict:
     grows = bool((table.diff().dropna() <= 1e-9).all(axis=None))
     said = (
         f"uncert-evict-beta holds up to {saved:.1f}% fewer tuples, at confidence 1 and beta "
-        f"{paper.loc[paper.ratio.idxmin(), 'beta']:g} ({below:.1f}% below confidence 1); the "
-        f"saving {'grows' if grows else 'does not always grow'} with the confidence."
+        f"{paper.loc[paper.ratio.idxmin(), 'beta']:g} (up to {below:.1f}% at confidences below "
+        f"1); the saving {'grows' if grows else 'does not always grow'} with the confidence."
     )
     return verdict(said, met=abs(saved - 18) < 2 and grows, refuted=saved < 1)
 
@@ -147,22 +148,24 @@ EXPERIMENTS = (
     Experiment(
         name="A10",
         title="Tuples held as existential uncertainty grows",
-        claim="On average 6.12% more tuples than w are held at sd 0.025, 82.97% more at sd 0.25.",
+        claim=(
+            "On average 6.12% more tuples than w are held at sd 0.025, and 82.97% more at sd 0.25."
+        ),
         source="Dallachiesa et al. (2015), section 7.4.2, Figure 10",
         measure=held_by_noise,
         draw=_draw_held,
         judge=judge_held,
         substitutions=(
             EXISTENCE_SUBSTITUTION,
-            "The paper does not give the w over which it averages; here w is 100 to 1,000.",
-            "Windows are decided by the exact distribution; the paper uses refined normal.",
+            "The paper does not state the w over which it averages; here, w is from 100 to 1,000.",
+            "Windows are computed from the exact distribution; the paper uses refined normal.",
         ),
     ),
     Experiment(
         name="A11",
         title="Tuples held as confidence grows",
-        claim="At w = 500 a confidence of 0.98 instead of 0.5 costs only 4.83% more tuples on "
-        "average; at 1 there is a steep rise.",
+        claim="At w = 500, a confidence of 0.98 instead of 0.5 requires only 4.83% more tuples "
+        "on average; at 1, the number rises steeply.",
         source="Dallachiesa et al. (2015), section 7.4.2, Figure 11",
         measure=held_by_confidence,
         draw=_over_confidence("held", "sd", "tuples held w' (mean), w = 500", "sd of existence"),
