@@ -10,7 +10,8 @@ the pairs of trace and aggregate in which 88% to 92% of the intervals contain th
 
 The last rows compare a window with early answers with the same window without them, both downstream
 of their reordering: over a table in memory, as the median of alternated runs, and through Spark, as
-the median micro-batch of queries that take turns.
+the median micro-batch of queries that take turns. Both are measured over certain rows and over rows
+with two alternatives that exist with probability 0.8.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 import sfumato as sf
 from benchmarks.data import traces
 from benchmarks.data.real_sets import data_folder
+from benchmarks.data.streams import alternatives
 from benchmarks.harness import NO_DATA, Row, timed
 from benchmarks.spark_streams import (
     benchmark_session,
@@ -46,7 +48,7 @@ QUICK = {"EVERY": 20, "COST_ROWS": 5_000, "REPEATS": 1, "BATCHES": 2, "TURNS": 1
 
 def run() -> list[Row]:
     if data_folder() is None:
-        return [*NO_DATA, cost(), cost_on_spark()]
+        return [*NO_DATA, *costs()]
     found = []
     for name, trace in list(traces.real(data_folder()))[::EVERY]:
         found += coverage(name, *trace)
@@ -58,7 +60,7 @@ def run() -> list[Row]:
     ]
     close = sum(abs(holds - LEVEL) <= 0.02 for holds in pairs)
     found.append({"name": "simulated", "setting": f"{close} of {len(pairs)} pairs"})
-    return [*found, cost(), cost_on_spark()]
+    return [*found, *costs()]
 
 
 def table_of(event: np.ndarray, arrival: np.ndarray) -> pa.Table:
@@ -116,9 +118,13 @@ def coverage(name: str, event: np.ndarray, arrival: np.ndarray) -> list[Row]:
     return out
 
 
-def cost() -> Row:
+def costs() -> list[Row]:
+    return [measure(rows) for measure in (cost, cost_on_spark) for rows in ("certain", "uncertain")]
+
+
+def cost(kind: str) -> Row:
     """Compare a window with early answers with the same window without them, in memory."""
-    rows, length = rows_for_cost(COST_ROWS)
+    rows, length = rows_for_cost(COST_ROWS, kind)
     ratios, plain = [], []
     for early in (True, False):
         answers(rows, length, early)
@@ -128,14 +134,14 @@ def cost() -> Row:
         )
         ratios.append(with_early / without)
         plain.append(without)
-    row: Row = {"name": "cost", "setting": f"{COST_ROWS:,} rows, in memory"}
+    row: Row = {"name": "cost", "setting": f"{COST_ROWS:,} {kind} rows, in memory"}
     return row | {"ratio": statistics.median(ratios), "seconds without": min(plain)}
 
 
-def cost_on_spark() -> Row:
+def cost_on_spark(kind: str) -> Row:
     """Compare micro-batches with early answers with the same ones without them."""
     size = COST_ROWS // 2
-    rows, length = rows_for_cost(size * BATCHES)
+    rows, length = rows_for_cost(size * BATCHES, kind)
     with benchmark_session() as spark, fresh_folder() as folder:
         source = write_files(rows, size, folder / "rows")
         queries = {
@@ -146,13 +152,18 @@ def cost_on_spark() -> Row:
     early, plain = (
         statistics.median(second for turn in times[name] for second in turn) for name in queries
     )
-    row: Row = {"name": "cost", "setting": f"micro-batches of {size:,} rows, on Spark"}
+    row: Row = {"name": "cost", "setting": f"micro-batches of {size:,} {kind} rows, on Spark"}
     return row | {"ratio": early / plain, "seconds without": plain}
 
 
-def rows_for_cost(count: int) -> tuple[pa.Table, int]:
+def rows_for_cost(count: int, kind: str) -> tuple[pa.Table, int]:
     """Return rows with delays of 2 s on average, and a window's length of a minute."""
     rng = np.random.default_rng(3)
     event = np.sort(rng.integers(0, 100_000 * count, count))
     trace = traces.in_arrival_order(event, rng.exponential(2e6, count))
-    return table_of(*trace), 60 * traces.SECOND
+    rows = table_of(*trace)
+    if kind == "uncertain":
+        x = rows.column("x").to_numpy()
+        listed = alternatives(0.4, x=np.stack([x, x + 1.0], axis=1))
+        rows = rows.drop_columns(["x"]).append_column("alternatives", listed)
+    return rows, 60 * traces.SECOND

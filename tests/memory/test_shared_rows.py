@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -256,6 +258,17 @@ def test_earlier_values_of_rows_that_may_be_absent_are_refused():
     worlds = sf.draw_worlds(READINGS, 8, source="x", id="at")
     found = sf.earlier_values(worlds, "x", order="at", key="world")
     assert found.num_rows == worlds.num_rows
+
+
+def test_a_join_of_uncertain_rows_with_themselves_warns():
+    with pytest.warns(UserWarning, match="similarity_join: two frames have the same uncertain"):
+        sf.similarity_join(READINGS, READINGS, **NEAR)
+    certain = READINGS.drop_columns(["existence"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sf.similarity_join(certain, certain, **NEAR)
+        sf.similarity_join(READINGS, READINGS.slice(1), **NEAR)
+        sf.self_join(READINGS, **NEAR)
 
 
 def test_rows_without_a_partner_have_possible_alternatives_only():

@@ -35,6 +35,14 @@ def test_explain_shows_that_rows_are_assumed_to_be_independent(spark, readings):
     assert "independent" not in alone
 
 
+def test_a_join_of_a_table_with_itself_warns(spark, readings):
+    text = (
+        "SELECT * FROM s [ROWS 5 ORDER at] a SIMILARITY JOIN s b ON (x) WITHIN 0.5 PROBABILITY 0.1"
+    )
+    with pytest.warns(UserWarning, match="two frames have the same uncertain rows"):
+        sf.sql(spark, text, s=readings)
+
+
 def test_worlds_are_drawn_and_merged_in_sql(spark, readings):
     drawn = "draw_worlds(s, n => 40, source => 's', id => id)"
     text = f"SELECT * FROM merge_worlds({drawn}, key => id)"

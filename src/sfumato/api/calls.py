@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, wraps
 from importlib import import_module
+from itertools import combinations
 from pkgutil import iter_modules
 from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
@@ -17,6 +18,7 @@ from sfumato.memory.frame import ArrowFrame, convert_like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job
+from sfumato.tables.reading.user_warnings import warn_of_equal_frames
 from sfumato.windows import Delta
 
 # A column name, or a Spark Column, which the `public` decorator replaces with its name
@@ -216,7 +218,10 @@ def run(job: Job) -> Any:
     if not job.config.reads_shown_early:
         for one in job.inputs:
             refuse_shown_early(one.frame, job.function)
-    if in_memory(job.inputs[0].frame):
+    frames = [one.frame for one in job.inputs]
+    if any(a.equals(b) for a, b in combinations(frames, 2) if not a.certain):
+        warn_of_equal_frames(job.function)
+    if in_memory(frames[0]):
         return run_in_memory(job)
     from sfumato.spark.runtime.run import run_operator
 

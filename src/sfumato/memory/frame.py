@@ -117,6 +117,9 @@ class ArrowFrame(Frame):
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
 
+    def equals(self, other: Any) -> bool:
+        return self.table.equals(other.table)
+
     @property
     def schema_text(self) -> str:
         return ", ".join(f"{field.name}: {field.type}" for field in self.schema)

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arrays import offsets_of
 from sfumato.spark.model.columns import computed, named, table_of
+from sfumato.spark.model.declared_frame import is_connected
 from sfumato.spark.model.untrusted_sql import check_expression, for_spark
 from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
@@ -73,6 +74,11 @@ class SparkFrame(Frame):
     @property
     def streams(self) -> bool:  # type: ignore[override]
         return self.df.isStreaming
+
+    def equals(self, other: Any) -> bool:
+        if self.df is other.df or is_connected(self.df):  # no question to a remote Spark
+            return self.df is other.df
+        return self.df.sameSemantics(other.df)
 
     @property
     def schema_text(self) -> str:

@@ -293,6 +293,10 @@ class Frame(ABC):
         """Return whether column names are case-sensitive."""
         return False
 
+    @abstractmethod
+    def equals(self, other: Any) -> bool:
+        """Return whether two frames are known to have the same rows."""
+
     def warn_of_time_unit(self, argument: str, name: str) -> None:  # noqa: B027
         """Warn if the available rows have times that look like seconds or milliseconds."""
 

@@ -73,6 +73,15 @@ def warn_of_gaps(operator: str, argument: str) -> None:
     )
 
 
+def warn_of_equal_frames(operator: str) -> None:
+    """Warn that a row of one frame and its copy in the other count as independent tuples."""
+    warn_user(
+        f"{operator}: two frames have the same uncertain rows, and a row and its copy are treated "
+        "as independent, so the probability that both exist is wrong. Use sf.self_join or "
+        "sf.neighbours for the pairs of one stream"
+    )
+
+
 def warn_of_copies(operator: str, window: object) -> None:
     """Warn that a window may stay open longer than ids are remembered."""
     warn_user(
