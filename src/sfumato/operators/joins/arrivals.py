@@ -140,7 +140,7 @@ class _StreamArrivals(Columns):
         declared = {"side": ("u1", (n,)), "key": ("i8", (n,)), **declared}
         arrays = checked_arrays(self, declared, of)
         if n and (self.side.max() >= streams or self.key.min() < 0):
-            sides = "0 or 1" if streams == 2 else f"from 0 to {streams - 1}"
+            sides = "0 or 1" if streams == 2 else "0"
             raise ValueError(f"`side` must be {sides} and `key` at least 0")
         time = self.time
         if time is None:
@@ -190,9 +190,9 @@ class ArrivalBatch(_StreamArrivals, flat=("prob", "points"), begins="offsets"):
 
 @dataclass(frozen=True)
 class IncompleteArrivals(_StreamArrivals):
-    """Objects of all streams in one arrival order.
+    """Objects of both streams in one arrival order.
 
-    side : uint8[n], the stream: 0 left, 1 right, or higher    key, time : as in `ArrivalBatch`
+    side, key, time : as in `ArrivalBatch`
     values : float64[n, D], in the order of the imputer's `names`, NaN = missing
     """
 

@@ -141,10 +141,7 @@ class PairJoin(Operator):
         if self.output == "append":
             return held
         named = [self.current.left, self.current.right]
-        if self.streams == 2:
-            return np.union1d(held, named[side])
-        both = np.concatenate(named)
-        return np.union1d(held, both[both % self.streams == side])
+        return np.union1d(held, named[side] if self.streams == 2 else np.concatenate(named))
 
     def max_live_count(self, side: int) -> int:
         """Return an approximate upper bound on the size of `live_numbers`, without a full pass."""
@@ -171,12 +168,6 @@ class PairJoin(Operator):
         for windows in self._deltas.values():
             windows.forget(keys)
         self.clock[keys[keys < self.clock.size]] = NO_CLOCK
-
-    def answers(self) -> Answers:
-        """Return the current answers by arrival. Raises ValueError unless output="changes"."""
-        if self.output != "changes":
-            raise ValueError(f'current answers need output="changes"; got output="{self.output}"')
-        return self.current
 
     @property
     def counters(self) -> dict[str, int]:
@@ -255,15 +246,14 @@ class PairJoin(Operator):
         return batch, places
 
     def _numbers(self, side: Ints) -> Ints:
-        """Return the numbers of arrivals: i for the i-th of a stream, over all keys, from 0. With
-        more than two streams, streams * i + stream, so that a number identifies its stream."""
+        """Return the numbers of arrivals: i for the i-th of a stream, over all keys, from 0."""
         numbers, given = np.empty(side.size, np.int64), self.given.copy()
         for stream in range(self.streams):
             own = np.flatnonzero(side == stream)
             numbers[own] = given[stream] + np.arange(own.size)
             given[stream] += own.size
         self.given = given
-        return self.streams * numbers + side if self.streams > 2 else numbers
+        return numbers
 
     def _load(self, batch: Batch, raw: Floats | None = None) -> None:
         """Restore saved tuples to their windows. Raises ValueError for impossible tuples."""
@@ -398,7 +388,7 @@ class PairJoin(Operator):
     def _changes(self, batch: Batch, heads: Ints, answers: Answers) -> Answers:
         """Return the found and the removed answers. heads : starts of windows before the batch"""
         arrival, stream, number = list_evicted(self.store, heads, batch)
-        if self.streams != 2:  # a tuple may be on either side
+        if self.streams == 1:  # a tuple may be on either side
             arrival, number = np.tile(arrival, 2), np.tile(number, 2)
             stream = np.repeat([0, 1], stream.size)
         if len(answers) or arrival.size:
