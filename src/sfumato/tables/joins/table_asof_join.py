@@ -116,12 +116,11 @@ class TableAsofJoin(TwoSides):
         if not len(found.place):
             return []
         turn = np.cumsum(rows.side == 0) - 1  # the position of each row among left rows
-        known = None if self.right.empty is None else self.right.empty.schema
         if matched.any():
             given = as_array(self.right.take(found.number[matched]).column(ROW))
             right = given.take(pa.array(np.cumsum(matched) - 1, mask=~matched))
         else:
-            right = as_array(self.types.nulls(SIDES[1], len(found.place), 0, known)[0])
+            right = as_array(self.types.nulls(0, len(found.place), 0)[0])
         columns = {"left": left.take(pa.array(turn[found.place])), "right": right}
         if self.config.uncertain:
             columns["probability"] = pa.array(found.probability)
