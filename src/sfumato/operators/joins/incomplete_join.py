@@ -39,7 +39,6 @@ class IncompleteJoinConfig:
     units: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        distance("within", self.within)
         share("probability", self.probability)
         one_of("output", self.output, OUTPUTS)
         for unit in self.units:

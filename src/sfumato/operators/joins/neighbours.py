@@ -79,7 +79,7 @@ class NeighbourCount(SimilarityJoin):
         """Return the arrivals' numbers of neighbours, and add the arrivals to their windows. Raises
         TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape."""
         arrivals = arrivals.checked(self.streams, self.config.dimensions)
-        parts = (self._count(part)[0] for part in _parts(arrivals, PAIR_CHUNK))
+        parts = (self._count(part)[0] for _, part in self._parts(arrivals, PAIR_CHUNK))
         return NeighbourCounts.concat(list(parts))
 
     def count_with_samples(
@@ -88,7 +88,7 @@ class NeighbourCount(SimilarityJoin):
         """Yield parts of the arrivals, each with the results of `count` and the near samples of its
         left arrivals. A part is processed when it is requested. Raises errors like `count`."""
         arrivals = arrivals.checked(self.streams, self.config.dimensions)
-        for part in _parts(arrivals, LISTED_CHUNK):
+        for _, part in self._parts(arrivals, LISTED_CHUNK):
             yield part, *self._count(part, True)
 
     def _count(
@@ -103,12 +103,6 @@ class NeighbourCount(SimilarityJoin):
         sizes = np.zeros(arrivals.side.size, np.int64)
         sizes[places] = np.diff(offsets)
         return NeighbourCounts(offsets_of(sizes), prob, value), near
-
-
-def _parts(arrivals: ArrivalBatch, step: int) -> Iterator[ArrivalBatch]:
-    n = arrivals.side.size
-    for begin in range(0, max(n, 1), step):
-        yield arrivals.part(begin, min(begin + step, n))
 
 
 def results_of_neighbours(

@@ -1,7 +1,7 @@
 """The shared base of joins over uncertain and incomplete streams: windows, answers, time."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Self
@@ -155,12 +155,7 @@ class PairJoin(Operator):
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
 
     def forget(self, keys: Ints) -> None:
-        """Delete all state of these keys; their codes may be reused. Raises ValueError under
-        output="changes", because a key's answers stay current."""
-        if self.output == "changes":
-            raise ValueError(
-                'keys cannot be forgotten with output="changes", because their answers stay current'
-            )
+        """Delete all state of these keys, whose answers are not current; codes may be reused."""
         codes = self._codes(np.unique(keys))
         for w in codes.tolist() if self._uncertain else ():
             self._uncertain.pop(w, None)
@@ -192,19 +187,25 @@ class PairJoin(Operator):
         return owned
 
     def _in_parts(self, arrivals: Any, step: int, join: Callable[[Any], Answers]) -> Answers:
-        """Join arrivals in parts of about `step`; in lockstep, no part ends within one time."""
-        n = arrivals.side.size
+        """Join arrivals in parts of about `step`."""
+        parts = []
+        for begin, part in self._parts(arrivals, step):
+            found = join(part)
+            parts.append(replace(found, arrival=found.arrival + begin) if begin else found)
+        return Answers.concat(parts)
+
+    def _parts(self, arrivals: Any, step: int) -> Iterator[tuple[int, Any]]:
+        """Yield parts of about `step` arrivals; in lockstep, no part ends within one time."""
+        n, cuts = arrivals.side.size, np.arange(0, arrivals.side.size, step)
         if n <= 2 * step:
-            return join(arrivals)
-        parts, cuts = [], np.arange(0, n, step)
+            yield 0, arrivals
+            return
         if self.lockstep:
             starts = np.flatnonzero(np.diff(arrivals.time)) + 1
             after = np.searchsorted(starts, cuts[1:])
             cuts = np.unique(np.append(0, starts[after[after < starts.size]]))
         for begin, end in pairwise([*cuts.tolist(), n]):
-            part = join(arrivals.part(begin, end))
-            parts.append(replace(part, arrival=part.arrival + begin))
-        return Answers.concat(parts)
+            yield begin, arrivals.part(begin, end)
 
     def _join(
         self,

@@ -66,8 +66,6 @@ class SimilarityJoinConfig:
 
     def __post_init__(self) -> None:
         whole("dimensions", self.dimensions)
-        if self.within is not None:
-            distance("within", self.within)
         if not 0.0 <= self.sphere < np.inf:
             raise ValueError(f"`sphere` must be a radius of at least 0; got {self.sphere}")
         share("probability", self.probability)

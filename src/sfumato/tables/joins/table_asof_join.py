@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arguments import one_of, share
+from sfumato.operators.arguments import one_of
 from sfumato.operators.arrays import Floats, offsets_of
 from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existences
 from sfumato.operators.joins.outer_join import INNER
@@ -68,7 +68,6 @@ class AsofTableConfig(TypedAnswersConfig, TwoSidesConfig):
 
     def __post_init__(self) -> None:
         one_of("how", self.how, (KEEP_LEFT, INNER))
-        share("probability", self.least)
 
     def make(self) -> TableAsofJoin:
         return TableAsofJoin(self)
