@@ -15,7 +15,6 @@ from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
-from sfumato.operators.joins.answers import SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
@@ -94,8 +93,7 @@ class NeighbourCount(SimilarityJoin):
     def _count(
         self, arrivals: ArrivalBatch, listed: bool = False
     ) -> tuple[NeighbourCounts, NearSamples]:
-        samples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
-        batch, places = self._arrive(arrivals, samples)
+        batch, places = self._arrive(arrivals)
         counts = self.counted.view(JOIN_COUNTS)
         offsets, prob, value, near = count_neighbours(
             self.store, batch, self.criterion, self.rows, listed, counts

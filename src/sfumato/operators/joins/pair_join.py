@@ -36,7 +36,7 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, IncompleteArrivals, Shard
+from sfumato.operators.joins.arrivals import SINGLE_TASK, Shard
 from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -208,10 +208,7 @@ class PairJoin(Operator):
             yield begin, arrivals.part(begin, end)
 
     def _join(
-        self,
-        arrivals: ArrivalBatch | IncompleteArrivals,
-        samples: SampledTuples,
-        raw: Floats | None = None,
+        self, arrivals: Any, samples: SampledTuples | None = None, raw: Floats | None = None
     ) -> Answers:
         batch, places = self._arrive(arrivals, samples, raw)
         heads = self.store.windows.head.copy() if self.output == "changes" else None
@@ -226,13 +223,15 @@ class PairJoin(Operator):
         return answers
 
     def _arrive(
-        self,
-        arrivals: ArrivalBatch | IncompleteArrivals,
-        samples: SampledTuples,
-        raw: Floats | None = None,
+        self, arrivals: Any, samples: SampledTuples | None = None, raw: Floats | None = None
     ) -> tuple[Batch, Ints]:
         """Write arrivals to slots; return them and their places, except arrivals without samples.
-        raw : float64[n, ...], kept in the last rows of the tuples' boxes"""
+
+        samples : None if they are part of the arrivals
+        raw : float64[n, ...], kept in the last rows of the tuples' boxes
+        """
+        if samples is None:
+            samples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
         side = arrivals.side.astype(np.int64)
         radius = self._radii(side.size, arrivals.radius)
         time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
@@ -327,17 +326,15 @@ class PairJoin(Operator):
             crowded = window.max_tuples is not None and (
                 window.held + places.size > window.max_tuples
             )
-            if not crowded or self.windows[stream].span is None:
+            # One by one if time also excludes tuples, because these do not overflow.
+            timed = crowded and self.windows[stream].span is not None
+            for some in places[:, None] if timed else [places]:
                 before = window.overflow
-                batch.begins[places] = window.extend(batch.existence[places]) + shift
-                self.overflow += window.overflow - before
-                continue
-            for place in places:  # one by one, because tuples excluded by time do not overflow
-                before = window.overflow
-                begin = window.extend(batch.existence[place : place + 1])[0] + shift
-                batch.begins[place] = begin
-                if window.overflow > before:
-                    self.overflow += self._count_held(batch, np.array([place]), begin - 1)
+                batch.begins[some] = window.extend(batch.existence[some]) + shift
+                overflow = window.overflow - before
+                if timed and overflow:
+                    overflow = self._count_held(batch, some, batch.begins[some] - 1)
+                self.overflow += overflow
 
     def _start_delta_windows(self, batch: Batch) -> None:
         samples = SampledTuples(batch.offsets, batch.prob, batch.points)

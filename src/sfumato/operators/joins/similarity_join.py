@@ -167,13 +167,8 @@ class SimilarityJoin(PairJoin):
         the other tuple), then removed answers (by left, then right number).
         Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
         """
-
-        def join(part: ArrivalBatch) -> Answers:
-            return self._join(part, SampledTuples(part.offsets, part.prob, part.points))
-
-        return self._in_parts(
-            arrivals.checked(self.streams, self.config.dimensions), PAIR_CHUNK, join
-        )
+        checked = arrivals.checked(self.streams, self.config.dimensions)
+        return self._in_parts(checked, PAIR_CHUNK, self._join)
 
     def _match(self, batch: Batch) -> Records:
         given = self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)

@@ -58,10 +58,6 @@ class TableOtherNeighbours(TableSimilarityJoin):
     operator: NeighbourCount
     make_operator = NeighbourCount
 
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.kept = ()
-
     @property
     def stores(self) -> tuple[RowStore, ...]:
         return () if self.config.aggregated is None else super().stores
