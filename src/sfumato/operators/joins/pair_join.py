@@ -131,7 +131,8 @@ class PairJoin(Operator):
         """Find the pairs of a batch and advance the windows, in a kernel. Returns FOUND[]."""
 
     def _describe(self, slots: Ints) -> None:
-        summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
+        if self.store.tuples.summary.shape[1] > 0:
+            summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
 
     def live_numbers(self, side: int) -> Ints:
         """Return the numbers of a side's tuples that are held here or in current answers."""
@@ -247,12 +248,11 @@ class PairJoin(Operator):
 
     def _numbers(self, side: Ints) -> Ints:
         """Return the numbers of arrivals: i for the i-th of a stream, over all keys, from 0."""
-        numbers, given = np.empty(side.size, np.int64), self.given.copy()
+        numbers = np.empty(side.size, np.int64)
         for stream in range(self.streams):
             own = np.flatnonzero(side == stream)
-            numbers[own] = given[stream] + np.arange(own.size)
-            given[stream] += own.size
-        self.given = given
+            numbers[own] = self.given[stream] + np.arange(own.size)
+        self.given = self.given + np.bincount(side, minlength=self.streams)
         return numbers
 
     def _load(self, batch: Batch, raw: Floats | None = None) -> None:

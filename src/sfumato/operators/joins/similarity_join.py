@@ -71,8 +71,6 @@ class SimilarityJoinConfig:
         share("probability", self.probability)
         one_of("strategy", self.strategy, STRATEGIES)
         one_of("output", self.output, OUTPUTS)
-        if len(self.windows) not in (1, 2):
-            raise ValueError(f"`windows` must have one window per side; got {len(self.windows)}")
         if self.strategy == "sort" and self.dimensions > 1:
             raise ValueError(
                 f'`strategy`="sort" needs one dimension; got {self.dimensions}. Use "index"'
@@ -178,10 +176,6 @@ class SimilarityJoin(PairJoin):
             return found[np.argsort(found["arrival"], kind="stable")]
         found = join_indexed(*given) if self._indexed else join_nested(*given)
         return found
-
-    def _describe(self, slots: Ints) -> None:
-        if self._indexed:
-            super()._describe(slots)
 
     @property
     def counters(self) -> dict[str, int]:

@@ -178,10 +178,10 @@ class JoinSide:
         """Return the fields of this side's attributes in the alternatives of a pair."""
         found = []
         for i, attribute in enumerate(self.attributes):
-            near = attribute in self.on
-            fixed = f"on{self.on.index(attribute)}" if near else f"a{i}"
-            kind = DOUBLE_TYPE if near else self.frame.attribute_type(attribute)
-            kind = STRING_TYPE if near and self.on.index(attribute) in self.texts else kind
+            fixed, kind = f"a{i}", self.frame.attribute_type(attribute)
+            if attribute in self.on:
+                place = self.on.index(attribute)
+                fixed, kind = f"on{place}", STRING_TYPE if place in self.texts else DOUBLE_TYPE
             fixed = attribute if self.imputed is not None else fixed
             found.append(Field(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
         return found
@@ -383,7 +383,7 @@ class JoinQuery:
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
     ) -> JoinTableConfig:
         """Return the config for a join of two frames; the repository is read after all checks."""
-        common = self._common_settings(sides[0])
+        common = self._settings(sides[0])
         require_same_keys([side.frame for side in sides], [side.keys for side in sides])
         needed = self.how != INNER and f'`how`="{self.how}"'
         needed = needed or (self.lockstep and "`lockstep` of sf.Rows")
@@ -395,7 +395,6 @@ class JoinQuery:
             needed or None,
         )
         if self.imputation is None:
-            common |= self._similarity_settings(sides[0])
             if self.how != INNER:
                 return OuterJoinTableConfig(**common, how=self.how)
             if self.lockstep:
@@ -414,8 +413,7 @@ class JoinQuery:
 
     def config_self_join(self, side: JoinSide) -> SelfJoinTableConfig:
         return SelfJoinTableConfig(
-            **self._common_settings(side),
-            **self._similarity_settings(side),
+            **self._settings(side),
             marks_late=side.marks_late,
             one_controller=side.frame.is_strictly_ordered(side.orders, []),
         )
@@ -455,8 +453,9 @@ class JoinQuery:
             distribution, own=tuple(own.columns), structs=frame.certain and not own.certain,
         )  # fmt: skip
 
-    def _common_settings(self, side: JoinSide) -> dict[str, Any]:
-        return {
+    def _settings(self, side: JoinSide) -> dict[str, Any]:
+        """Return the arguments that the configs of all joins with or without `impute` have."""
+        common = {
             "within": self.limit,
             "probability": finite_number("probability", self.probability),
             "windows": self.windows,
@@ -470,11 +469,10 @@ class JoinQuery:
                 side.frame, side.orders[0], side.keys, self.forget_after
             ),
         }
-
-    def _similarity_settings(self, side: JoinSide) -> dict[str, Any]:
-        """Return the additional arguments of joins without `impute`."""
+        if self.imputation is not None:
+            return common
         tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
-        return {
+        return common | {
             "strategy": self.strategy,
             "metric": self.distance,
             "on": tuple(f"on{i}" for i in range(len(self.attributes))),
