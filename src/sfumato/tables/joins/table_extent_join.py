@@ -25,10 +25,10 @@ from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables
 from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
-    AnswerTypes,
     TypedAnswersConfig,
     answers_table,
     attributes_at,
+    cast_answers,
     samples_of,
     unmatched_table,
 )
@@ -179,7 +179,7 @@ class TableExtentJoin(TableOperator):
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
         self.kept = KEPT_SIDES.get(config.how, ())
-        self.types = AnswerTypes.of(config.answers)
+        self.schema = config.read_schema()
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -266,7 +266,7 @@ class TableExtentJoin(TableOperator):
         return [self._with_window(answers, taken[0])]
 
     def _with_window(self, answers: pa.Table, rows: pa.Table) -> pa.Table:
-        return self.types.apply(answers.add_column(0, "window", rows.column("window")))
+        return cast_answers(answers.add_column(0, "window", rows.column("window")), self.schema)
 
     def flush(self) -> list[pa.Table]:
         waiting = [side.waiting for side in self.sides]
@@ -325,7 +325,7 @@ class TableExtentJoin(TableOperator):
         if not len(places):
             return []
         rows = mine.rows.take(pa.array(places))
-        return [self._with_window(unmatched_table(rows, side, found, self.types), rows)]
+        return [self._with_window(unmatched_table(rows, side, found, self.schema), rows)]
 
     def after_loading(self) -> None:
         super().after_loading()

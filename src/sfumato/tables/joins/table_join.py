@@ -206,20 +206,21 @@ def unmatched_table(
     rows: pa.Table,
     side: int,
     found: Unmatched | None,
-    types: AnswerTypes,
+    schema: pa.Schema | None,
     alternatives: bool = True,
 ) -> pa.Table:
     """Return rows of a side without a partner as answers, with NULLs for the other side.
 
-    found, alternatives : as for `answers_table`
+    found, alternatives : as for `answers_table`    schema : of the answers, if it is known
     """
     attributes, samples = dict[str, pa.Array](), 0
     if found is not None:
         lengths, samples = np.diff(found.offsets), len(found.prob)
         sample = np.arange(samples) - np.repeat(found.offsets[:-1], lengths)
         attributes = attributes_at(rows, sample, lengths) if alternatives else {}
-    mine, other = (rows.column(ROW), attributes), types.nulls(side, rows.num_rows, samples)
-    left, right = (mine, other) if side == 0 else (other, mine)
+    nulls = nulls_of_side(SIDES[1 - side], rows.num_rows, samples, schema)
+    mine = rows.column(ROW), attributes
+    left, right = (mine, nulls) if side == 0 else (nulls, mine)
     return answers_table(left, right, found, alternatives)
 
 
@@ -227,7 +228,7 @@ def unmatched_table(
 class TypedAnswersConfig(TableConfig):
     """Settings of an operator whose answers have NULLs for a side that may have had no rows.
 
-    answers : the schema of the answers, see `AnswerTypes`
+    answers : the serialised schema of the answers; empty if it is unknown
     """
 
     answers: bytes = field(default=b"", metadata=CHANGEABLE)
@@ -235,41 +236,30 @@ class TypedAnswersConfig(TableConfig):
     def typed(self, answers: Callable[[], pa.Schema]) -> Self:
         return replace(self, answers=answers().serialize().to_pybytes())
 
+    def read_schema(self) -> pa.Schema | None:
+        return pa.ipc.read_schema(pa.py_buffer(self.answers)) if self.answers else None
 
-@dataclass(frozen=True)
-class AnswerTypes:
-    """The types of a join's answers, even for a side that has had no rows.
 
-    schema : the answers' schema; None if it is unknown, so that missing rows have the type null
-    """
-
-    schema: pa.Schema | None
-
-    @classmethod
-    def of(cls, answers: bytes) -> AnswerTypes:
-        return cls(pa.ipc.read_schema(pa.py_buffer(answers)) if answers else None)
-
-    def apply(self, table: pa.Table) -> pa.Table:
-        """Return answers with these types, which are the same for pairs and unmatched rows."""
-        if self.schema is None:
-            return table
-        columns = {
-            name: cast_renamed(as_array(table.column(name)), self.schema.field(name).type)
-            for name in table.column_names
+def cast_answers(answers: pa.Table, schema: pa.Schema | None) -> pa.Table:
+    """Return answers with a schema's types, which pairs and unmatched rows share."""
+    if schema is None:
+        return answers
+    return pa.table(
+        {
+            name: cast_renamed(as_array(answers.column(name)), schema.field(name).type)
+            for name in answers.column_names
         }
-        return pa.table(columns)
+    )
 
-    def nulls(self, side: int, rows: int, samples: int) -> RowsOfSide:
-        """Return NULLs for the side that rows of `side` have no partner in."""
-        name, row, attributes = SIDES[1 - side], pa.null(), dict[str, pa.Array]()
-        if self.schema is not None:
-            row = self.schema.field(name).type
-            if ALTERNATIVES in self.schema.names:
-                for field in self.schema.field(ALTERNATIVES).type.value_type:
-                    if field.name.startswith(f"{name}_"):
-                        attribute = field.name.removeprefix(f"{name}_")
-                        attributes[attribute] = pa.nulls(samples, field.type)
-        return pa.chunked_array([pa.nulls(rows, row)]), attributes
+
+def nulls_of_side(side: str, rows: int, samples: int, schema: pa.Schema | None) -> RowsOfSide:
+    """Return NULLs for the missing side of answers, of type null if the schema is unknown."""
+    row, attributes = pa.null() if schema is None else schema.field(side).type, {}
+    if schema is not None and ALTERNATIVES in schema.names:
+        for of in schema.field(ALTERNATIVES).type.value_type:
+            if of.name.startswith(f"{side}_"):
+                attributes[of.name.removeprefix(f"{side}_")] = pa.nulls(samples, of.type)
+    return pa.chunked_array([pa.nulls(rows, row)]), attributes
 
 
 def attributes_at(rows: pa.Table, sample: Numbers, lengths: Ints) -> dict[str, pa.Array]:

@@ -24,12 +24,12 @@ from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
-    AnswerTypes,
     JoinTableConfig,
     RowsOfSide,
     TableJoin,
     TypedAnswersConfig,
     attributes_at,
+    cast_answers,
     samples_of,
     unmatched_table,
 )
@@ -283,7 +283,7 @@ class TableOuterJoin(TableSimilarityJoin):
 
     def __init__(self, config: OuterJoinTableConfig) -> None:
         super().__init__(config, how=config.how)
-        self.types = AnswerTypes.of(config.answers)
+        self.schema = config.read_schema()
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         return [*super().process(batch, now), *self._unmatched()]
@@ -295,7 +295,7 @@ class TableOuterJoin(TableSimilarityJoin):
         return [*super().flush(), *self._unmatched(end=True)]
 
     def _table(self, answers: Answers) -> pa.Table:
-        return self.types.apply(super()._table(answers))
+        return cast_answers(super()._table(answers), self.schema)
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
         """Return the rows that can no longer get a partner."""
@@ -306,5 +306,5 @@ class TableOuterJoin(TableSimilarityJoin):
     def _unmatched_table(self, side: int, found: Unmatched) -> pa.Table:
         self.counts["unmatched"] += len(found.number)
         rows = self.stores[side].take(found.number)
-        answers = unmatched_table(rows, side, found, self.types, self.config.alternatives)
-        return self.types.apply(answers)
+        answers = unmatched_table(rows, side, found, self.schema, self.config.alternatives)
+        return cast_answers(answers, self.schema)
