@@ -104,9 +104,8 @@ class SampledTuples(Columns, flat=("prob", "points"), begins="offsets"):
 
 def _stored(first: SampledTuples, then: SampledTuples) -> StoredTuples:
     of = SampledTuples.concat([first, then])
-    return tuples_without_windows(
-        of.offsets, of.prob, of.points, existences(of.offsets, of.prob), 0
-    )
+    existence = existences(of.offsets, of.prob)
+    return tuples_without_windows(of.offsets, of.prob, of.points, existence, 0)
 
 
 class Unmatched(NamedTuple):

@@ -178,10 +178,11 @@ class JoinSide:
         """Return the fields of this side's attributes in the alternatives of a pair."""
         found = []
         for i, attribute in enumerate(self.attributes):
-            fixed, kind = f"a{i}", self.frame.attribute_type(attribute)
             if attribute in self.on:
                 place = self.on.index(attribute)
                 fixed, kind = f"on{place}", STRING_TYPE if place in self.texts else DOUBLE_TYPE
+            else:
+                fixed, kind = f"a{i}", self.frame.attribute_type(attribute)
             fixed = attribute if self.imputed is not None else fixed
             found.append(Field(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
         return found
@@ -454,7 +455,7 @@ class JoinQuery:
         )  # fmt: skip
 
     def _settings(self, side: JoinSide) -> dict[str, Any]:
-        """Return the arguments that the configs of all joins with or without `impute` have."""
+        """Return the arguments that configs share; joins with `impute` have fewer."""
         common = {
             "within": self.limit,
             "probability": finite_number("probability", self.probability),
