@@ -23,13 +23,13 @@ from sfumato.tables.imputation.table_stream_imputation import StreamImputationTa
 from sfumato.tables.joins.table_asof_join import AsofTableConfig
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.table_lockstep_join import LockstepJoinTableConfig
 from sfumato.tables.joins.table_neighbours import (
     NeighboursTableConfig,
     OtherNeighboursTableConfig,
 )
-from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
+    LockstepJoinTableConfig,
+    OuterJoinTableConfig,
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
 )

@@ -211,7 +211,7 @@ def imputation() -> None:
                 form(np.arange(N) % 2), form(np.arange(N)), form(objects)
             )
         for form in EXACT_FORMS:
-            join = IncompleteJoin(imputer, 0.3, 0.2, JoinWindow(9), output="changes", scaled=True)
+            join = IncompleteJoin(imputer, 0.3, 0.2, JoinWindow(9), output="changes")
             for _ in range(2):
                 join.process(
                     IncompleteArrivals(

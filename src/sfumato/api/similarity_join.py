@@ -16,14 +16,13 @@ from sfumato.tables.joins.similarity_query import (
     NEGLIGIBLE_MEMBER,
     STREAMS,
     JoinQuery,
-    JoinSide,
     check_same_columns,
     check_streams,
+    join_job,
     neighbours_outputs,
     tasks_of,
 )
 from sfumato.tables.reading.frame import Frame
-from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import Output
 
 
@@ -124,11 +123,8 @@ def similarity_join(
     frames = frame_of(left, "left"), frame_of(right, "right")
     query = JoinQuery(*asked, forget_after, _tasks(frames[0], tasks), imputation, how=how)
     sides = query.sides(*frames)
-    config = query.config(sides, idle_timeout)
-    aligned = config.aligned is not None
-    given = [_input(side, aligned or side.marks_late) for side in sides]
-    outputs, idle = query.outputs(sides), config.idle_timeout_us
-    return run(Job("similarity_join", "join", name, given, config, outputs, idle))
+    config, outputs = query.config(sides, idle_timeout), query.outputs(sides)
+    return run(join_job("similarity_join", "join", name, sides, config, outputs))
 
 
 @public(
@@ -200,9 +196,8 @@ def self_join(
     frame = frame_of(df)
     query = JoinQuery(*asked, forget_after, _tasks(frame, tasks))
     sides = query.sides(frame)
-    config = query.config_self_join(sides[0])
-    given = [_input(sides[0], config.marks_late)]
-    return run(Job("self_join", "self_join", name, given, config, query.outputs(sides)))
+    config, outputs = query.config_self_join(sides[0]), query.outputs(sides)
+    return run(join_job("self_join", "self_join", name, sides[:1], config, outputs))
 
 
 @public(
@@ -316,17 +311,11 @@ def neighbours(
             "distribution of the number without them: add aggregates={...}, or leave them out"
         )
     outputs = neighbours_outputs(sides, fewer_than, results)
+    read = sides[: len(frames)]
+    read[-1].aggregated = aggregated
     asked = {"fewer_than": fewer_than, "aggregated": settings}
-    if other is None:
-        left.aggregated = aggregated
-        config = query.config_neighbours(left, **asked)
-        given = [_input(left, config.marks_late)]
-        return run(Job("neighbours", "neighbours", name, given, config, outputs))
-    right.aggregated = aggregated
-    of_two = query.config_other_neighbours(sides, idle_timeout, **asked)
-    given = [_input(side, of_two.aligned is not None or side.marks_late) for side in sides]
-    idle = of_two.idle_timeout_us
-    return run(Job("neighbours", "neighbours", name, given, of_two, outputs, idle))
+    config = query.config_neighbours(read, idle_timeout, **asked)
+    return run(join_job("neighbours", "neighbours", name, read, config, outputs))
 
 
 @public(
@@ -402,12 +391,3 @@ def _tasks(frame: Frame, tasks: int | None) -> int | None:
     if tasks is not None:
         tasks_of(tasks)
     return 1
-
-
-def _input(side: JoinSide, aligned: bool) -> Input:
-    """Return a side as the operator reads it."""
-    reading, aggregated = side.reading(aligned), side.aggregated
-    if aggregated is None:
-        return Input(side.frame, reading)
-    about = {"values": aggregated.expressions}
-    return Input(side.frame, reading, about, aggregated.computed)

@@ -230,17 +230,16 @@ def run_imputation() -> None:
             repository, rules, names=names, joint=joint, max_alternatives=4, method=method
         )
         imputer.impute(objects)
-        for streams in (2, 3):
-            join = IncompleteJoin(imputer, 0.3, 0.1, [JoinWindow(8)] * streams, alternatives=True)
-            arrivals = IncompleteArrivals(
-                side=(np.arange(WARM_UP_ROWS) % streams).astype(np.uint8),
-                key=np.zeros(WARM_UP_ROWS, np.int64),
-                values=objects,
-            )
-            join.process(arrivals)
-            join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
-            join.process(arrivals)
-            join.forget(np.zeros(1, np.int64))
+        join = IncompleteJoin(imputer, 0.3, 0.1, JoinWindow(8), alternatives=True)
+        arrivals = IncompleteArrivals(
+            side=(np.arange(WARM_UP_ROWS) % 2).astype(np.uint8),
+            key=np.zeros(WARM_UP_ROWS, np.int64),
+            values=objects,
+        )
+        join.process(arrivals)
+        join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
+        join.process(arrivals)
+        join.forget(np.zeros(1, np.int64))
     key, time = np.zeros(WARM_UP_ROWS, int), np.arange(WARM_UP_ROWS)
     EarlierValues(3).process(key, time, objects)
     past, _ = past_changes(np.zeros(100, int), np.arange(100.0), repository)

@@ -18,9 +18,9 @@ from sfumato.windows import JoinWindow
 NAMES = "abcdefghij"
 
 
-def incomplete_join(imputer, within, probability, rows, streams=2, **options):
-    """Return the join with one row window for all streams."""
-    return IncompleteJoin(imputer, within, probability, [JoinWindow(rows)] * streams, **options)
+def incomplete_join(imputer, within, probability, rows, **options):
+    """Return the join with one row window for both streams."""
+    return IncompleteJoin(imputer, within, probability, JoinWindow(rows), **options)
 
 
 def imputer_for(rng, d, **options):
@@ -53,17 +53,18 @@ def arrivals_for(rng, rows, n, keys=1, missing=None):
     )
 
 
-def imputed_then_joined(imputer, arrivals, within, probability, rows, output, scaled):
+def imputed_then_joined(imputer, arrivals, within, probability, rows, output):
     """Impute every object and join by nested loops; return the answers and the imputation."""
     done = imputer.impute(arrivals.values)
-    points = done.values
-    if scaled:
-        units = np.array([imputer.scaling[name] for name in imputer.attributes])
-        points = (points - units[:, 0]) / units[:, 1]
     join = SimilarityJoin(
-        points.shape[1], within, probability, JoinWindow(rows), strategy="nested", output=output
+        done.values.shape[1],
+        within,
+        probability,
+        JoinWindow(rows),
+        strategy="nested",
+        output=output,
     )
-    given = ArrivalBatch(arrivals.side, arrivals.key, done.offsets, done.prob, points)
+    given = ArrivalBatch(arrivals.side, arrivals.key, done.offsets, done.prob, done.values)
     return join.process(given), done
 
 
@@ -119,16 +120,13 @@ def test_fused_equals_imputed_then_joined(data):
     probability = data.draw(st.sampled_from([0.001, 0.2, 0.5, 0.9, 1.0]))
     window = data.draw(st.integers(1, 12))
     output = data.draw(st.sampled_from(["append", "changes"]))
-    scaled, alternatives = data.draw(st.booleans()), data.draw(st.booleans())
+    alternatives = data.draw(st.booleans())
     missing = data.draw(st.sampled_from([None, 0, 1, 1, 2, 3]))
     arrivals = arrivals_for(rng, rows, 40, keys=data.draw(st.integers(1, 3)), missing=missing)
-    expected, done = imputed_then_joined(
-        imputer, arrivals, within, probability, window, output, scaled
-    )
+    expected, done = imputed_then_joined(imputer, arrivals, within, probability, window, output)
     join = incomplete_join(
-        imputer, within, probability, window,
-        scaled=scaled, output=output, alternatives=alternatives,
-    )  # fmt: skip
+        imputer, within, probability, window, output=output, alternatives=alternatives
+    )
     answers, reason = join.process(arrivals)
     same(answers, expected, alternatives)
     np.testing.assert_array_equal(reason, done.reason)
@@ -136,55 +134,6 @@ def test_fused_equals_imputed_then_joined(data):
     assert counters["objects"] == 40
     assert sum(counters[name] for name in IMPUTATION_REASONS) == 40
     assert counters["refined"] + counters["certain"] <= counters["candidates"] <= counters["pairs"]
-
-
-@given(st.data())
-@examples(15)
-def test_of_several_streams_each_pair_is_joined(data):
-    """The reference joins each pair of streams; the join is restored between two calls."""
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    imputer, rows = imputer_for(rng, 3, max_alternatives=8)
-    streams, window = data.draw(st.integers(3, 4)), data.draw(st.integers(1, 6))
-    output = data.draw(st.sampled_from(["append", "changes"]))
-    given = arrivals_for(rng, rows, 40, keys=2)
-    side = rng.integers(0, streams, 40).astype(np.uint8)
-    numbers = np.array([streams * np.sum(side[:i] == side[i]) + side[i] for i in range(40)])
-    expected = set()
-    for one in range(streams):
-        for other in range(one + 1, streams):
-            places = np.flatnonzero((side == one) | (side == other))
-            part = IncompleteArrivals(
-                (side[places] == other).astype(np.uint8), given.key[places], given.values[places]
-            )
-            pairs, _ = incomplete_join(imputer, 0.2, 0.3, window, output=output).process(part)
-            expected |= {
-                (places[a], c, streams * u + one, streams * v + other, p)
-                for a, c, u, v, p in columns_of(pairs)
-            }
-    join = incomplete_join(imputer, 0.2, 0.3, window, output=output, streams=streams)
-    got = []
-    for begin, end in [(0, 17), (17, 40)]:
-        answers, _ = join.process(
-            IncompleteArrivals(side[begin:end], given.key[begin:end], given.values[begin:end])
-        )
-        got += [(begin + a, *rest) for a, *rest in columns_of(answers)]
-        join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
-    assert len(got) == len(expected)
-    assert set(got) == expected
-    for s in range(streams):
-        live = join.live_numbers(s)
-        assert set(live.tolist()) <= set(numbers[side == s].tolist())
-        assert live.size >= min(window, 1) * bool(np.isfinite(given.values[side == s]).any())
-
-
-def columns_of(answers):
-    return list(
-        zip(
-            *(getattr(answers, name).tolist()
-              for name in ("arrival", "change", "left", "right", "probability")),
-            strict=True,
-        )
-    )  # fmt: skip
 
 
 @given(st.data())
@@ -203,7 +152,7 @@ def test_objects_of_hundreds_of_alternatives_are_joined_as_by_nested_loops(data)
     given.values[rng.random(24) < 0.2] = rows[:1]
     given.values[8, :2] = np.nan
     within, probability = float(rng.choice([0.05, 0.1, 0.3])), float(rng.choice([0.01, 0.3, 0.7]))
-    expected, done = imputed_then_joined(imputer, given, within, probability, 9, "append", False)
+    expected, done = imputed_then_joined(imputer, given, within, probability, 9, "append")
     assert np.diff(done.offsets).max() > 128
     answers, _ = incomplete_join(imputer, within, probability, 9).process(given)
     same(answers, expected, False)
@@ -235,7 +184,7 @@ def test_a_window_that_fills_and_turns_over_in_one_call_keeps_its_newest():
     rng = np.random.default_rng(3)
     imputer, rows = imputer_for(rng, 3)
     arrivals = arrivals_for(rng, rows, 600)
-    expected, _ = imputed_then_joined(imputer, arrivals, 0.05, 0.2, 5, "changes", False)
+    expected, _ = imputed_then_joined(imputer, arrivals, 0.05, 0.2, 5, "changes")
     answers, _ = incomplete_join(imputer, 0.05, 0.2, 5, output="changes").process(arrivals)
     same(answers, expected, False)
 
@@ -259,8 +208,6 @@ def test_wrong_arguments_are_named():
         )
     with pytest.raises(TypeError, match="`side` must be an array of uint8"):
         join.process(IncompleteArrivals(np.zeros(1), np.zeros(1, np.int64), np.zeros((1, 2))))
-    with pytest.raises(ValueError, match="current answers need output"):
-        join.answers()
     other = Imputer({"a": [0.0, 2.0], "b": [0.0, 1.0]}, [])
     with pytest.raises(SnapshotError, match="a different repository"):
         IncompleteJoin.restore(join.snapshot(), imputer=other)
@@ -288,12 +235,10 @@ def test_answers_are_those_of_plain_loops_with_any_units_and_after_a_restart(d, 
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_units_are_one_for_each_attribute_and_exclude_scaled():
+def test_units_are_one_for_each_attribute():
     imputer, _ = imputer_for(np.random.default_rng(0), 3)
     with pytest.raises(ValueError, match="`units` must have"):
         incomplete_join(imputer, 1.0, 0.5, 3, units=[1.0])
-    with pytest.raises(ValueError, match="give one"):
-        incomplete_join(imputer, 1.0, 0.5, 3, units=[1.0] * len(imputer.attributes), scaled=True)
 
 
 def test_imputed_objects_that_are_surely_near_match_with_probability_one():

@@ -33,7 +33,7 @@ from join_reference import (
 from seeds import examples
 from sfumato.kernels.joins.match_probability import distance_limit
 from sfumato.operators.joins.arrivals import Shard
-from sfumato.operators.joins.similarity_join import Answers, ArrivalBatch, SimilarityJoin
+from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError, pack, unpack
 from sfumato.windows import JoinWindow
 from worlds import worlds
@@ -180,7 +180,7 @@ def test_the_current_answers_are_the_changes_added_up_and_live_names_all_that_is
                 current[left, right] = contents
             else:
                 assert current.pop((left, right)) == contents  # the same contents are removed
-        now = as_changes(join.answers())
+        now = as_changes(join.current)
         assert {(left, right): [*rest] for _, _, left, right, *rest in now} == current
         assert {left for left, _ in current} <= set(join.live_numbers(0).tolist())
         assert {right for _, right in current} <= set(join.live_numbers(1).tolist())
@@ -333,12 +333,6 @@ def test_malformed_arrivals_are_refused_and_nothing_is_taken(wrong, error, messa
         join.process(ArrivalBatch(**(good | wrong)))
     assert join.counters["tuples"] == 0
     assert len(join.process(ArrivalBatch(**good))) == 1
-
-
-def test_the_current_answers_are_only_kept_for_changes():
-    with pytest.raises(ValueError, match='output="changes"'):
-        join_of(**GOOD).answers()
-    assert len(join_of(**GOOD, output="changes").answers()) == len(Answers.empty()) == 0
 
 
 def test_a_damaged_key_does_not_ask_for_the_memory_of_a_billion_windows():

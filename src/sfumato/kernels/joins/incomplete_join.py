@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.grid import enter, evict_expired
+from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.regions import cannot_match
 from sfumato.kernels.joins.similarity_nested import MATCHED_PAIR, add_pair
@@ -53,50 +53,46 @@ def _box_distances(box, d, u, begin, held, nearest, farthest):
 
 @compiled_ieee
 def join_incomplete(store, batch, criterion, sure, counts):
-    """Match arrivals, in order, with the objects then held by the other streams of their key.
+    """Match arrivals, in order, with the objects then held by the other stream of their key.
 
-    store, batch : as for `join_nested`, with any number of streams; the arrivals' `summary` lines
-        and boxes are written
+    store, batch : as for `join_nested`, with two streams; the arrivals' `summary` lines and boxes
+        are written
     sure : see `certain_square`    counts : INCOMPLETE_COUNTS[1], updated
-    Returns MATCHED_PAIR[m], by arrival, then stream, then age of the held object.
+    Returns MATCHED_PAIR[m], by arrival, then by held object, oldest first.
     Cost: O(held * d) per arrival in SIMD, and `match_probability` for undecided pairs.
     Source: Ren et al. (2019), Algorithm 2 and Lemmas 4.1, 4.2, with a scan of boxes instead of the
     grid's cells.
     """
-    windows, streams, tuples = store.windows, store.span.size, store.tuples
+    windows, tuples = store.windows, store.tuples
     head, tail, summary, rounding = windows.head, windows.tail, tuples.summary, tuples.rounding
     found, n, steps, within = np.empty(64, MATCHED_PAIR), 0, np.int64(0), criterion.within
     nearest, farthest = np.empty((2, widest_window(windows)))
     for i in range(batch.code.size):
-        w, u = batch.code[i], batch.slots[i]
-        evict_expired(store, w, batch.time[i])
+        u, o = batch.slots[i], opposite_window(store, batch.code[i])
+        evict_expired(store, o, batch.time[i])
         enter(store, batch, i)
-        key = w // streams * streams
-        for o in range(key, key + streams):
-            begin, held = head[o], tail[o] - head[o]
-            if o == w or held == 0:
+        begin, held = head[o], tail[o] - head[o]
+        reach = widest_reach(within, rounding[u] + windows.rounding[o])
+        bound = reach * reach * (1.0 + 4.0 * SIFT_SLACK) + 1e-300
+        _box_distances(tuples.box, criterion.d, u, begin, held, nearest, farthest)
+        counts[0].pairs += held
+        steps = after_signals(steps + held)
+        for v in range(begin, begin + held):
+            if not nearest[v - begin] <= bound:
                 continue
-            reach = widest_reach(within, rounding[u] + windows.rounding[o])
-            bound = reach * reach * (1.0 + 4.0 * SIFT_SLACK) + 1e-300
-            _box_distances(tuples.box, criterion.d, u, begin, held, nearest, farthest)
-            counts[0].pairs += held
-            steps = after_signals(steps + held)
-            for v in range(begin, begin + held):
-                if not nearest[v - begin] <= bound:
-                    continue
-                counts[0].candidates += 1
-                total = 1.0
-                if farthest[v - begin] <= sure:
-                    counts[0].certain += 1
-                elif cannot_match(
-                    summary, u, v, criterion.d, widest_reach(within, rounding[u] + rounding[v])
-                ):
-                    continue
-                else:
-                    counts[0].refined += 1
-                    steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
-                    total = match_probability(tuples, u, v, criterion)
-                if total >= 0.0:
-                    found = add_pair(found, n, i, o, v, tail[o], total)
-                    n += 1
+            counts[0].candidates += 1
+            total = 1.0
+            if farthest[v - begin] <= sure:
+                counts[0].certain += 1
+            elif cannot_match(
+                summary, u, v, criterion.d, widest_reach(within, rounding[u] + rounding[v])
+            ):
+                continue
+            else:
+                counts[0].refined += 1
+                steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
+                total = match_probability(tuples, u, v, criterion)
+            if total >= 0.0:
+                found = add_pair(found, n, i, o, v, tail[o], total)
+                n += 1
     return found[:n]

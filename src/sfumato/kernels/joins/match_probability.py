@@ -1,4 +1,4 @@
-"""The probability that two uncertain tuples match.
+"""The probabilities that two uncertain tuples match, and that a tuple has no near partner.
 
 Pairs of samples are compared in SIMD. If a tuple's samples differ along one axis only (one imputed
 attribute, or one sample), each pair costs one comparison. For very many samples in one dimension,
@@ -110,6 +110,18 @@ def limit_of(tuples, u, v, criterion):
     return reach if criterion.d == 1 else min(reach * reach * (1.0 + slack), FINITE)
 
 
+@lean_inline
+def is_near(blocks, x, x_length, y, y_length, d, limit):
+    """Return whether the samples at places x and y of blocks of these lengths are near."""
+    if d == 1:
+        return abs(blocks[x + x_length] - blocks[y + y_length]) <= limit
+    squared = 0.0
+    for a in range(1, d + 1):
+        difference = blocks[x + a * x_length] - blocks[y + a * y_length]
+        squared += difference * difference
+    return squared <= limit
+
+
 @lean
 def defining_sum(tuples, u, v, criterion, wanted=True):
     """Sum Pr(u_k) Pr(v_l) over the pairs of samples that are near (if `wanted`) or not near.
@@ -125,15 +137,7 @@ def defining_sum(tuples, u, v, criterion, wanted=True):
     for k in range(x, x + x_count):
         steps = after_signals(steps + y_count)
         for j in range(y, y + y_count):
-            if d == 1:
-                near = abs(blocks[k + x_length] - blocks[j + y_length]) <= limit
-            else:
-                squared = 0.0
-                for a in range(1, d + 1):
-                    difference = blocks[k + a * x_length] - blocks[j + a * y_length]
-                    squared += difference * difference
-                near = squared <= limit
-            if near == wanted:
+            if is_near(blocks, k, x_length, j, y_length, d, limit) == wanted:
                 total += blocks[k] * blocks[j]
     return total
 
@@ -243,43 +247,25 @@ def _sum_along_axis(tuples, u, v, criterion):
 
 
 @lean
-def _near_2(x, a, y, b, limit):
-    first, second = x - a, y - b
-    return first * first + second * second <= limit
+def _near_columns(u, k, v, j, limit):
+    squared = 0.0
+    for a in range(1, len(u)):
+        difference = u[a][k] - v[a][j]
+        squared += difference * difference
+    return squared <= limit
 
 
-@lean
-def _near_3(x, a, y, b, z, c, limit):
-    first, second, third = x - a, y - b, z - c
-    return first * first + second * second + third * third <= limit
-
-
-# These sums are compiled with reassociation; the comparisons above are compiled without it.
 @lean_sum
-def _sum_2(u, v, n, limit, least, left, other):
-    (p, x, y), (q, a, b), total, steps = u, v, 0.0, np.int64(0)
+def _sum_columns(u, v, n, limit, least, left, other):
+    """Compute the sum for tuples of columns; reassociates masses, but not the squared distances."""
+    p, q, total, steps = u[0], v[0], 0.0, np.int64(0)
     for k in range(n):
         if total + left * other < least:
             return -1.0
         steps = after_signals(steps + q.size)
         mass = 0.0
         for j in range(q.size):
-            mass += q[j] if _near_2(x[k], a[j], y[k], b[j], limit) else 0.0
-        total += p[k] * mass
-        left -= p[k]
-    return total
-
-
-@lean_sum
-def _sum_3(u, v, n, limit, least, left, other):
-    (p, x, y, z), (q, a, b, c), total, steps = u, v, 0.0, np.int64(0)
-    for k in range(n):
-        if total + left * other < least:
-            return -1.0
-        steps = after_signals(steps + q.size)
-        mass = 0.0
-        for j in range(q.size):
-            mass += q[j] if _near_3(x[k], a[j], y[k], b[j], z[k], c[j], limit) else 0.0
+            mass += q[j] if _near_columns(u, k, v, j, limit) else 0.0
         total += p[k] * mass
         left -= p[k]
     return total
@@ -362,10 +348,11 @@ def _sum_of_points(tuples, u, v, criterion):
     least -= known
     # Columns are sliced once per pair of tuples: a slice costs two atomic reference counts.
     if d == 2:
-        total = _sum_2((us[0], us[1], us[2]), (vs[0], vs[1], vs[2]), n, limit, least, left, other)
+        left_2, right_2 = (us[0], us[1], us[2]), (vs[0], vs[1], vs[2])
+        total = _sum_columns(left_2, right_2, n, limit, least, left, other)
     elif d == 3:
-        columns = (us[0], us[1], us[2], us[3]), (vs[0], vs[1], vs[2], vs[3])
-        total = _sum_3(columns[0], columns[1], n, limit, least, left, other)
+        left_3, right_3 = (us[0], us[1], us[2], us[3]), (vs[0], vs[1], vs[2], vs[3])
+        total = _sum_columns(left_3, right_3, n, limit, least, left, other)
     else:
         total = _sum_any(us, vs, n, limit, least, left, other)
     return -1.0 if total < 0.0 else known + total
@@ -445,6 +432,35 @@ def match_probabilities(tuples, one, other, criterion):
         steps = after_signals(steps + tuples.samples[one[i]] * tuples.samples[other[i]])
         result[i] = match_probability(tuples, one[i], other[i], criterion)
     return result
+
+
+@lean
+def near_mass(tuples, u, k, v, criterion):
+    """Return the probability of the samples of slot v that are near sample k of slot u."""
+    blocks, d, limit, total = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion), 0.0
+    x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
+    y, y_length = tuples.at[v], padded(tuples.samples[v])
+    for j in range(y, y + tuples.samples[v]):
+        total += blocks[j] if is_near(blocks, x, x_length, j, y_length, d, limit) else 0.0
+    return min(total, 1.0)
+
+
+@compiled_ieee
+def exclude_partners(tuples, slots, partners, places, alone, criterion):
+    """Multiply each sample's probability of having no near partner by Pr(a partner is not near).
+
+    Given the sample, partners are near independently.
+    slots, partners : int64[n]    places : int64[n], place in `alone` of each slot's first sample
+    alone : float64[m], multiplied in the order of the pairs
+    Cost: O(samples of u * samples of v * d) per pair.  Source: this project.
+    """
+    steps = np.int64(0)
+    for i in range(slots.size):
+        u, v = slots[i], partners[i]
+        steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
+        for k in range(tuples.samples[u]):
+            near = near_mass(tuples, u, k, v, criterion)
+            alone[places[i] + k] *= 1.0 - round_to_one(near, tuples.samples[v])
 
 
 class Sorted(NamedTuple):

@@ -7,8 +7,7 @@ import numpy as np
 from sfumato.kernels.arrays import with_room
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
-from sfumato.kernels.joins.match_probability import limit_of, widest_reach
-from sfumato.kernels.joins.partners import is_near, near_mass
+from sfumato.kernels.joins.match_probability import is_near, limit_of, near_mass, widest_reach
 from sfumato.kernels.joins.regions import ball_of
 from sfumato.kernels.joins.similarity_index import filter_regions
 from sfumato.kernels.joins.tuple_store import padded, widest_window
@@ -91,9 +90,9 @@ def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, di
                     if m > 0:
                         cell += both * cells[e - 1, m - 1]
                 cells[e, m] = cell
-        while low < high and _row(cells, low, top) < NEGLIGIBLE_ROW:
+        while low < high and cells[low, :top].sum() < NEGLIGIBLE_ROW:
             low += 1
-        while low < high and _row(cells, high - 1, top) < NEGLIGIBLE_ROW:
+        while low < high and cells[high - 1, :top].sum() < NEGLIGIBLE_ROW:
             high -= 1
         if low == high:
             break
@@ -102,22 +101,10 @@ def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, di
             distribution[m] += weight * cells[e, m]
 
 
-@lean
-def _row(cells, e, top):
-    total = 0.0
-    for m in range(top):
-        total += cells[e, m]
-    return total
-
-
 @compiled_ieee
 def _append(prob, value, n, distribution, top):
     """Append the counts of `distribution` at place n; return the arrays, maybe new, and the end."""
-    while n + top > prob.size:
-        more, others = np.empty(2 * prob.size), np.empty(2 * prob.size)
-        for i in range(n):
-            more[i], others[i] = prob[i], value[i]
-        prob, value = more, others
+    prob, value = with_room(prob, n + top), with_room(value, n + top)
     for m in range(top):
         if distribution[m] >= NEGLIGIBLE_NEIGHBOURS:
             prob[n], value[n] = distribution[m], m
@@ -137,11 +124,8 @@ def _list_near(tuples, u, k, slots, near, place, criterion, listed, counts):
     for c in range(slots.size):
         if near[c] > 0.0:
             v = slots[c]
-            limit, y, y_length = (
-                limit_of(tuples, u, v, criterion),
-                tuples.at[v],
-                padded(tuples.samples[v]),
-            )
+            limit = limit_of(tuples, u, v, criterion)
+            y, y_length = tuples.at[v], padded(tuples.samples[v])
             of, number = with_room(of, t + 1), with_room(number, t + 1)
             sample = with_room(sample, m + tuples.samples[v])
             for j in range(tuples.samples[v]):
@@ -203,18 +187,8 @@ def count_neighbours(store, batch, criterion, rows, listed, counts):
                 partners = slots[:left], near[:left]
                 found = _list_near(tuples, u, k, *partners, place, criterion, found, ends)
             if crowded:
-                _count_newest(
-                    tuples.existence,
-                    slots,
-                    near,
-                    left,
-                    begin,
-                    end,
-                    newest,
-                    weight,
-                    cells,
-                    distribution,
-                )
+                held = tuples.existence, slots, near, left, begin, end
+                _count_newest(*held, newest, weight, cells, distribution)
             else:
                 _count_all(near, left, weight, part, distribution)
         prob, value, n = _append(prob, value, n, distribution, left + 1)

@@ -8,10 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.distributions.tuples import existences, reaches_all
-from sfumato.kernels.joins.match_probability import criterion, match_probabilities
+from sfumato.kernels.joins.match_probability import (
+    criterion,
+    exclude_partners,
+    match_probabilities,
+)
 from sfumato.kernels.joins.matching_pairs import matching_pairs
-from sfumato.kernels.joins.partners import exclude_partners
-from sfumato.kernels.joins.tuple_store import tuples_without_windows
+from sfumato.kernels.joins.tuple_store import StoredTuples, tuples_without_windows
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Floats, Ints, gather_lists
 from sfumato.operators.state.columns import Columns
@@ -99,6 +102,12 @@ class SampledTuples(Columns, flat=("prob", "points"), begins="offsets"):
     points: Floats
 
 
+def _stored(first: SampledTuples, then: SampledTuples) -> StoredTuples:
+    of = SampledTuples.concat([first, then])
+    existence = existences(of.offsets, of.prob)
+    return tuples_without_windows(of.offsets, of.prob, of.points, existence, 0)
+
+
 class Unmatched(NamedTuple):
     """Tuples of one side without a partner, as answers.
 
@@ -121,10 +130,7 @@ def unmatched_tuples(
 ) -> Unmatched:
     """Select the tuples of `mine` that are likely enough to have no partner; numbers are places.
     pairs : places in `mine` and `others` of possible partners, which are distinct"""
-    about = criterion(mine.points.shape[1], within, probability)
-    both = SampledTuples.concat([mine, others])
-    existence = existences(both.offsets, both.prob)
-    tuples = tuples_without_windows(both.offsets, both.prob, both.points, existence, 0)
+    about, tuples = criterion(mine.points.shape[1], within, probability), _stored(mine, others)
     alone, first = np.ones(mine.prob.size), mine.offsets.size - 1
     exclude_partners(tuples, pairs[0], pairs[1] + first, mine.offsets[pairs[0]], alone, about)
     prob = mine.prob * alone
@@ -149,10 +155,7 @@ def pair_matches(
     places. Pr(match) is as in `SimilarityJoin` with T_j = 1. Cost per pair: O(left samples * right
     samples), or O(samples log samples) for many samples in one dimension.
     """
-    about = criterion(left.points.shape[1], within, probability)
-    both = SampledTuples.concat([left, right])
-    existence = existences(both.offsets, both.prob)
-    tuples = tuples_without_windows(both.offsets, both.prob, both.points, existence, 0)
+    about, tuples = criterion(left.points.shape[1], within, probability), _stored(left, right)
     one, other = pairs[0], pairs[1] + left.offsets.size - 1
     total = match_probabilities(tuples, one, other, about)
     place = np.flatnonzero(total >= 0.0)

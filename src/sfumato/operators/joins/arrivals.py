@@ -45,7 +45,7 @@ StreamWindow = Rows | Range | Delta | JoinWindow
 def windows_of(
     window: StreamWindow | Sequence[StreamWindow], least: int = 2, on: Sequence[str] = ()
 ) -> tuple[JoinWindow, ...]:
-    """Return the windows of all streams, from one window for both or a list of at least `least`.
+    """Return the windows of all streams, from one window for both or a list of `least` to two.
 
     on : the attributes of the join, one of which a `Delta` may name
     Raises TypeError for other types, and ValueError for windows that do not suit a join.
@@ -58,6 +58,11 @@ def windows_of(
             'minutes"), sf.Delta(5, on="x") or a pair of them, for left and right; got '
             f"{window!r}"
         )
+    if len(several) > 2:
+        raise TypeError(
+            "`window` must be one window for both sides, or a pair of windows for left and right; "
+            f"got {len(several)} windows"
+        )
     found = tuple(_join_window(one, on) for one in several)
     if len({one.lockstep for one in found}) > 1:
         raise ValueError(f"`lockstep` of sf.Rows must be the same for both windows; got {window!r}")
@@ -67,14 +72,9 @@ def windows_of(
 def window_pair(
     window: StreamWindow | Sequence[StreamWindow], on: Sequence[str] = ()
 ) -> tuple[JoinWindow, JoinWindow]:
-    """Return the windows of exactly two sides. Raises TypeError for more."""
-    windows = windows_of(window, on=on)
-    if len(windows) != 2:
-        raise TypeError(
-            "`window` must be one window for both sides, or a pair of windows for left and right; "
-            f"got {len(windows)} windows"
-        )
-    return windows[0], windows[1]
+    """Return the windows of exactly two sides. Raises errors like `windows_of`."""
+    left, right = windows_of(window, on=on)
+    return left, right
 
 
 def require_one(window: Any) -> None:
@@ -138,18 +138,15 @@ class _StreamArrivals(Columns):
         of wrong dtype, shape or content. declared : dtypes and shapes of further arrays"""
         n = self.side.size
         declared = {"side": ("u1", (n,)), "key": ("i8", (n,)), **declared}
+        if self.time is not None:
+            declared["time"] = ("i8", (n,))
         arrays = checked_arrays(self, declared, of)
         if n and (self.side.max() >= streams or self.key.min() < 0):
-            sides = "0 or 1" if streams == 2 else f"from 0 to {streams - 1}"
+            sides = "0 or 1" if streams == 2 else "0"
             raise ValueError(f"`side` must be {sides} and `key` at least 0")
         time = self.time
-        if time is None:
-            return type(self)(**arrays)
-        if not isinstance(time, np.ndarray) or time.dtype != np.int64 or time.shape != (n,):
-            raise TypeError(f"`time` must be None or int64[{n}]; got {time!r:.80}")
-        if n and (time.min() < -MAX_TIME_US or time.max() > MAX_TIME_US):
+        if time is not None and n and (time.min() < -MAX_TIME_US or time.max() > MAX_TIME_US):
             raise ValueError(f"`time` must lie within 2**60 microseconds of 1970; got {time!r:.80}")
-        arrays["time"] = np.require(time, requirements=["C", "W"])
         return type(self)(**arrays)
 
 
@@ -190,9 +187,9 @@ class ArrivalBatch(_StreamArrivals, flat=("prob", "points"), begins="offsets"):
 
 @dataclass(frozen=True)
 class IncompleteArrivals(_StreamArrivals):
-    """Objects of all streams in one arrival order.
+    """Objects of both streams in one arrival order.
 
-    side : uint8[n], the stream: 0 left, 1 right, or higher    key, time : as in `ArrivalBatch`
+    side, key, time : as in `ArrivalBatch`
     values : float64[n, D], in the order of the imputer's `names`, NaN = missing
     """
 

@@ -15,7 +15,7 @@ from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer, ReasonCodes
 from sfumato.operators.joins.answers import Answers, SampledTuples
-from sfumato.operators.joins.arrivals import IncompleteArrivals, StreamWindow, windows_of
+from sfumato.operators.joins.arrivals import IncompleteArrivals, StreamWindow, window_pair
 from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
 from sfumato.operators.state.snapshot import SnapshotError
@@ -24,38 +24,25 @@ from sfumato.windows import JoinWindow
 __all__ = ["IncompleteArrivals", "IncompleteJoin", "IncompleteJoinConfig"]
 
 IMPUTED_CHUNK = 512  # arrivals imputed together: an object may have tens of thousands of samples
-MAX_STREAMS = 256
 
 
 @dataclass(frozen=True)
 class IncompleteJoinConfig:
-    """The arguments of `IncompleteJoin`, one window per stream, and the imputer's fingerprint."""
+    """The arguments of `IncompleteJoin`, and the imputer's fingerprint."""
 
     imputer: int
     within: float
     probability: float
-    windows: tuple[JoinWindow, ...]
-    scaled: bool = False
+    windows: tuple[JoinWindow, JoinWindow]
     output: str = "append"
     alternatives: bool = False
     units: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        distance("within", self.within)
         share("probability", self.probability)
         one_of("output", self.output, OUTPUTS)
         for unit in self.units:
             distance("units", unit)
-        if self.units and self.scaled:
-            raise ValueError(
-                "`units` and `scaled` cannot be combined, because both set the unit of the "
-                "distances: give one of them"
-            )
-        if not 2 <= len(self.windows) <= MAX_STREAMS:
-            raise ValueError(
-                f"`windows` must have 2 to {MAX_STREAMS} windows, one per stream; got "
-                f"{len(self.windows)}"
-            )
 
 
 class HeldObjects(NamedTuple):
@@ -69,24 +56,20 @@ class HeldObjects(NamedTuple):
 
 
 class IncompleteJoin(PairJoin):
-    """Similar pairs of objects with missing attributes, from different streams (JoiniDS).
+    """Similar pairs of objects with missing attributes, from two streams (JoiniDS).
 
     imputer : `Imputer`; its `attributes` are the coordinates of an object
-    within : float > 0, largest Euclidean distance of a match, between the values or, if `scaled`,
-        between values scaled as by the imputer
+    within : float > 0, largest Euclidean distance of a match
     units : for each of the imputer's attributes, the number by which its values are divided
     probability : float in (0, 1]: a pair is an answer iff Pr(dist <= within) >= probability
-    window : window of both streams, or a list of two or more, one per stream: `Rows`, the newest
-        `rows` objects of the stream and key, or `Range`, the objects of the last `length`
+    window : window of each stream, or a pair for left and right: `Rows`, the newest `rows` objects
+        of the stream and key, or `Range`, the objects of the last `length`
     output : "append", answers when they are found; "changes", their removal as well
     alternatives : whether to include each answer's sample pairs, numbered as in `Imputed`
 
-    Each pair of streams is joined; the left object of an answer belongs to the lower stream. The
-    answers are the same as if every object were imputed by `Imputer.impute` and joined by
+    The answers are the same as if every object were imputed by `Imputer.impute` and joined by
     `SimilarityJoin` with the same windows; their probabilities differ by at most 1e-12. An object
     that cannot be imputed has a number and a reason but enters no window.
-    The i-th object of a stream, over all keys and from 0, has the number i, or streams * i + stream
-    with more than two streams. Results do not depend on how arrivals are split into calls.
 
     Cost: each object is imputed on arrival and compared with the boxes of opposite objects.
     Raises ValueError for arguments outside these ranges.
@@ -108,17 +91,15 @@ class IncompleteJoin(PairJoin):
         probability: float,
         window: StreamWindow | Sequence[StreamWindow],
         *,
-        scaled: bool = False,
         output: str = "append",
         alternatives: bool = False,
         units: Sequence[float] = (),
     ) -> None:
-        within, windows = distance("within", within), windows_of(window)
+        within, windows = distance("within", within), window_pair(window)
         self.imputer, d = imputer, len(imputer.attributes)
         self.config = IncompleteJoinConfig(
-            imputer.fingerprint, within, probability, windows, scaled, output, alternatives,
-            tuple(units),
-        )  # fmt: skip
+            imputer.fingerprint, within, probability, windows, output, alternatives, tuple(units)
+        )
         if units and len(units) != d:
             raise ValueError(f"`units` must have {d} units, one per attribute; got {len(units)}")
         super().__init__(
@@ -126,9 +107,7 @@ class IncompleteJoin(PairJoin):
             rows=2 * d + len(imputer.names),
         )  # fmt: skip
         self._sure = certain_square(within, probability, alternatives)
-        pairs = [imputer.scaling[name] if scaled else (0.0, 1.0) for name in imputer.attributes]
-        shift, span = (np.array(column) for column in zip(*pairs, strict=True))
-        self._shift, self._span = shift, np.array(units) if units else span
+        self._units = np.array(units) if units else np.ones(d)
         self.reasons = np.zeros(len(IMPUTATION_REASONS), np.int64)
 
     @classmethod
@@ -198,5 +177,5 @@ class IncompleteJoin(PairJoin):
     def _imputed(self, values: Floats) -> tuple[SampledTuples, ReasonCodes]:
         """Return the objects' samples, in units of distances, and each object's reason."""
         done = self.imputer.impute(values)
-        points = np.ascontiguousarray((done.values - self._shift) / self._span)
+        points = np.ascontiguousarray(done.values / self._units)
         return SampledTuples(done.offsets, done.prob, points), done.reason

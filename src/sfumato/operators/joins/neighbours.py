@@ -15,7 +15,6 @@ from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
-from sfumato.operators.joins.answers import SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
@@ -79,7 +78,7 @@ class NeighbourCount(SimilarityJoin):
         """Return the arrivals' numbers of neighbours, and add the arrivals to their windows. Raises
         TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape."""
         arrivals = arrivals.checked(self.streams, self.config.dimensions)
-        parts = (self._count(part)[0] for part in _parts(arrivals, PAIR_CHUNK))
+        parts = (self._count(part)[0] for _, part in self._parts(arrivals, PAIR_CHUNK))
         return NeighbourCounts.concat(list(parts))
 
     def count_with_samples(
@@ -88,14 +87,13 @@ class NeighbourCount(SimilarityJoin):
         """Yield parts of the arrivals, each with the results of `count` and the near samples of its
         left arrivals. A part is processed when it is requested. Raises errors like `count`."""
         arrivals = arrivals.checked(self.streams, self.config.dimensions)
-        for part in _parts(arrivals, LISTED_CHUNK):
+        for _, part in self._parts(arrivals, LISTED_CHUNK):
             yield part, *self._count(part, True)
 
     def _count(
         self, arrivals: ArrivalBatch, listed: bool = False
     ) -> tuple[NeighbourCounts, NearSamples]:
-        samples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
-        batch, places = self._arrive(arrivals, samples)
+        batch, places = self._arrive(arrivals)
         counts = self.counted.view(JOIN_COUNTS)
         offsets, prob, value, near = count_neighbours(
             self.store, batch, self.criterion, self.rows, listed, counts
@@ -103,12 +101,6 @@ class NeighbourCount(SimilarityJoin):
         sizes = np.zeros(arrivals.side.size, np.int64)
         sizes[places] = np.diff(offsets)
         return NeighbourCounts(offsets_of(sizes), prob, value), near
-
-
-def _parts(arrivals: ArrivalBatch, step: int) -> Iterator[ArrivalBatch]:
-    n = arrivals.side.size
-    for begin in range(0, max(n, 1), step):
-        yield arrivals.part(begin, min(begin + step, n))
 
 
 def results_of_neighbours(

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.kernels.distributions.tuples import existences, reaches_all
-from sfumato.kernels.joins.match_probability import match_probabilities
-from sfumato.kernels.joins.partners import exclude_partners
+from sfumato.kernels.joins.match_probability import exclude_partners, match_probabilities
 from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.kernels.tolerances import SIFT_SLACK, UNDERFLOW
 from sfumato.operators.arguments import one_of

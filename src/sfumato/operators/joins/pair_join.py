@@ -1,7 +1,7 @@
 """The shared base of joins over uncertain and incomplete streams: windows, answers, time."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Self
@@ -36,7 +36,7 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, IncompleteArrivals, Shard
+from sfumato.operators.joins.arrivals import SINGLE_TASK, Shard
 from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -131,7 +131,8 @@ class PairJoin(Operator):
         """Find the pairs of a batch and advance the windows, in a kernel. Returns FOUND[]."""
 
     def _describe(self, slots: Ints) -> None:
-        summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
+        if self.store.tuples.summary.shape[1] > 0:
+            summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
 
     def live_numbers(self, side: int) -> Ints:
         """Return the numbers of a side's tuples that are held here or in current answers."""
@@ -141,10 +142,7 @@ class PairJoin(Operator):
         if self.output == "append":
             return held
         named = [self.current.left, self.current.right]
-        if self.streams == 2:
-            return np.union1d(held, named[side])
-        both = np.concatenate(named)
-        return np.union1d(held, both[both % self.streams == side])
+        return np.union1d(held, named[side] if self.streams == 2 else np.concatenate(named))
 
     def max_live_count(self, side: int) -> int:
         """Return an approximate upper bound on the size of `live_numbers`, without a full pass."""
@@ -158,12 +156,7 @@ class PairJoin(Operator):
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
 
     def forget(self, keys: Ints) -> None:
-        """Delete all state of these keys; their codes may be reused. Raises ValueError under
-        output="changes", because a key's answers stay current."""
-        if self.output == "changes":
-            raise ValueError(
-                'keys cannot be forgotten with output="changes", because their answers stay current'
-            )
+        """Delete all state of these keys, whose answers are not current; codes may be reused."""
         codes = self._codes(np.unique(keys))
         for w in codes.tolist() if self._uncertain else ():
             self._uncertain.pop(w, None)
@@ -171,12 +164,6 @@ class PairJoin(Operator):
         for windows in self._deltas.values():
             windows.forget(keys)
         self.clock[keys[keys < self.clock.size]] = NO_CLOCK
-
-    def answers(self) -> Answers:
-        """Return the current answers by arrival. Raises ValueError unless output="changes"."""
-        if self.output != "changes":
-            raise ValueError(f'current answers need output="changes"; got output="{self.output}"')
-        return self.current
 
     @property
     def counters(self) -> dict[str, int]:
@@ -201,25 +188,28 @@ class PairJoin(Operator):
         return owned
 
     def _in_parts(self, arrivals: Any, step: int, join: Callable[[Any], Answers]) -> Answers:
-        """Join arrivals in parts of about `step`; in lockstep, no part ends within one time."""
-        n = arrivals.side.size
+        """Join arrivals in parts of about `step`."""
+        parts = []
+        for begin, part in self._parts(arrivals, step):
+            found = join(part)
+            parts.append(replace(found, arrival=found.arrival + begin) if begin else found)
+        return Answers.concat(parts)
+
+    def _parts(self, arrivals: Any, step: int) -> Iterator[tuple[int, Any]]:
+        """Yield parts of about `step` arrivals; in lockstep, no part ends within one time."""
+        n, cuts = arrivals.side.size, np.arange(0, arrivals.side.size, step)
         if n <= 2 * step:
-            return join(arrivals)
-        parts, cuts = [], np.arange(0, n, step)
+            yield 0, arrivals
+            return
         if self.lockstep:
             starts = np.flatnonzero(np.diff(arrivals.time)) + 1
             after = np.searchsorted(starts, cuts[1:])
             cuts = np.unique(np.append(0, starts[after[after < starts.size]]))
         for begin, end in pairwise([*cuts.tolist(), n]):
-            part = join(arrivals.part(begin, end))
-            parts.append(replace(part, arrival=part.arrival + begin))
-        return Answers.concat(parts)
+            yield begin, arrivals.part(begin, end)
 
     def _join(
-        self,
-        arrivals: ArrivalBatch | IncompleteArrivals,
-        samples: SampledTuples,
-        raw: Floats | None = None,
+        self, arrivals: Any, samples: SampledTuples | None = None, raw: Floats | None = None
     ) -> Answers:
         batch, places = self._arrive(arrivals, samples, raw)
         heads = self.store.windows.head.copy() if self.output == "changes" else None
@@ -234,13 +224,15 @@ class PairJoin(Operator):
         return answers
 
     def _arrive(
-        self,
-        arrivals: ArrivalBatch | IncompleteArrivals,
-        samples: SampledTuples,
-        raw: Floats | None = None,
+        self, arrivals: Any, samples: SampledTuples | None = None, raw: Floats | None = None
     ) -> tuple[Batch, Ints]:
         """Write arrivals to slots; return them and their places, except arrivals without samples.
-        raw : float64[n, ...], kept in the last rows of the tuples' boxes"""
+
+        samples : None if they are part of the arrivals
+        raw : float64[n, ...], kept in the last rows of the tuples' boxes
+        """
+        if samples is None:
+            samples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
         side = arrivals.side.astype(np.int64)
         radius = self._radii(side.size, arrivals.radius)
         time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
@@ -255,15 +247,13 @@ class PairJoin(Operator):
         return batch, places
 
     def _numbers(self, side: Ints) -> Ints:
-        """Return the numbers of arrivals: i for the i-th of a stream, over all keys, from 0. With
-        more than two streams, streams * i + stream, so that a number identifies its stream."""
-        numbers, given = np.empty(side.size, np.int64), self.given.copy()
+        """Return the numbers of arrivals: i for the i-th of a stream, over all keys, from 0."""
+        numbers = np.empty(side.size, np.int64)
         for stream in range(self.streams):
             own = np.flatnonzero(side == stream)
-            numbers[own] = given[stream] + np.arange(own.size)
-            given[stream] += own.size
-        self.given = given
-        return self.streams * numbers + side if self.streams > 2 else numbers
+            numbers[own] = self.given[stream] + np.arange(own.size)
+        self.given = self.given + np.bincount(side, minlength=self.streams)
+        return numbers
 
     def _load(self, batch: Batch, raw: Floats | None = None) -> None:
         """Restore saved tuples to their windows. Raises ValueError for impossible tuples."""
@@ -336,17 +326,15 @@ class PairJoin(Operator):
             crowded = window.max_tuples is not None and (
                 window.held + places.size > window.max_tuples
             )
-            if not crowded or self.windows[stream].span is None:
+            # One by one if time also excludes tuples, because these do not overflow.
+            timed = crowded and self.windows[stream].span is not None
+            for some in places[:, None] if timed else [places]:
                 before = window.overflow
-                batch.begins[places] = window.extend(batch.existence[places]) + shift
-                self.overflow += window.overflow - before
-                continue
-            for place in places:  # one by one, because tuples excluded by time do not overflow
-                before = window.overflow
-                begin = window.extend(batch.existence[place : place + 1])[0] + shift
-                batch.begins[place] = begin
-                if window.overflow > before:
-                    self.overflow += self._count_held(batch, np.array([place]), begin - 1)
+                batch.begins[some] = window.extend(batch.existence[some]) + shift
+                overflow = window.overflow - before
+                if timed and overflow:
+                    overflow = self._count_held(batch, some, batch.begins[some] - 1)
+                self.overflow += overflow
 
     def _start_delta_windows(self, batch: Batch) -> None:
         samples = SampledTuples(batch.offsets, batch.prob, batch.points)
@@ -398,7 +386,7 @@ class PairJoin(Operator):
     def _changes(self, batch: Batch, heads: Ints, answers: Answers) -> Answers:
         """Return the found and the removed answers. heads : starts of windows before the batch"""
         arrival, stream, number = list_evicted(self.store, heads, batch)
-        if self.streams != 2:  # a tuple may be on either side
+        if self.streams == 1:  # a tuple may be on either side
             arrival, number = np.tile(arrival, 2), np.tile(number, 2)
             stream = np.repeat([0, 1], stream.size)
         if len(answers) or arrival.size:

@@ -66,15 +66,11 @@ class SimilarityJoinConfig:
 
     def __post_init__(self) -> None:
         whole("dimensions", self.dimensions)
-        if self.within is not None:
-            distance("within", self.within)
         if not 0.0 <= self.sphere < np.inf:
             raise ValueError(f"`sphere` must be a radius of at least 0; got {self.sphere}")
         share("probability", self.probability)
         one_of("strategy", self.strategy, STRATEGIES)
         one_of("output", self.output, OUTPUTS)
-        if len(self.windows) not in (1, 2):
-            raise ValueError(f"`windows` must have one window per side; got {len(self.windows)}")
         if self.strategy == "sort" and self.dimensions > 1:
             raise ValueError(
                 f'`strategy`="sort" needs one dimension; got {self.dimensions}. Use "index"'
@@ -169,13 +165,8 @@ class SimilarityJoin(PairJoin):
         the other tuple), then removed answers (by left, then right number).
         Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
         """
-
-        def join(part: ArrivalBatch) -> Answers:
-            return self._join(part, SampledTuples(part.offsets, part.prob, part.points))
-
-        return self._in_parts(
-            arrivals.checked(self.streams, self.config.dimensions), PAIR_CHUNK, join
-        )
+        checked = arrivals.checked(self.streams, self.config.dimensions)
+        return self._in_parts(checked, PAIR_CHUNK, self._join)
 
     def _match(self, batch: Batch) -> Records:
         given = self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)
@@ -185,10 +176,6 @@ class SimilarityJoin(PairJoin):
             return found[np.argsort(found["arrival"], kind="stable")]
         found = join_indexed(*given) if self._indexed else join_nested(*given)
         return found
-
-    def _describe(self, slots: Ints) -> None:
-        if self._indexed:
-            super()._describe(slots)
 
     @property
     def counters(self) -> dict[str, int]:

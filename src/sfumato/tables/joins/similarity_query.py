@@ -16,10 +16,10 @@ from sfumato.tables.imputation.imputation_arguments import ImputationArguments
 from sfumato.tables.joins.metric import distance_of, finite_number, raise_unscaled
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, JoinTableConfig
-from sfumato.tables.joins.table_lockstep_join import LockstepJoinTableConfig
 from sfumato.tables.joins.table_neighbours import NeighboursTableConfig, OtherNeighboursTableConfig
-from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
+    LockstepJoinTableConfig,
+    OuterJoinTableConfig,
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
 )
@@ -33,6 +33,7 @@ from sfumato.tables.reading.frame import (
     require_same_keys,
     require_same_worlds,
 )
+from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
@@ -122,9 +123,9 @@ class JoinSide:
     def _radius(self, within: Any, argument: str) -> str | None:
         """Return the radius column, or None. Raises errors like `Frame.require_numbers`."""
         frame = self.frame
-        if not isinstance(within, str):
-            return None
-        if frame.find_column(within) is None and within not in frame.attributes:
+        if not isinstance(within, str) or not (
+            frame.find_column(within) is not None or within in frame.attributes
+        ):
             return None
         frame.require_numbers(argument, [within])
         return frame.resolve(argument, within)[0]
@@ -145,28 +146,24 @@ class JoinSide:
         return texts
 
     def _check_points(self, argument: str) -> None:
-        if not self.frame.uncertain:
-            texts = [self.points[i] for i in self.texts]
-            self.frame.group_columns(argument, texts)  # raises for columns with a collation
-            numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
+        frame, texts = self.frame, [self.points[i] for i in self.texts]
+        numbers = [name for name in self.points if name not in texts]
+        if frame.uncertain:
             for name in numbers:
-                if self.frame.kind(name) not in NUMBER_KINDS:
-                    shown = self.frame.type_name(name)
+                if frame.attribute_kind(name) not in (*NUMBER_KINDS, "truth", "timestamp"):
                     raise TypeError(
-                        f"`{argument}` must name columns of numbers or strings; `{name}` is {shown}"
+                        f"`{argument}` must name attributes that are numbers or strings; `{name}` "
+                        f"is {frame.attribute_shown(name)}: cast it first"
                     )
-            self.frame.require_numbers(argument, numbers)
             return
-        for i, name in enumerate(self.points):
-            if i not in self.texts and self.frame.attribute_kind(name) not in (
-                *NUMBER_KINDS,
-                "truth",
-                "timestamp",
-            ):
+        frame.group_columns(argument, texts)  # raises for columns with a collation
+        for name in numbers:
+            if frame.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
-                    f"`{argument}` must name attributes that are numbers or strings; `{name}` is "
-                    f"{self.frame.attribute_shown(name)}: cast it first"
+                    f"`{argument}` must name columns of numbers or strings; `{name}` is "
+                    f"{frame.type_name(name)}"
                 )
+        frame.require_numbers(argument, numbers)
 
     def _require_plain(self, called: str) -> None:
         for taken in (ALTERNATIVES, "existence"):
@@ -181,27 +178,28 @@ class JoinSide:
         """Return the fields of this side's attributes in the alternatives of a pair."""
         found = []
         for i, attribute in enumerate(self.attributes):
-            near = attribute in self.on
-            fixed = f"on{self.on.index(attribute)}" if near else f"a{i}"
-            kind = DOUBLE_TYPE if near else self.frame.attribute_type(attribute)
-            kind = STRING_TYPE if near and self.on.index(attribute) in self.texts else kind
+            if attribute in self.on:
+                place = self.on.index(attribute)
+                fixed, kind = f"on{place}", STRING_TYPE if place in self.texts else DOUBLE_TYPE
+            else:
+                fixed, kind = f"a{i}", self.frame.attribute_type(attribute)
             fixed = attribute if self.imputed is not None else fixed
             found.append(Field(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
         return found
 
-    def reading(self, aligned: bool) -> Reading:
+    def input(self, aligned: bool) -> Input:
         """Return how the operator reads the frame.
 
         aligned : whether to read `late` and `punctuation`; late rows then may be invalid
         """
-        certain = self.imputed is None
+        certain, aggregated = self.imputed is None, self.aggregated
         values: list[tuple[str, ColumnReader]] = [
             (ALTERNATIVES, Samples(tuple(self.points), self.texts))
         ]
         if self.imputed is not None:
             values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
         values += [] if self.radius is None else [(RADIUS, Doubles(self.radius))]
-        values += [] if self.aggregated is None else self.aggregated.cells
+        values += [] if aggregated is None else aggregated.cells
         values += controller_readers() if aligned else []
         orders = [f"order{i}" for i in range(len(self.orders))]
         rule = Rule(
@@ -210,13 +208,17 @@ class JoinSide:
             complete=(*orders, *(f"key{i}" for i in range(len(self.keys)))),
             timed=self.timed,
             bounds=tuple(self.bounds) if certain else (),
-            bounded=() if self.aggregated is None else self.aggregated.bounded,
+            bounded=() if aggregated is None else aggregated.bounded,
             radius=self.radius,
             unless_late=aligned,
             max_alternatives=self.frame.max_alternatives,
         )
         passed, order, key = map(tuple, (self.passed, self.orders, self.keys))
-        return Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tie_columns))
+        reading = Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tie_columns))
+        if aggregated is None:
+            return Input(self.frame, reading)
+        about = {"values": aggregated.expressions}
+        return Input(self.frame, reading, about, aggregated.computed)
 
 
 @dataclass(eq=False)
@@ -252,7 +254,8 @@ class JoinQuery:
         self.lockstep = self.windows[0].lockstep
         self.timed = self.lockstep or any(window.span is not None for window in self.windows)
         self.limit, self.distance = distance_of(self.within, self.attributes, self.metric)
-        if any(window.delta is not None for window in self.windows):
+        self.has_deltas = any(window.delta is not None for window in self.windows)
+        if self.has_deltas:
             self._check_deltas()
         if self.lockstep and self.imputation is not None:
             raise ValueError(
@@ -271,7 +274,7 @@ class JoinQuery:
             return f'`metric`="{self.distance.name}" accepts'
         if self.limit is None:
             return "`within` as a radius column accepts"
-        if any(window.delta is not None for window in self.windows):
+        if self.has_deltas:
             return "a window of sf.Delta accepts"
         return "`impute` of a join accepts" if self.imputation is not None else ""
 
@@ -281,11 +284,6 @@ class JoinQuery:
                 "`within` must be one distance in a join with windows of sf.Delta, because the "
                 f"window compares the same coordinates; got within={self.within!r} and "
                 f'metric="{self.metric}". Use sf.Rows or sf.Range'
-            )
-        if self.imputation is not None:
-            raise ValueError(
-                "`window` must be sf.Rows or sf.Range in a join with `impute`; got "
-                f"{self.window!r}. Use {self.imputation.function} before the join"
             )
         if self.tasks not in (None, 1):
             raise ValueError(
@@ -312,21 +310,20 @@ class JoinQuery:
                 "`strategy` and `impute` cannot be combined, because `impute` uses a separate "
                 f"join; got {self.strategy!r}"
             )
-        if self.distance.name != "euclidean":
-            raise ValueError(
-                f'`metric` must be "euclidean" in a join with `impute`; got {self.metric!r}. Use '
-                f"{called} before the join"
-            )
-        if self.limit is None:
-            raise ValueError(
-                "`within` must be a number, or one per attribute, in a join with `impute`; got "
-                f"the column {self.within!r}. Use {called} before the join"
-            )
-        if self.how != INNER:
-            raise ValueError(
-                f'`how` must be "inner" in a join with `impute`; got {self.how!r}. Use {called} '
-                "before the join"
-            )
+        for wrong, needed, given in (
+            (self.has_deltas, "`window` must be sf.Rows or sf.Range", repr(self.window)),
+            (self.distance.name != "euclidean", '`metric` must be "euclidean"', repr(self.metric)),
+            (
+                self.limit is None,
+                "`within` must be a number, or one per attribute,",
+                f"the column {self.within!r}",
+            ),
+            (self.how != INNER, '`how` must be "inner"', repr(self.how)),
+        ):
+            if wrong:
+                raise ValueError(
+                    f"{needed} in a join with `impute`; got {given}. Use {called} before the join"
+                )
         if self.tasks not in (None, 1):
             raise ValueError(
                 "`tasks` and `impute` cannot be combined, because each task would impute the same "
@@ -387,7 +384,7 @@ class JoinQuery:
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
     ) -> JoinTableConfig:
         """Return the config for a join of two frames; the repository is read after all checks."""
-        common = self._common_settings(sides[0])
+        common = self._settings(sides[0])
         require_same_keys([side.frame for side in sides], [side.keys for side in sides])
         needed = self.how != INNER and f'`how`="{self.how}"'
         needed = needed or (self.lockstep and "`lockstep` of sf.Rows")
@@ -399,7 +396,6 @@ class JoinQuery:
             needed or None,
         )
         if self.imputation is None:
-            common |= self._similarity_settings(sides[0])
             if self.how != INNER:
                 return OuterJoinTableConfig(**common, how=self.how)
             if self.lockstep:
@@ -418,28 +414,22 @@ class JoinQuery:
 
     def config_self_join(self, side: JoinSide) -> SelfJoinTableConfig:
         return SelfJoinTableConfig(
-            **self._common_settings(side),
-            **self._similarity_settings(side),
+            **self._settings(side),
             marks_late=side.marks_late,
             one_controller=side.frame.is_strictly_ordered(side.orders, []),
         )
 
-    def config_neighbours(self, side: JoinSide, **asked: Any) -> NeighboursTableConfig:
-        windows = tuple(map(_without_evictions, self.windows))
-        given = vars(self.config_self_join(side)) | {"windows": windows}
-        return NeighboursTableConfig(**given, **asked)
-
-    def config_other_neighbours(
-        self,
-        sides: Sequence[JoinSide],
-        idle_timeout: str | timedelta | None,
-        **asked: Any,
+    def config_neighbours(
+        self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None, **asked: Any
     ) -> OtherNeighboursTableConfig:
-        """Return the config for neighbours in the right frame."""
+        """Return the config for neighbours in the right frame, or in a single frame."""
+        # Windows hold all tuples that may be among their newest rows.
+        own, other = (replace(of, confidence=1.0 - NEGLIGIBLE_MEMBER) for of in self.windows)
+        if len(sides) == 1:
+            given = vars(self.config_self_join(sides[0])) | {"windows": (own, other)}
+            return NeighboursTableConfig(**given, **asked)
         own = JoinWindow(1)  # no neighbours are searched among left tuples
-        given = vars(self.config(sides, idle_timeout)) | {
-            "windows": (own, _without_evictions(self.windows[1]))
-        }
+        given = vars(self.config(sides, idle_timeout)) | {"windows": (own, other)}
         return OtherNeighboursTableConfig(**given, **asked)
 
     def aggregates_of(
@@ -464,8 +454,9 @@ class JoinQuery:
             distribution, own=tuple(own.columns), structs=frame.certain and not own.certain,
         )  # fmt: skip
 
-    def _common_settings(self, side: JoinSide) -> dict[str, Any]:
-        return {
+    def _settings(self, side: JoinSide) -> dict[str, Any]:
+        """Return the arguments that configs share; joins with `impute` have fewer."""
+        common = {
             "within": self.limit,
             "probability": finite_number("probability", self.probability),
             "windows": self.windows,
@@ -479,11 +470,10 @@ class JoinQuery:
                 side.frame, side.orders[0], side.keys, self.forget_after
             ),
         }
-
-    def _similarity_settings(self, side: JoinSide) -> dict[str, Any]:
-        """Return the additional arguments of joins without `impute`."""
+        if self.imputation is not None:
+            return common
         tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
-        return {
+        return common | {
             "strategy": self.strategy,
             "metric": self.distance,
             "on": tuple(f"on{i}" for i in range(len(self.attributes))),
@@ -530,9 +520,17 @@ def alignment_of(
     return {"pace_matters": all(frame.streams for frame in frames)}
 
 
-def _without_evictions(window: JoinWindow) -> JoinWindow:
-    """Return the window extended to all tuples that may be among its newest rows."""
-    return replace(window, confidence=1.0 - NEGLIGIBLE_MEMBER)
+def join_job(
+    function: str,
+    metrics: str,
+    name: str | None,
+    sides: Sequence[JoinSide],
+    config: JoinTableConfig,
+    outputs: Sequence[Output],
+) -> Job:
+    """Return the job of a join that reads these sides. Other arguments: see `Job`."""
+    inputs = [side.input(config.aligned is not None or side.marks_late) for side in sides]
+    return Job(function, metrics, name, inputs, config, outputs, config.idle_timeout_us)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arguments import one_of, share
+from sfumato.operators.arguments import one_of
 from sfumato.operators.arrays import Floats, offsets_of
 from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existences
 from sfumato.operators.joins.outer_join import INNER
@@ -18,7 +18,7 @@ from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
 from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.similarity_query import alignment_of
-from sfumato.tables.joins.table_join import AnswerTypes, TypedAnswersConfig
+from sfumato.tables.joins.table_join import TypedAnswersConfig, cast_answers, nulls_of_side
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
@@ -68,7 +68,6 @@ class AsofTableConfig(TypedAnswersConfig, TwoSidesConfig):
 
     def __post_init__(self) -> None:
         one_of("how", self.how, (KEEP_LEFT, INNER))
-        share("probability", self.least)
 
     def make(self) -> TableAsofJoin:
         return TableAsofJoin(self)
@@ -84,7 +83,7 @@ class TableAsofJoin(TwoSides):
         super().__init__(config)
         self.operator = NewestEarlier(config.within, config.least)
         self.right = RowStore()
-        self.types = AnswerTypes.of(config.answers)
+        self.schema = config.read_schema()
 
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         rows = self.order_rows(batch)
@@ -116,16 +115,15 @@ class TableAsofJoin(TwoSides):
         if not len(found.place):
             return []
         turn = np.cumsum(rows.side == 0) - 1  # the position of each row among left rows
-        known = None if self.right.empty is None else self.right.empty.schema
         if matched.any():
             given = as_array(self.right.take(found.number[matched]).column(ROW))
             right = given.take(pa.array(np.cumsum(matched) - 1, mask=~matched))
         else:
-            right = as_array(self.types.nulls(SIDES[1], len(found.place), 0, known)[0])
+            right = as_array(nulls_of_side(SIDES[1], len(found.place), 0, self.schema)[0])
         columns = {"left": left.take(pa.array(turn[found.place])), "right": right}
         if self.config.uncertain:
             columns["probability"] = pa.array(found.probability)
-        return [self.types.apply(pa.table(columns))]
+        return [cast_answers(pa.table(columns), self.schema)]
 
     def forget(self, codes: np.ndarray) -> None:
         self.operator.forget(codes)

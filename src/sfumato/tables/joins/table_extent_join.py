@@ -25,11 +25,12 @@ from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables
 from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
-    AnswerTypes,
     TypedAnswersConfig,
     answers_table,
     attributes_at,
+    cast_answers,
     samples_of,
+    unmatched_table,
 )
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIDES, TableOperator
@@ -178,7 +179,7 @@ class TableExtentJoin(TableOperator):
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
         self.kept = KEPT_SIDES.get(config.how, ())
-        self.types = AnswerTypes.of(config.answers)
+        self.schema = config.read_schema()
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -253,17 +254,19 @@ class TableExtentJoin(TableOperator):
         self.counts["pairs"] += len(at[0])
         if not len(at[0]):
             return []
-        one, other = (table.take(pa.array(of)) for table, of in zip(sides, at, strict=True))
-        if found is None:
-            table = pa.table({"left": one.column(ROW), "right": other.column(ROW)})
-        else:
-            lengths = np.diff(found.offsets)
-            table = answers_table(
-                (one.column(ROW), attributes_at(one, found.left_sample, lengths)),
-                (other.column(ROW), attributes_at(other, found.right_sample, lengths)),
-                found,
+        taken = [table.take(pa.array(of)) for table, of in zip(sides, at, strict=True)]
+        answers = pa.table({side: of.column(ROW) for side, of in zip(SIDES, taken, strict=True)})
+        if found is not None:
+            samples, lengths = (found.left_sample, found.right_sample), np.diff(found.offsets)
+            one, other = (
+                (of.column(ROW), attributes_at(of, sample, lengths))
+                for of, sample in zip(taken, samples, strict=True)
             )
-        return [self.types.apply(table.add_column(0, "window", one.column("window")))]
+            answers = answers_table(one, other, found)
+        return [self._with_window(answers, taken[0])]
+
+    def _with_window(self, answers: pa.Table, rows: pa.Table) -> pa.Table:
+        return cast_answers(answers.add_column(0, "window", rows.column("window")), self.schema)
 
     def flush(self) -> list[pa.Table]:
         waiting = [side.waiting for side in self.sides]
@@ -322,19 +325,7 @@ class TableExtentJoin(TableOperator):
         if not len(places):
             return []
         rows = mine.rows.take(pa.array(places))
-        attributes, nulls = {}, 0
-        if found is not None:
-            sizes, nulls = np.diff(found.offsets), len(found.prob)
-            sample = np.arange(nulls) - np.repeat(found.offsets[:-1], sizes)
-            attributes = attributes_at(rows, sample.astype(np.int32), sizes)
-        known = None if others is None else others.rows.schema
-        none = self.types.nulls(SIDES[1 - side], len(places), nulls, known)
-        sides = [(rows.column(ROW), attributes), none]
-        left, right = sides if side == 0 else sides[::-1]
-        table = pa.table({"left": left[0], "right": right[0]})
-        if found is not None:
-            table = answers_table(left, right, found)
-        return [self.types.apply(table.add_column(0, "window", rows.column("window")))]
+        return [self._with_window(unmatched_table(rows, side, found, self.schema), rows)]
 
     def after_loading(self) -> None:
         super().after_loading()

@@ -15,7 +15,7 @@ from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.tables.arrow import numbers_of
 from sfumato.tables.imputation.repositories import RepositoryImputer, cached_imputer
 from sfumato.tables.joins.table_join import JoinTableConfig, RowsOfSide, TableJoin
-from sfumato.tables.joins.two_sides import Numbers
+from sfumato.tables.joins.two_sides import Numbers, OrderedSides
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
 
@@ -67,11 +67,10 @@ class TableIncompleteJoin(TableJoin):
         self.operator.most_pairs = config.max_alternatives
         self.kept = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))
 
-    def join(
-        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
-    ) -> Answers:
-        values = np.concatenate([numbers_of(table, self.kept) for table in tables])
-        return self.operator.process(IncompleteArrivals(side, code, values[order], time))[0]
+    def join(self, rows: OrderedSides) -> Answers:
+        values = np.concatenate([numbers_of(table, self.kept) for table in rows.tables])[rows.order]
+        arrivals = IncompleteArrivals(rows.side, rows.code, values, self.times(rows))
+        return self.operator.process(arrivals)[0]
 
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.limits import MAX_ALTERNATIVES
@@ -18,7 +17,7 @@ from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
-from sfumato.tables.joins.two_sides import Numbers, TwoSides, TwoSidesConfig
+from sfumato.tables.joins.two_sides import Numbers, OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES, SIZE_GAUGES, TableConfig, window_gauges
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.row_store import RowStore
@@ -97,18 +96,16 @@ class TableJoin(TwoSides):
         return [ROW, *self.kept]
 
     @abstractmethod
-    def join(
-        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
-    ) -> Answers:
-        """Process arrivals with the operator.
+    def join(self, rows: OrderedSides) -> Answers:
+        """Process arrivals with the operator."""
 
-        tables : of the present sides    order : int64[n], positions in the concatenated tables
-        side, code, time : see `ArrivalBatch`
-        """
+    def times(self, rows: OrderedSides) -> Ints | None:
+        """Return event times in microseconds for time windows, otherwise None."""
+        return rows.time.astype(np.int64) if self.operator.timed else None
 
     @abstractmethod
     def rows_of_side(
-        self, store: RowStore, numbers: Ints, sample: npt.NDArray[np.int32], lengths: Ints
+        self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints
     ) -> RowsOfSide:
         """Return (rows, attributes of the alternatives by name) for one side of k answers.
 
@@ -121,15 +118,13 @@ class TableJoin(TwoSides):
         found = self.order_rows(batch)
         if found is None:
             return []
-        present, tables, order, side, code, first = found
         if self.stores:
-            for number, table in zip(present, tables, strict=True):
+            for number, table in zip(found.present, found.tables, strict=True):
                 places = found.places_of(number)
                 rows = table.select(self.stored_columns(number))
                 self.stores[number].append(rows.take(pa.array(places)))
-        time = first.astype(np.int64) if self.operator.timed else None
-        output = self.process_arrivals(tables, order, side, code, time)
-        self._largest = max(self._largest, self.operator.largest_window(code))
+        output = self.process_arrivals(found)
+        self._largest = max(self._largest, self.operator.largest_window(found.code))
         self.forget_expired()
         for number, store in enumerate(self.stores):
             # Looking up live rows takes time proportional to the state, so it is done rarely.
@@ -137,11 +132,9 @@ class TableJoin(TwoSides):
                 store.keep(self.operator.live_numbers(number))
         return output
 
-    def process_arrivals(
-        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
-    ) -> list[pa.Table]:
+    def process_arrivals(self, rows: OrderedSides) -> list[pa.Table]:
         """Process arrivals like `join`; return the output."""
-        answers = self.join(tables, order, side, code, time)
+        answers = self.join(rows)
         self.counts["pairs"] += int((answers.change > 0).sum())
         return [self._table(answers)] if len(answers) else []
 
@@ -182,18 +175,20 @@ class TableJoin(TwoSides):
 
 
 def answers_table(
-    left: RowsOfSide, right: RowsOfSide, found: Answers | Unmatched, alternatives: bool = True
+    left: RowsOfSide,
+    right: RowsOfSide,
+    found: Answers | Unmatched | None,
+    alternatives: bool = True,
 ) -> pa.Table:
-    """Return answers as a table: left, right, probability and, optionally, alternatives.
+    """Return answers as a table: left, right, and optionally probability and alternatives.
 
     left, right : each answer's row, and by name the attributes of each sample pair
+    found : None for answers without a probability
     """
-    columns: dict[str, Any] = {
-        "left": left[0],
-        "right": right[0],
-        "probability": pa.array(found.probability),
-    }
-    if alternatives:
+    columns: dict[str, Any] = {"left": left[0], "right": right[0]}
+    if found is not None:
+        columns["probability"] = pa.array(found.probability)
+    if found is not None and alternatives:
         pair: dict[str, Any] = {"prob": pa.array(found.prob)}
         for side, (_, attributes) in zip(SIDES, (left, right), strict=True):
             pair |= {f"{side}_{name}": values for name, values in attributes.items()}
@@ -207,11 +202,33 @@ def answers_table(
     return pa.table(columns)
 
 
+def unmatched_table(
+    rows: pa.Table,
+    side: int,
+    found: Unmatched | None,
+    schema: pa.Schema | None,
+    alternatives: bool = True,
+) -> pa.Table:
+    """Return rows of a side without a partner as answers, with NULLs for the other side.
+
+    found, alternatives : as for `answers_table`    schema : of the answers, if it is known
+    """
+    attributes, samples = dict[str, pa.Array](), 0
+    if found is not None:
+        lengths, samples = np.diff(found.offsets), len(found.prob)
+        sample = np.arange(samples) - np.repeat(found.offsets[:-1], lengths)
+        attributes = attributes_at(rows, sample, lengths) if alternatives else {}
+    nulls = nulls_of_side(SIDES[1 - side], rows.num_rows, samples, schema)
+    mine = rows.column(ROW), attributes
+    left, right = (mine, nulls) if side == 0 else (nulls, mine)
+    return answers_table(left, right, found, alternatives)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TypedAnswersConfig(TableConfig):
     """Settings of an operator whose answers have NULLs for a side that may have had no rows.
 
-    answers : the schema of the answers, see `AnswerTypes`
+    answers : the serialised schema of the answers; empty if it is unknown
     """
 
     answers: bytes = field(default=b"", metadata=CHANGEABLE)
@@ -219,54 +236,33 @@ class TypedAnswersConfig(TableConfig):
     def typed(self, answers: Callable[[], pa.Schema]) -> Self:
         return replace(self, answers=answers().serialize().to_pybytes())
 
+    def read_schema(self) -> pa.Schema | None:
+        return pa.ipc.read_schema(pa.py_buffer(self.answers)) if self.answers else None
 
-@dataclass(frozen=True)
-class AnswerTypes:
-    """The types of a join's answers, even for a side that has had no rows.
 
-    schema : the answers' schema, or None to take the types from the rows so far
-    """
-
-    schema: pa.Schema | None
-
-    @classmethod
-    def of(cls, answers: bytes) -> AnswerTypes:
-        return cls(pa.ipc.read_schema(pa.py_buffer(answers)) if answers else None)
-
-    def apply(self, table: pa.Table) -> pa.Table:
-        """Return answers with these types, which are the same for pairs and unmatched rows."""
-        if self.schema is None:
-            return table
-        columns = {
-            name: cast_renamed(as_array(table.column(name)), self.schema.field(name).type)
-            for name in table.column_names
+def cast_answers(answers: pa.Table, schema: pa.Schema | None) -> pa.Table:
+    """Return answers with a schema's types, which pairs and unmatched rows share."""
+    if schema is None:
+        return answers
+    return pa.table(
+        {
+            name: cast_renamed(as_array(answers.column(name)), schema.field(name).type)
+            for name in answers.column_names
         }
-        return pa.table(columns)
-
-    def nulls(self, side: str, rows: int, samples: int, known: pa.Schema | None) -> RowsOfSide:
-        """Return NULLs for the missing side of answers. known : schema of its rows, if any"""
-        row, attributes = pa.null(), dict[str, pa.DataType]()
-        if self.schema is not None:
-            row = self.schema.field(side).type
-            if ALTERNATIVES in self.schema.names:
-                fields = self.schema.field(ALTERNATIVES).type.value_type
-                attributes = {
-                    field.name.removeprefix(f"{side}_"): field.type
-                    for field in fields
-                    if field.name.startswith(f"{side}_")
-                }
-        elif known is not None:
-            row = known.field(ROW).type
-            if ALTERNATIVES in known.names:
-                fields = known.field(ALTERNATIVES).type.value_type
-                attributes = {field.name: field.type for field in fields if field.name != "prob"}
-        values = {name: pa.nulls(samples, kind) for name, kind in attributes.items()}
-        return pa.chunked_array([pa.nulls(rows, row)]), values
+    )
 
 
-def attributes_at(
-    rows: pa.Table, sample: npt.NDArray[np.int32], lengths: Ints
-) -> dict[str, pa.Array]:
+def nulls_of_side(side: str, rows: int, samples: int, schema: pa.Schema | None) -> RowsOfSide:
+    """Return NULLs for the missing side of answers, of type null if the schema is unknown."""
+    row, attributes = pa.null() if schema is None else schema.field(side).type, {}
+    if schema is not None and ALTERNATIVES in schema.names:
+        for of in schema.field(ALTERNATIVES).type.value_type:
+            if of.name.startswith(f"{side}_"):
+                attributes[of.name.removeprefix(f"{side}_")] = pa.nulls(samples, of.type)
+    return pa.chunked_array([pa.nulls(rows, row)]), attributes
+
+
+def attributes_at(rows: pa.Table, sample: Numbers, lengths: Ints) -> dict[str, pa.Array]:
     """Return, by name, the attributes of the given samples of each row's alternatives.
 
     lengths : int64[n], samples per row    sample : sample numbers, row by row

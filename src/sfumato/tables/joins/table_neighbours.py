@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.arrays import Floats
 from sfumato.operators.distributions.aggregate import AggregateResult
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.joins.arrivals import ArrivalBatch
@@ -25,7 +25,7 @@ from sfumato.tables.joins.table_similarity_join import (
     TableSelfJoin,
     TableSimilarityJoin,
 )
-from sfumato.tables.joins.two_sides import Numbers
+from sfumato.tables.joins.two_sides import OrderedSides
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
@@ -58,10 +58,6 @@ class TableOtherNeighbours(TableSimilarityJoin):
     operator: NeighbourCount
     make_operator = NeighbourCount
 
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.kept = ()
-
     @property
     def stores(self) -> tuple[RowStore, ...]:
         return () if self.config.aggregated is None else super().stores
@@ -72,10 +68,8 @@ class TableOtherNeighbours(TableSimilarityJoin):
         assert self.config.aggregated is not None
         return ["prob", *self.config.aggregated.value_columns]
 
-    def process_arrivals(
-        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
-    ) -> list[pa.Table]:
-        arrivals = self.arrivals(tables, order, side, code, time)
+    def process_arrivals(self, rows: OrderedSides) -> list[pa.Table]:
+        arrivals = self.arrivals(rows)
         aggregated = self.config.aggregated
         results: dict[str, pa.ChunkedArray] = {}
         if aggregated is None:
@@ -87,12 +81,12 @@ class TableOtherNeighbours(TableSimilarityJoin):
                 columns.append(pa.table(aggregated.result_columns(self._aggregate(part, near))))
             counts, table = NeighbourCounts.concat(parts), pa.concat_tables(columns)
             results = dict(zip(table.column_names, table.columns, strict=True))
-        left = np.flatnonzero(side == 0)
+        left = np.flatnonzero(rows.side == 0)
         if not left.size:
             return []
         # Left rows come first in the tables; a single stream is the left side.
-        rows = tables[0].column(ROW).take(pa.array(order[left]))
-        return [_answers(rows, counts.take(left), self.config.fewer_than, results)]
+        own = rows.tables[0].column(ROW).take(pa.array(rows.order[left]))
+        return [_answers(own, counts.take(left), self.config.fewer_than, results)]
 
     def _aggregate(self, arrivals: ArrivalBatch, near: NearSamples) -> list[AggregateResult]:
         """Return the results of the left arrivals."""
@@ -110,11 +104,8 @@ class TableOtherNeighbours(TableSimilarityJoin):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeighboursTableConfig(SelfJoinTableConfig):
-    """Settings of `NeighbourCount` over tables of one side; others : as for two sides."""
-
-    fewer_than: int | None = None
-    aggregated: RowWindowTableConfig | None = field(default=None, metadata={"fingerprint": "added"})
+class NeighboursTableConfig(OtherNeighboursTableConfig, SelfJoinTableConfig):
+    """Settings of `NeighbourCount` over tables of one side."""
 
     kind, version = "neighbours table", 3
     counters = ("rows", "late", "out_of_order", "overflow")
@@ -126,7 +117,7 @@ class NeighboursTableConfig(SelfJoinTableConfig):
 class TableNeighbours(TableOtherNeighbours, TableSelfJoin):
     """`NeighbourCount` over Arrow tables within one stream."""
 
-    config: NeighboursTableConfig  # type: ignore[assignment]
+    config: NeighboursTableConfig
 
 
 def _answers(

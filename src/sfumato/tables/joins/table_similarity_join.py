@@ -1,4 +1,4 @@
-"""The similarity join of two streams, or of one stream with itself, over Arrow tables."""
+"""The similarity joins over Arrow tables: of two streams, of one, in lockstep, and outer joins."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.joins.answers import Answers, SampledTuples
+from sfumato.operators.joins.answers import Answers, SampledTuples, Unmatched
 from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
+from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
+from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
+from sfumato.tables.arrow import SavedTable, as_numbers
 from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric
 from sfumato.tables.joins.table_join import (
@@ -24,12 +27,15 @@ from sfumato.tables.joins.table_join import (
     JoinTableConfig,
     RowsOfSide,
     TableJoin,
+    TypedAnswersConfig,
     attributes_at,
+    cast_answers,
     samples_of,
+    unmatched_table,
 )
-from sfumato.tables.joins.two_sides import Numbers
+from sfumato.tables.joins.two_sides import Numbers, OrderedSides
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.operator import ROW
+from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
@@ -70,7 +76,7 @@ class TableSimilarityJoin(TableJoin):
     make_operator = SimilarityJoin
     state = {"texts": Part()}
 
-    def __init__(self, config: SimilarityJoinTableConfig) -> None:
+    def __init__(self, config: SimilarityJoinTableConfig, **options: Any) -> None:
         super().__init__(config)
         self.kept = (ALTERNATIVES,) if config.alternatives else ()
         self.operator = self.make_operator(
@@ -83,33 +89,26 @@ class TableSimilarityJoin(TableJoin):
             alternatives=config.alternatives,
             task=Shard(config.task, config.tasks),
             sphere=config.metric.sphere,
-            **self.options(config),
+            **options,
         )
         self.operator.most_pairs = config.max_alternatives
         self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
         self._forget_texts_at = MIN_FORGOTTEN_TEXTS  # drop unused texts above this number
 
-    @staticmethod
-    def options(config: Any) -> dict[str, Any]:
-        return {}
+    def join(self, rows: OrderedSides) -> Answers:
+        return self.operator.process(self.arrivals(rows))
 
-    def join(
-        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
-    ) -> Answers:
-        return self.operator.process(self.arrivals(tables, order, side, code, time))
-
-    def arrivals(
-        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
-    ) -> ArrivalBatch:
-        """Return the operator's input, from the arguments of `join`."""
+    def arrivals(self, rows: OrderedSides) -> ArrivalBatch:
+        """Return the operator's input."""
         self._forget_texts()
-        samples = [samples_of(table, self.config.on, self._numbers) for table in tables]
-        of = SampledTuples.concat(samples).take(order)
+        samples = [samples_of(table, self.config.on, self._numbers) for table in rows.tables]
+        of = SampledTuples.concat(samples).take(rows.order)
         points, radius = self.config.metric.points(of.points), None
         if self.config.within is None:
-            radius = np.concatenate([radii_of(table) for table in tables])[order]
-        return ArrivalBatch(side, code, of.offsets, of.prob, points, time, radius)
+            radius = np.concatenate([radii_of(table) for table in rows.tables])[rows.order]
+        given = of.offsets, of.prob, points, self.times(rows), radius
+        return ArrivalBatch(rows.side, rows.code, *given)
 
     def _numbers(self, texts: pa.Array) -> Floats:
         """Encode texts as numbers; unequal texts are farther apart than the distance of a match."""
@@ -199,3 +198,113 @@ class TableSelfJoin(TableSimilarityJoin):
         before = self.counts["out_of_order"]
         super().note_order(columns)
         self.require_one_controller(self.counts["out_of_order"] - before)
+
+
+class NewestTime(Stateful):
+    """The rows with the newest time so far; rows must arrive in time order."""
+
+    state = dict.fromkeys(SIDES, SavedTable())
+
+    def __init__(self) -> None:
+        self.left: pa.Table | None = None
+        self.right: pa.Table | None = None
+
+    def add(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
+        """Add rows; return all rows before the newest time."""
+        given = [*self.take_waiting(), *((side, table) for side, table in batch if table.num_rows)]
+        times = [as_numbers(table.column("order0")) for _, table in given]
+        newest = max((time.max() for time in times), default=None)
+        ready = []
+        for (side, table), time in zip(given, times, strict=True):
+            before, waits = getattr(self, SIDES[side]), pa.array(time == newest)
+            tables = [*([] if before is None else [before]), table.filter(waits)]
+            setattr(self, SIDES[side], pa.concat_tables(tables))
+            ready.append((side, table.filter(pc.invert(waits))))
+        return ready
+
+    def take_waiting(self) -> list[tuple[int, pa.Table]]:
+        """Remove and return the waiting rows."""
+        tables = [(side, getattr(self, name)) for side, name in enumerate(SIDES)]
+        self.left = self.right = None
+        return [(side, table) for side, table in tables if table is not None and table.num_rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockstepJoinTableConfig(SimilarityJoinTableConfig):
+    """Settings of a similarity join in lockstep over tables."""
+
+    kind, version = "lockstep join table", 2
+
+    def make(self) -> TableLockstepJoin:
+        return TableLockstepJoin(self)
+
+
+class TableLockstepJoin(TableSimilarityJoin):
+    """`SimilarityJoin` in lockstep, which processes all rows of one time in one call.
+
+    Aligned sides emit these rows together; rows of static frames wait for a row with a later time.
+    """
+
+    config: LockstepJoinTableConfig
+    state = {"waiting": Part()}
+
+    def __init__(self, config: LockstepJoinTableConfig) -> None:
+        super().__init__(config)
+        self.waiting = NewestTime()
+
+    def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+        return super()._join_rows(batch if self.sides is not None else self.waiting.add(batch))
+
+    def flush(self) -> list[pa.Table]:
+        if self.sides is not None:
+            return super().flush()
+        return super()._join_rows(self.waiting.take_waiting())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OuterJoinTableConfig(TypedAnswersConfig, SimilarityJoinTableConfig):
+    """Settings of an outer similarity join over tables. how : as for `OuterJoin`"""
+
+    how: str
+
+    kind, version = "outer join table", 3
+    counters: ClassVar[tuple[str, ...]] = (*SimilarityJoinTableConfig.counters, "unmatched")
+
+    def make(self) -> TableOuterJoin:
+        return TableOuterJoin(self)
+
+
+class TableOuterJoin(TableSimilarityJoin):
+    """`OuterJoin` over Arrow tables: rows without a partner follow the pairs of a micro-batch."""
+
+    config: OuterJoinTableConfig
+    operator: OuterJoin
+    make_operator = OuterJoin
+
+    def __init__(self, config: OuterJoinTableConfig) -> None:
+        super().__init__(config, how=config.how)
+        self.schema = config.read_schema()
+
+    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
+        return [*super().process(batch, now), *self._unmatched()]
+
+    def idle(self, now: int) -> list[pa.Table]:
+        return [*super().idle(now), *self._unmatched()]
+
+    def flush(self) -> list[pa.Table]:
+        return [*super().flush(), *self._unmatched(end=True)]
+
+    def _table(self, answers: Answers) -> pa.Table:
+        return cast_answers(super()._table(answers), self.schema)
+
+    def _unmatched(self, end: bool = False) -> list[pa.Table]:
+        """Return the rows that can no longer get a partner."""
+        reached = None if self.sides is None else self.sides.emitted_until()
+        found = self.operator.release(reached, end)
+        return [self._unmatched_table(side, of) for side, of in found if len(of.number)]
+
+    def _unmatched_table(self, side: int, found: Unmatched) -> pa.Table:
+        self.counts["unmatched"] += len(found.number)
+        rows = self.stores[side].take(found.number)
+        answers = unmatched_table(rows, side, found, self.schema, self.config.alternatives)
+        return cast_answers(answers, self.schema)
