@@ -863,12 +863,12 @@ class WindowQuery:
 
                 config_class = EarlyTableConfig
             if self.version is not None:
-                from sfumato.tables.windows.table_versions import VersionedTableConfig
+                from sfumato.tables.windows.table_identified import VersionedTableConfig
 
                 config_class = VersionedTableConfig
                 common |= {"unique": len(self.ids)}
             if self.shared is not None:
-                from sfumato.tables.windows.table_shared import SharedTableConfig
+                from sfumato.tables.windows.table_identified import SharedTableConfig
 
                 config_class = SharedTableConfig
                 common |= {"unique": 1}
