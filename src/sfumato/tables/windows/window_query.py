@@ -86,6 +86,12 @@ AGGREGATE_ALIASES = {
 COUNT_FUNCTIONS = ("count", "count_distinct")
 WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
+NOT_TOGETHER = (  # pairs of arguments
+    *(("early", name) for name in ("shared", "distribution", "missed", "version")),
+    *(("early", name) for name in ("with_rows", "quantiles", "forget_after")),
+    ("shared", "version"),
+    ("missed", "with_rows"),
+)
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
 # Functions whose results have the type of the values
@@ -227,15 +233,14 @@ class WindowQuery:
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
             frame.single_column("window.on", self.window.on)
-        flag("with_rows", self.with_rows)
-        if self.with_rows:
-            self._check_with_rows()
-        if flag("missed", self.missed):
-            self._check_missed()
+        self._check_rows()
         if self.early is not None:
             self._check_early()
         elif self.level is not None:
             raise ValueError('`level` needs `early`: add early="10 seconds", or leave `level` out')
+        for one, other in NOT_TOGETHER:
+            if all(getattr(self, name) not in (None, False, ()) for name in (one, other)):
+                raise ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")
         self._check_over_time()
         self._check_versions()
         self._check_shared()
@@ -263,9 +268,8 @@ class WindowQuery:
             return self.window.gap_us
         if not isinstance(self.window, Range):
             return 0.0
-        if self.window.calendar_unit is None:
-            return self.window.length_us
-        return self.window.calendar_units[0] * MIN_UNIT_US[self.window.calendar_unit]
+        unit = self.window.calendar_unit
+        return self.window.grid[0] * (1 if unit is None else MIN_UNIT_US[unit])
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -375,28 +379,24 @@ class WindowQuery:
         elif self.frame.streams:  # static frames are sorted as a whole
             check_order(self.keys, self.frame.in_order_for)
 
-    def _check_with_rows(self) -> None:
-        if not self.timed:
-            raise ValueError(
-                "`with_rows` needs a time window: write window=sf.Range(...) or sf.Session(...)"
-            )
-        self._require_certain_times("`with_rows`")
+    def _check_rows(self) -> None:
+        """Check `missed` and `with_rows`, which return rows of extents."""
+        for argument in ("missed", "with_rows"):
+            if not flag(argument, getattr(self, argument)):
+                continue
+            if not self.timed:
+                raise ValueError(
+                    f"`{argument}` needs a time window: write window=sf.Range(...) or "
+                    f"sf.Session(...); got {self.window!r}"
+                )
+            self._require_certain_times(f"`{argument}`")
         if self.missed:
-            raise _both_given("missed", "with_rows")
-
-    def _check_missed(self) -> None:
-        if not self.timed:
-            raise ValueError(
-                "`missed` needs a time window: write window=sf.Range(...) or sf.Session(...); got "
-                f"{self.window!r}"
-            )
-        self._require_certain_times("`missed`")
-        for w in filter(self._is_picked, self.wanted):
-            raise ValueError(
-                f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
-                "cannot be combined: leave one of them out"
-            )
-        self.frame.require_free(["reason"])
+            for w in filter(self._is_picked, self.wanted):
+                raise ValueError(
+                    f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
+                    "cannot be combined: leave one of them out"
+                )
+            self.frame.require_free(["reason"])
 
     def _needs_range(self, asked: str, hint: str = "") -> ValueError:
         return ValueError(
@@ -418,12 +418,6 @@ class WindowQuery:
         if not isinstance(self.window, Range) or self.window.calendar_unit is not None:
             raise self._needs_range("`early`")
         self._require_certain_times("`early`")
-        for argument in ("shared", "distribution", "forget_after"):
-            if getattr(self, argument) is not None:
-                raise _both_given("early", argument)
-        for argument in ("missed", "with_rows", "quantiles"):
-            if getattr(self, argument):
-                raise _both_given("early", argument)
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
@@ -483,8 +477,6 @@ class WindowQuery:
         if not isinstance(self.window, Range):
             raise self._needs_range("`version`")
         self._require_certain_times("`version`")
-        if self.early is not None:
-            raise _both_given("early", "version")
         for w in self._over_time:
             raise ValueError(
                 f"{w.function} in `aggregates[{w.name!r}]` cannot follow corrections, because its "
@@ -506,8 +498,6 @@ class WindowQuery:
                 "removed some of them: aggregate the rows before this filter, or draw possible "
                 "worlds of these rows with sf.draw_worlds"
             )
-        if self.version is not None:
-            raise _both_given("shared", "version")
         drawn = (
             'draw possible worlds with sf.draw_worlds(df, 1000, source="...", '
             f'id="{self.shared}"), in which rows with the same id take the same alternative'
@@ -907,7 +897,3 @@ class WindowQuery:
         return RowWindowTableConfig(
             window=window, on_attribute=on, controlled=self.marks_late, **common
         )
-
-
-def _both_given(one: str, other: str) -> ValueError:
-    return ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")
