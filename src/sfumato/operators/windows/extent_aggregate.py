@@ -523,19 +523,19 @@ class ExtentAggregate(ReleasedAggregate):
         begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NONE
         late, to = np.zeros(n, bool), np.empty(index.size, np.int64)
         late[late_rows["tuple"][joined]] = True
-        if n and self._plain:
+        if n:
             self._panes = extents.place_rows(
                 rows, index, late, self._grid, self._groups, self._panes, self._tuples.pool, to
             )
+        if n and self._plain:
             if len(self._panes) > len(self._totals):
                 self._totals = pad(self._totals, len(self._panes))
             attributes = np.array([attribute for _, attribute in self._fields])
-            totals.add_rows(to, values, attributes, self._signs, self._panes, self._totals)
+            totals.add_rows(
+                rows.group, to, values, attributes, self._signs, self._panes, self._totals
+            )
         elif n:
-            self._panes = extents.store_rows(
-                rows, index, numbers, late, prob, values, self._grid, self._groups, self._panes,
-                self._tuples, to,
-            )  # fmt: skip
+            extents.store_rows(rows, index, numbers, prob, values, to, self._panes, self._tuples)
         if late_rows.size:
             late_rows["pane"][joined] = to[index != NONE][late_rows["tuple"][joined]]
             late_rows["tuple"][joined] += begin
