@@ -103,10 +103,6 @@ class VersionedTableExtents(IdentifiedTableExtents):
         batch = offsets, prob[exists], values[exists]
         return self.operator.process_versions(ids, version, *places, *batch, scope=scope)
 
-    def counters(self) -> dict[str, int]:
-        own = self.operator.counters
-        return super().counters() | {name: own[name] for name in ("corrections", "outdated")}
-
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTableConfig(IdentifiedTableConfig):
@@ -131,6 +127,3 @@ class SharedTableExtents(IdentifiedTableExtents):
 
     def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
         return self.operator.process_shared(self.ids_of(rows, given[0]), *given, scope=scope)
-
-    def counters(self) -> dict[str, int]:
-        return super().counters() | {"unequal": self.operator.unequal}

@@ -77,13 +77,13 @@ class CountWindowConfig:
 class GroupCache(Stateful):
     """Cache of one group between calls, derived from its tuples.
 
+    states : of the sums, then of the extremes
     arrived : number of the group's arrivals up to which the cache is valid
     worlds : sampled worlds, by `WindowDistributions`
     """
 
     boundary: Boundary
-    sums: list[Any]
-    extremes: list[Any]
+    states: list[Any]
     arrived: int = -1
     worlds: dict[Any, Any] = field(default_factory=dict)
     size: int = 0
@@ -256,37 +256,32 @@ class CountWindowAggregate(Operator):
         overflow, heads = status[:, 0].sum(), np.empty(n, np.int64)
         rule = self.rows, float(config.confidence), config.max_tuples or NO_LIMIT
         sizes, out = (self.rows, self._limit), np.empty((len(self._sums), n), MOMENTS)
-        counts = Distributions(np.zeros(n + 1 if self._counts else 0, np.int64), *_no_values())
-        none = Distributions(np.empty(0, np.int64), *_no_values())
+        wanted = [(self._counts and k == 0) or k >= len(out) for k in range(self._middles)]
         distributions = [
-            Distributions(np.zeros(n + 1, np.int64), *_no_values()) for _ in self._extremes
+            Distributions(np.zeros(n + 1 if each else 0, np.int64), np.empty(0), np.empty(0))
+            for each in wanted
         ]
-        sums = [column(groups, of) for of in self._sums]
-        extremes = [column(groups, of) for of in self._extremes]
+        columns = [column(groups, of) for of in (*self._sums, *self._extremes)]
         for span, cache, fresh in self._group_ranges(slots, groups, codes):
             cache.boundary = move_boundaries(
                 cache.boundary, groups, span, fresh, rule, status, heads
             )
-            for k, value in enumerate(sums):
+            for k, value in enumerate(columns):
                 given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
-                wanted = counts if k == 0 else none
-                cache.sums[k], wanted = move_sums(cache.sums[k], *given, out[k], wanted)
-                counts = wanted if k == 0 else counts
-            for k, value in enumerate(extremes, len(sums)):
-                i = k - len(sums)
-                given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
-                cache.extremes[i], distributions[i] = move_extremes(
-                    cache.extremes[i], *given, distributions[i]
+                cache.states[k], distributions[k] = (
+                    move_sums(cache.states[k], *given, out[k], distributions[k])
+                    if k < len(out)
+                    else move_extremes(cache.states[k], *given, distributions[k])
                 )
         store.status[slots, 1:] = status
         self.overflow += int(status[:, 0].sum() - overflow)
-        measured = self._results(groups, heads, codes, integers, out, counts, distributions)
+        measured = self._results(groups, heads, codes, integers, out, distributions)
         store.integers[:, slots], store.triples[:, slots] = integers, triples
         return heads, measured
 
     def _results(
         self, groups: Groups, heads: Ints, codes: list[int], integers: Ints, out: np.ndarray,
-        counts: Distributions, extremes: list[Distributions],
+        found: list[Distributions],
     ) -> dict[Aggregate, AggregateResult]:  # fmt: skip
         n, one, exact = heads.size, np.ones(heads.size), np.full(heads.size, np.nan)
         moments: dict[Aggregate, Moments] = {}
@@ -302,17 +297,15 @@ class CountWindowAggregate(Operator):
             if of in self._averages:
                 average = row["average"], np.sqrt(row["average_variance"])
                 moments[Aggregate("avg", of.attribute)] = *average, row["average_existence"]
-        number = None
-        if self._counts:
-            end = counts.places[-1]
-            number = DiscreteDistributions(
-                counts.places, counts.prob[:end], counts.value[:end], exact
-            )
+        listed = [
+            DiscreteDistributions(places, prob[: places[-1]], value[: places[-1]], exact)
+            for places, prob, value in found
+            if places.size
+        ]
+        number = listed.pop(0) if self._counts else None
+        if number is not None:
             distributions[Aggregate("count")] = [number]
-        for of, (places, prob, value) in zip(self._extremes, extremes, strict=True):
-            distributions[of] = [
-                DiscreteDistributions(places, prob[: places[-1]], value[: places[-1]], exact)
-            ]
+        distributions |= {of: [own] for of, own in zip(self._extremes, listed, strict=True)}
         for k, of in enumerate(self._bounds, self._middles):
             total, per_tuple = np.empty(n), np.empty((3, groups.existence.size))
             tuple_moments(groups.tuples.offsets, groups.tuples.prob, column(groups, of), per_tuple)
@@ -344,21 +337,21 @@ class CountWindowAggregate(Operator):
                 continue
             cache, arrived = self._cache(codes[first]), int(self.store.status[slots[first], 0])
             if cache.arrived < 0:
-                cache.sums, cache.extremes = (new := self._new_cache()).sums, new.extremes
+                cache.states = self._new_cache().states
             fresh = cache.arrived != arrived
             cache.arrived = arrived + int(groups.arrivals[end] - groups.arrivals[first])
             yield (first, end), cache, fresh
 
     def _new_cache(self) -> GroupCache:
+        sums = [empty_stacks(self.rows, of in self._averages) for of in self._sums]
+        signs = [EXTREME_SIGNS[of.function] for of in self._extremes]
         return GroupCache(
-            empty_boundary(),
-            [empty_stacks(self.rows, of in self._averages) for of in self._sums],
-            [empty_extremes(self.rows, EXTREME_SIGNS[of.function]) for of in self._extremes],
+            empty_boundary(), [*sums, *(empty_extremes(self.rows, sign) for sign in signs)]
         )
 
     def _cache(self, code: int) -> GroupCache:
         """Return a group's cache and mark it as the latest; evict the oldest caches."""
-        cache = self._caches.pop(code, None) or GroupCache(empty_boundary(), [], [])
+        cache = self._caches.pop(code, None) or GroupCache(empty_boundary(), [])
         self._cached_bytes += next(reversed(self._caches.values()), cache).recount_bytes()
         while self._cached_bytes > MAX_CACHE_BYTES and self._caches:
             self._cached_bytes -= self._caches.pop(next(iter(self._caches))).size
@@ -383,7 +376,3 @@ class CountWindowAggregate(Operator):
         if self._plain:
             check_certain(code.size, prob)
         return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)
-
-
-def _no_values() -> tuple[Floats, Floats]:
-    return np.empty(0), np.empty(0)
