@@ -127,17 +127,6 @@ class ExtentConfig:
 
     def __post_init__(self) -> None:
         check_extents(whole("length", self.length), whole("slide", self.slide))
-        if any(of.function in OVER_TIME for of in self.aggregates):
-            if self.slide > self.length:
-                raise ValueError(
-                    "`slide` must be at most `length` for time_avg and integral, whose values "
-                    f"hold until the next value; got {self.slide} and {self.length}"
-                )
-            if self.options.has_distributions:
-                raise ValueError(
-                    "time_avg and integral have only a mean and a standard deviation: leave out "
-                    "`quantiles` and `distribution`"
-                )
 
     @property
     def plain(self) -> bool:
@@ -259,7 +248,8 @@ class ExtentAggregate(ReleasedAggregate):
     - A late row is flagged and has its source's punctuation. It enters every open extent that
       contains it and ends after that punctuation, and completes none. A row without the flag enters
       every open extent that contains it.
-    - For time_avg and integral, a value holds until the group's next value. At the start of an
+    - For time_avg and integral, which need `slide` <= `length` and have no distributions, a value
+      holds until the group's next value. At the start of an
       extent, the newest earlier value holds, except values that came too late for all extents.
     - Rows are counted but not stored if they came too late for every extent (`late`), are between
       extents (`outside`), or have no alternatives (`absent`; their times still complete extents).

@@ -873,16 +873,14 @@ class WindowQuery:
                 from sfumato.tables.windows.table_early import EarlyTableConfig
 
                 config_class = EarlyTableConfig
-            if self.version is not None:
-                from sfumato.tables.windows.table_identified import VersionedTableConfig
+            if self.unchanged_columns:
+                from sfumato.tables.windows.table_identified import (
+                    SharedTableConfig,
+                    VersionedTableConfig,
+                )
 
-                config_class = VersionedTableConfig
-                common |= {"unique": len(self.ids)}
-            if self.shared is not None:
-                from sfumato.tables.windows.table_identified import SharedTableConfig
-
-                config_class = SharedTableConfig
-                common |= {"unique": 1}
+                config_class = VersionedTableConfig if self.ids else SharedTableConfig
+                common |= {"unique": len(self.ids) or 1}
             return config_class(
                 window=window,
                 scope=self.scope,
