@@ -19,31 +19,12 @@ from sfumato.kernels.windows.totals import add_to_total
 
 
 @compiled_ieee
-def slide_certain(groups, order, w, held, numbers):
-    """Write the window's size and the tuple's number in its group after each arrival.
-
-    order : int64[n], the arrivals of the groups one after another    held, numbers : int64[n]
-    Returns int64[g]: position in each group of the oldest tuple that is still held.
-    """
-    heads = np.empty(groups.first.size, np.int64)
-    for j in range(heads.size):
-        size = groups.begin[j + 1] - groups.begin[j]
-        first, end = groups.arrivals[j], groups.arrivals[j + 1]
-        number = groups.first[j] + size - (end - first)
-        for t in range(first, end):
-            number += 1
-            numbers[order[t]] = number
-            held[order[t]] = min(number, w)
-        heads[j] = max(size - w, 0)
-    return heads
-
-
-@compiled_ieee
 def certain_totals(groups, value, sign, order, w, totals, counts):
     """Write the sum, maximum or minimum of a value in the window after each arrival.
 
     value : float64[n], of each tuple; NaN for no value    sign : 0 sum, 1 maximum, -1 minimum
-    order : int64[arrivals], see `slide_certain`    counts : int64[arrivals], written: the values
+    order : int64[arrivals], the arrivals of the groups one after another
+    counts : int64[arrivals], written: the numbers of values
     totals : float64[arrivals], written; without a value 0 for a sum, otherwise NaN
     O(1) per arrival and held tuple.
     """

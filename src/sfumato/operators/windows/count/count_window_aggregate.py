@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.tuples import tuple_moments
-from sfumato.kernels.windows.count.certain_groups import certain_totals, slide_certain
+from sfumato.kernels.windows.count.certain_groups import certain_totals
 from sfumato.kernels.windows.count.count_boundary import Boundary, empty_boundary
 from sfumato.kernels.windows.count.count_extremes import empty_extremes
 from sfumato.kernels.windows.count.count_groups import (
@@ -198,18 +198,24 @@ class CountWindowAggregate(Operator):
         order, starts, present = grouped(group_of)
         slots = self.store.slots(present.tolist())
         groups = self.store.join(slots, batch, order, starts)
+        sizes, lengths = np.diff(starts), np.diff(groups.begin)
+        by_group, before = np.arange(1, n + 1), groups.first + lengths - starts[1:]
+        by_group += before if present.size == 1 else np.repeat(before, sizes)
+        numbers = by_group
+        if present.size > 1:  # else the tuples are in order
+            numbers = np.empty(n, np.int64)
+            numbers[order] = by_group
         if self._plain:
-            return self._answer_plain(slots, groups, order)
+            self.store.keep(slots, groups, np.maximum(lengths - self.rows, 0))
+            held = np.minimum(numbers, self.rows)
+            return WindowAnswers(held, self._plain_results(groups, order, held), numbers)
         heads, measured = self._move(slots, groups, present.tolist())
         self.store.keep(slots, groups, heads[starts[1:] - 1])
-        sizes = np.diff(starts)
-        before = groups.first + np.diff(groups.begin) - sizes
-        numbers = np.repeat(before - starts[:-1], sizes) + np.arange(n) + 1
-        held = numbers - np.repeat(groups.first, sizes) - heads
-        if present.size > 1:  # else the tuples are in order
+        held = by_group - np.repeat(groups.first, sizes) - heads
+        if present.size > 1:
             back = np.empty(n, np.int64)
             back[order] = np.arange(n)
-            held, numbers = held[back], numbers[back]
+            held = held[back]
             measured = {of: result.take(back) for of, result in measured.items()}
         return WindowAnswers(held, [measured[of] for of in self.aggregates], numbers)
 
@@ -224,10 +230,8 @@ class CountWindowAggregate(Operator):
         """Known groups, in order of appearance."""
         return np.array(self.store.codes, np.int64)
 
-    def _answer_plain(self, slots: Ints, groups: Groups, order: Ints) -> WindowAnswers:
+    def _plain_results(self, groups: Groups, order: Ints, held: Ints) -> list[AggregateResult]:
         n = order.size
-        held, numbers = np.empty(n, np.int64), np.empty(n, np.int64)
-        heads = slide_certain(groups, order, self.rows, held, numbers)
         totals: dict[tuple[float, int | None], tuple[Floats, Ints]] = {}
         results = []
         for of in self.aggregates:
@@ -242,8 +246,7 @@ class CountWindowAggregate(Operator):
                 total, count = totals[what]
                 mean = plain_result(of, total, count)
             results.append(self.options.certain_results(mean))
-        self.store.keep(slots, groups, heads)
-        return WindowAnswers(held, results, numbers)
+        return results
 
     def _move(
         self, slots: Ints, groups: Groups, codes: list[int]
