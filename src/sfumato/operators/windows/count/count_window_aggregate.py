@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.tuples import tuple_moments
-from sfumato.kernels.windows.count.certain_groups import certain_totals
 from sfumato.kernels.windows.count.count_boundary import Boundary, empty_boundary
 from sfumato.kernels.windows.count.count_extremes import empty_extremes
 from sfumato.kernels.windows.count.count_groups import (
     Groups,
     PackedTuples,
+    certain_totals,
     move_boundaries,
     move_extremes,
     move_running_sums,
