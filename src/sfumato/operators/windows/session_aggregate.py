@@ -11,7 +11,6 @@ from sfumato.kernels.windows import sessions
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints, pad
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
@@ -45,17 +44,11 @@ class SessionConfig:
     attributes: int
     options: DistributionOptions
 
-    def __post_init__(self) -> None:
-        for name in ("gap", "max_length"):
-            value = getattr(self, name)
-            if (value is not None or name == "gap") and not 0 < whole(name, value) <= MAX_TIME_US:
-                raise ValueError(f"`{name}` must be from 1 to 2**60 microseconds; got {value}")
-
 
 class SessionAggregate(ReleasedAggregate):
     """Aggregates over sessions: the rows of a group with less than `gap` between neighbours.
 
-    gap : int > 0 microseconds    max_length : exclusive bound of a session's span, or None
+    gap, max_length : as for `sf.Session`, int > 0 microseconds; max_length may be None
     members, attributes, options : as for `ExtentAggregate`, with its groups, scopes and late rows
 
     A session starts at its first row and ends `gap` after its last row, at most `max_length` after
@@ -94,14 +87,8 @@ class SessionAggregate(ReleasedAggregate):
         **options: Any,
     ) -> None:
         super().__init__(checked_aggregates(aggregates, attributes))
-        self.config = SessionConfig(
-            gap,
-            max_length,
-            tuple(aggregates),
-            members,
-            self.attributes,
-            DistributionOptions(**options),
-        )
+        asked = tuple(aggregates), members, self.attributes, DistributionOptions(**options)
+        self.config = SessionConfig(gap, max_length, *asked)
         self._bounds = gap, MAX_TIME_US * 2 if max_length is None else max_length
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
         self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
