@@ -834,7 +834,7 @@ class WindowQuery:
 
     @cached_property
     def settings(self) -> RowWindowTableConfig | ExtentTableConfig:
-        """The operator's configuration. Raises ValueError or TypeError."""
+        """Return the operator's configuration. Raises ValueError or TypeError."""
         window = self.window
         if not self.structs:
             check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
