@@ -22,10 +22,12 @@ from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.identified_extents import (
+    SharedExtentAggregate,
+    VersionedExtentAggregate,
+)
 from sfumato.operators.windows.session_aggregate import SessionAggregate
-from sfumato.operators.windows.shared_extents import SharedExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow, Rows
 
 ASKED = [

@@ -49,9 +49,8 @@ from sfumato.tables.reading.rows import (
 )
 from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
+from sfumato.tables.windows.table_identified import SharedTableConfig, VersionedTableConfig
 from sfumato.tables.windows.table_resample import ResampleTableConfig
-from sfumato.tables.windows.table_shared import SharedTableConfig
-from sfumato.tables.windows.table_versions import VersionedTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Delta, JoinWindow, Range, Rows, Session
 

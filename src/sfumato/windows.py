@@ -86,8 +86,7 @@ class Rows:
             raise ValueError(
                 f"`max_tuples` must be None or at least `rows` = {self.rows}; got {self.max_tuples}"
             )
-        if self.within is not None:
-            duration_us("within", self.within)
+        _optional_us("within", self.within)
         if self.slide is not None and not _is_count(self.slide):
             raise ValueError(
                 f"`slide` must be None or a whole number of at least 1; got {self.slide!r}. Write "
@@ -160,8 +159,7 @@ class Range:
     zone: str | None = field(default=None, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
-        if self.idle_timeout is not None:
-            duration_us("idle_timeout", self.idle_timeout)
+        _optional_us("idle_timeout", self.idle_timeout)
         if not isinstance(self.empty, int):
             raise TypeError(
                 f"`empty` must be True, False or a number of extents; got {self.empty!r}"
@@ -173,10 +171,7 @@ class Range:
             )
         if self.zone is not None:
             _check_zone(self.zone)
-        if self.calendar_unit is None:
-            check_extents(self.length_us, self.slide_us)
-        else:
-            check_extents(*self.calendar_units)
+        check_extents(*self.grid)
 
     @property
     def calendar_unit(self) -> str | None:
@@ -202,6 +197,12 @@ class Range:
         return length, slide
 
     @property
+    def grid(self) -> tuple[int, int]:
+        """Return `length` and `slide` in calendar units, or in microseconds."""
+        fixed = self.calendar_unit is None
+        return (self.length_us, self.slide_us) if fixed else self.calendar_units
+
+    @property
     def in_weeks(self) -> bool:
         """Return whether extents of calendar units are aligned to Mondays."""
         return re.search(r"\bweeks?\b", f"{self.length} {self.slide}", re.IGNORECASE) is not None
@@ -209,17 +210,13 @@ class Range:
     @property
     def overlaps(self) -> bool:
         """Return whether a tuple may be in several extents."""
-        if self.calendar_unit is None:
-            return self.slide_us < self.length_us
-        length, slide = self.calendar_units
+        length, slide = self.grid
         return slide < length
 
     @property
     def has_gaps(self) -> bool:
         """Return whether a tuple may be between two extents."""
-        if self.calendar_unit is None:
-            return self.slide_us > self.length_us
-        length, slide = self.calendar_units
+        length, slide = self.grid
         return slide > length
 
     @property
@@ -241,7 +238,7 @@ class Range:
     @property
     def idle_timeout_us(self) -> int | None:
         """Return `idle_timeout` in microseconds, or None."""
-        return None if self.idle_timeout is None else duration_us("idle_timeout", self.idle_timeout)
+        return _optional_us("idle_timeout", self.idle_timeout)
 
 
 @checks_call('sf.Session("30 minutes")')
@@ -285,9 +282,8 @@ class Session:
 
     def __post_init__(self) -> None:
         duration_us("gap", self.gap)
-        for name in ("max_length", "idle_timeout"):
-            if getattr(self, name) is not None:
-                duration_us(name, getattr(self, name))
+        _optional_us("max_length", self.max_length)
+        _optional_us("idle_timeout", self.idle_timeout)
 
     @property
     def gap_us(self) -> int:
@@ -297,12 +293,12 @@ class Session:
     @property
     def max_length_us(self) -> int | None:
         """Return `max_length` in microseconds, or None."""
-        return None if self.max_length is None else duration_us("max_length", self.max_length)
+        return _optional_us("max_length", self.max_length)
 
     @property
     def idle_timeout_us(self) -> int | None:
         """Return `idle_timeout` in microseconds, or None."""
-        return None if self.idle_timeout is None else duration_us("idle_timeout", self.idle_timeout)
+        return _optional_us("idle_timeout", self.idle_timeout)
 
 
 @dataclass(frozen=True)
@@ -334,7 +330,7 @@ class JoinWindow:
     @property
     def span_us(self) -> int | None:
         """Return `span` in microseconds, or None."""
-        return None if self.span is None else duration_us("span", self.span)
+        return _optional_us("span", self.span)
 
 
 @checks_call('sf.Delta(50, on="speed")')
@@ -438,6 +434,10 @@ def _calendar_units(argument: str, duration: Any) -> tuple[str, int]:
     if int(found[1]) * each > MAX_CALENDAR_UNITS[unit]:
         raise ValueError(f"`{argument}` must be at most 9,999 years; got {duration!r}")
     return unit, int(found[1]) * each
+
+
+def _optional_us(argument: str, duration: Any) -> int | None:
+    return None if duration is None else duration_us(argument, duration)
 
 
 def duration_us(argument: str, duration: Any) -> int:

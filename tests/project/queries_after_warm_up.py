@@ -34,9 +34,11 @@ from sfumato.operators.windows.early_answers import (
     EarlyAnswers,
 )
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.identified_extents import (
+    SharedExtentAggregate,
+    VersionedExtentAggregate,
+)
 from sfumato.operators.windows.session_aggregate import SessionAggregate
-from sfumato.operators.windows.shared_extents import SharedExtentAggregate
-from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow
 
 N = 60

@@ -302,9 +302,8 @@ def neighbours(
     left.passed, right.passed = list(left.frame.columns), right.orders
     aggregated, settings, results = None, None, list[Output]()
     if aggregates is not None:
-        aggregated = query.aggregates_of(sides, aggregates, distribution)
-        settings = aggregated.settings(quantiles=quantiles)
-        results = aggregated.result_outputs(settings)
+        aggregated = query.aggregates_of(sides, aggregates, distribution, quantiles)
+        settings, results = aggregated.settings, aggregated.result_outputs
     elif quantiles or distribution is not None:
         raise ValueError(
             "`quantiles` and `distribution` are of `aggregates`; the column `neighbours` has the "

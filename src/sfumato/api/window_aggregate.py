@@ -112,11 +112,10 @@ def window_aggregate(
     >>> [(row.id, row.held, row.m) for row in means.orderBy("id").collect()]
     [(1, 1, 20.0), (2, 2, 20.5), (3, 2, 22.0), (4, 2, 22.5)]
     """
-    distributions: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
-    distributions |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
-    distributions |= {"unique": unique, "version": version, "shared": shared}
-    distributions |= {"forget_after": forget_after, "name": name}
-    return aggregate(df, aggregates, window, order, key, existence, distribution, **distributions)
+    how: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
+    how |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
+    how |= {"unique": unique, "version": version, "shared": shared, "forget_after": forget_after}
+    return aggregate(df, aggregates, window, order, key, existence, distribution, name=name, **how)
 
 
 @public("sf.split_missed(means)", "df")
@@ -180,21 +179,10 @@ def aggregate(
     existence: str | None,
     distribution: int | None,
     *,
-    with_rows: bool = False,
-    missed: bool = False,
-    early: str | timedelta | None = None,
-    level: float | None = None,
-    unique: str | Sequence[str] | None = None,
-    version: str | None = None,
-    shared: str | None = None,
-    structs: bool = False,
     name: str | None = None,
-    **distributions: Any,
+    **how: Any,
 ) -> Any:
-    """Return the result of `window_aggregate`.
-
-    structs : see `WindowQuery`    distributions : the other arguments of `WindowQuery.settings`
-    """
+    """Return the result of `window_aggregate`. how : the other arguments of `WindowQuery`"""
     frame, window, placed = frame_of(df), window_of(window), None
     orders = column_names("order", order)
     meant = orders[0] if len(orders) == 1 else orders
@@ -205,32 +193,27 @@ def aggregate(
                 f"`order` must be a certain event time for sf.Session; `{meant}` is an attribute "
                 "of the alternatives: name a column of certain times, or use sf.Range"
             )
-        if with_rows:
-            raise ValueError("`with_rows` needs certain event times, but `order` is uncertain")
         placed = window
         frame, order, window = own.by_extent(str(meant), window)
-    uncertain = placed is not None
     asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
-    how: dict[str, Any] = {"missed": missed, "early": early, "level": level, "structs": structs}
-    how |= {"unique": unique, "version": version, "shared": shared}
-    query = WindowQuery(frame, *asked, by_extent=uncertain, **how)
-    settings = query.settings(with_rows, **distributions)
+    query = WindowQuery(frame, *asked, by_extent=placed is not None, **how)
+    unordered = query.missed or query.early is not None
     found = run(
         Job(
             "window_aggregate",
             "window",
             name,
-            [window_input(query, with_rows, placed)],
-            settings,
-            query.outputs(settings),
+            [window_input(query, placed)],
+            query.settings,
+            query.outputs,
             idle_timeout=query.idle_timeout_us,
-            order=None if missed or early is not None else () if query.timed else query.orders,
+            order=None if unordered else () if query.timed else query.orders,
         )
     )
     return found if placed is None else own.with_true_extents(found, placed)
 
 
-def window_input(query: WindowQuery, with_rows: bool = False, placed: Range | None = None) -> Input:
+def window_input(query: WindowQuery, placed: Range | None = None) -> Input:
     """Return a query's frame as input of a window operator.
 
     `placed` is the window whose extents the rows belong to, if `by_extent` placed the rows.
@@ -241,5 +224,5 @@ def window_input(query: WindowQuery, with_rows: bool = False, placed: Range | No
         about |= {"unique": query.ids, "version": query.version}
     if query.shared is not None:
         about |= {"shared": query.shared}
-    reading = query.reading(with_rows, why)
+    reading = query.reading(why)
     return Input(query.frame, reading, about, query.computed, bucket=query.scope)

@@ -146,7 +146,7 @@ def test_few_windows_are_computed_anew_for_their_average(confidence):
         offsets, prob, value = stream(3, kind, "rising")
         window = CountWindowAggregate(100, confidence, [AVG])
         take(window, offsets, prob, value, 0, LONG)
-        assert window._scratch.sums[0].average.header[0]["recomputed"] <= LONG // 20
+        assert window._scratch.states[0].average.header[0]["recomputed"] <= LONG // 20
 
 
 def check_extremes(seed, kind, shape, rows, confidence, options, at):

@@ -11,7 +11,7 @@ from extents import COUNT, check_against_worlds, check_equal, facts, in_parts, s
 from seeds import seeds
 from sfumato.operators.distributions.aggregate import OVER_TIME, Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-from sfumato.operators.windows.shared_extents import SharedExtentAggregate
+from sfumato.operators.windows.identified_extents import SharedExtentAggregate
 from window_cases import ALL, arrays, column, random_tuples
 from worlds import aggregate_laws, moments_of
 

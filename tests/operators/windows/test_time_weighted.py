@@ -121,10 +121,6 @@ def test_results_are_those_of_the_possible_worlds_in_any_cut(seed, empty):
     assert seen > 50
 
 
-def test_only_extents_without_gaps_and_moments_are_computed():
+def test_sessions_have_no_averages_over_time():
     with pytest.raises(ValueError, match="integral needs a time window"):
         SessionAggregate(3, None, [Aggregate("integral", 0)])
-    with pytest.raises(ValueError, match="`slide` must be at most `length`"):
-        ExtentAggregate(3, 4, [Aggregate("integral", 0)])
-    with pytest.raises(ValueError, match="leave out `quantiles`"):
-        ExtentAggregate(4, 4, [Aggregate("time_avg", 0)], quantiles=(0.5,))

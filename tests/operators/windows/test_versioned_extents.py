@@ -9,7 +9,7 @@ from extents import COUNT, check_against_worlds, check_equal, facts, in_parts, s
 from seeds import seeds
 from sfumato.operators.distributions.aggregate import OVER_TIME, Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
+from sfumato.operators.windows.identified_extents import VersionedExtentAggregate
 from window_cases import ALL, arrays, random_tuples
 
 LENGTHS = [(10, 10), (12, 4), (7, 3), (3, 10), (30, 2)]

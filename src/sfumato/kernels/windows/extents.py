@@ -50,7 +50,7 @@ from sfumato.kernels.distributions.mergeable_moments import (
     new_set,
 )
 from sfumato.kernels.signals import after_signals
-from sfumato.kernels.windows.totals import PANE_EMPTY, merge_prefix, total_extent
+from sfumato.kernels.windows.totals import merge_prefix, total_extent
 
 NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fits in int64
 NONE = np.int64(-1)  # no tuple, pane, group or alternative
@@ -405,9 +405,10 @@ def _pane_number(time, grid):
 
 @compiled
 def place_rows(rows, index, late, grid, groups, panes, pools, to):
-    """Write the panes int64[n] of rows with an index to `to`, for totals; NONE for other rows.
+    """Write the panes int64[n] of rows with an index to `to`; NONE for other rows.
 
-    Arguments as for `store_rows`; `last` of a pane is its group. Returns `panes`, grown if needed.
+    late : bool[], for each row with an index, whether it has a separate pane
+    Returns `panes`, grown if needed.  O(n) if rows of a group are ordered by time.
     """
     pool, stored = pools[0], 0
     for i in range(index.size):
@@ -420,43 +421,35 @@ def place_rows(rows, index, late, grid, groups, panes, pools, to):
         if not 0 <= inside < grid.slide:
             number = _pane_number(time, grid)
             s, panes = _find_pane(panes, pool, groups[g], number, late[stored])
-        if panes[s].last == NONE:
-            panes[s].last, panes[s].state = g, PANE_EMPTY
         to[i], stored = s, stored + 1
     return panes
 
 
 @compiled
-def store_rows(rows, index, numbers, late, prob, values, grid, groups, panes, tuples, to):
-    """Append the rows with an index to `tuples`, and link them to their panes.
+def store_rows(rows, index, numbers, prob, values, to, panes, tuples):
+    """Append the rows with an index to `tuples`, and link them to their panes `to`.
 
-    numbers : int64[n]    late : bool[], for each stored row, whether it has a separate pane
-    prob : float64[m], values : float64[attributes, m]    to : int64[n], written: panes
-    Returns `panes`, grown if needed.  O(m) if rows of a group are ordered by time.
+    numbers : int64[n]    prob : float64[m], values : float64[attributes, m].  O(m)
     """
-    pool, stored = tuples.pool[0], 0
+    pool = tuples.pool[0]
     for i in range(index.size):
-        to[i] = NONE
-        if index[i] == NONE:
+        s, n, m = to[i], pool.tuples, pool.alternatives
+        if s == NONE:
             continue
-        g, time, n, m = rows.group[i], rows.time[i], pool.tuples, pool.alternatives
         begin, end = rows.offsets[i], rows.offsets[i + 1]
-        s, panes = _find_pane(panes, pool, groups[g], _pane_number(time, grid), late[stored])
         if panes[s].first == NONE:
             panes[s].first = n
         else:
             tuples.at[panes[s].last].following = n
-        panes[s].last, to[i] = n, s
-        of = tuples.at[n]
-        of.index, of.group, of.time, of.number, of.alive = index[i], g, time, numbers[i], 1
-        of.begin, of.end, of.following, of.pane = m, m + end - begin, NONE, s
+        panes[s].last, of = n, tuples.at[n]
+        of.index, of.group, of.time, of.number = index[i], rows.group[i], rows.time[i], numbers[i]
+        of.begin, of.end, of.following, of.pane, of.alive = m, m + end - begin, NONE, s, 1
         for k in range(begin, end):
             tuples.prob[m], tuples.owner[m] = prob[k], n
             for a in range(values.shape[0]):
                 tuples.values[a, m] = values[a, k]
             m += 1
-        pool.tuples, pool.alternatives, stored = n + 1, m, stored + 1
-    return panes
+        pool.tuples, pool.alternatives = n + 1, m
 
 
 @lean

@@ -15,7 +15,6 @@ from sfumato.kernels.compile import compiled_ieee, lean
 
 OWN, PREFIX, SUFFIX = range(3)
 TOTALS_PER_PANE = 3
-PANE_EMPTY = -1  # state of a pane without totals
 
 
 @lean
@@ -35,8 +34,8 @@ def _merge(signs, source, to):
 
 
 @compiled_ieee
-def add_rows(to, values, attributes, signs, panes, totals):
-    """Add rows to the totals of their panes.
+def add_rows(group, to, values, attributes, signs, panes, totals):
+    """Add rows to the totals of their panes, whose `last` is their group.
 
     to : int64[n], panes of the rows; negative to skip    values : float64[a, n], NaN for no value
     attributes : int64[fields], whose values a field adds up; -1 - a counts the values of a, and
@@ -47,8 +46,8 @@ def add_rows(to, values, attributes, signs, panes, totals):
         if s < 0:
             continue
         own = totals[s, OWN]
-        if panes[s].state == PANE_EMPTY:
-            panes[s].state = 0
+        if panes[s].last < 0:  # a new pane
+            panes[s].last = group[i]
             for f in range(signs.size):
                 own[f] = 0.0 if signs[f] == 0.0 else np.nan
         for f in range(signs.size):

@@ -1,5 +1,6 @@
 """Aggregates over time extents of uncertain tuples, driven by punctuations."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -126,17 +127,6 @@ class ExtentConfig:
 
     def __post_init__(self) -> None:
         check_extents(whole("length", self.length), whole("slide", self.slide))
-        if any(of.function in OVER_TIME for of in self.aggregates):
-            if self.slide > self.length:
-                raise ValueError(
-                    "`slide` must be at most `length` for time_avg and integral, whose values "
-                    f"hold until the next value; got {self.slide} and {self.length}"
-                )
-            if self.options.has_distributions:
-                raise ValueError(
-                    "time_avg and integral have only a mean and a standard deviation: leave out "
-                    "`quantiles` and `distribution`"
-                )
 
     @property
     def plain(self) -> bool:
@@ -146,7 +136,92 @@ class ExtentConfig:
         return self.certain and totalled and not others
 
 
-class ExtentAggregate(Operator):
+class ReleasedAggregate(Operator):
+    """Base class of aggregates over time windows, for rows in the order of their release.
+
+    attributes : number of columns of `values`
+    counts : int64[], by name in EXTENT_COUNTERS    next : number of rows so far
+    verdicts : int8[n], on the rows of the last call of `process`
+    """
+
+    def __init__(self, attributes: int) -> None:
+        self.attributes = attributes
+        self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
+        self.next = 0
+        self.verdicts = np.empty(0, np.int8)
+
+    def process(
+        self,
+        group: npt.ArrayLike,
+        event_time: npt.ArrayLike,
+        punctuation: npt.ArrayLike | None,
+        late: npt.ArrayLike | None,
+        offsets: npt.ArrayLike,
+        prob: npt.ArrayLike,
+        values: npt.ArrayLike,
+        *,
+        scope: npt.ArrayLike | None = None,
+    ) -> Extents:
+        """Process n rows in the order of their release. Returns the windows that they complete.
+
+        group : int64[n] >= 0, dense codes    event_time : int64[n] microseconds
+        punctuation : int64[n] microseconds: for late rows their source's punctuation at arrival,
+            for other rows the scope's punctuation at release. None if rows are in event-time order;
+            each row then has the punctuation event time - 1
+        late : bool[n], by default all False    scope : int64[n] >= 0, dense codes, or `group`
+        offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
+        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
+        """
+        n = np.asarray(event_time).size
+        group, time = codes("group", group, n), codes("event_time", event_time, n)
+        scope = group if scope is None else codes("scope", scope, n)
+        _check_codes(group, scope, time)
+        forced, flags = np.empty(0, np.int64), np.zeros(n, bool) if late is None else late
+        if punctuation is not None:
+            forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
+        offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
+        rows = ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool))
+        self.verdicts = np.empty(n, np.int8)
+        complete, excluded = self._process_rows(rows, np.arange(n) + self.next, prob, table)
+        kinds = np.bincount(self.verdicts, minlength=extents.OUTDATED)
+        self.counts += [*kinds[extents.TOO_LATE : extents.OUTDATED], excluded, 0]
+        self.next += n
+        return complete
+
+    @abstractmethod
+    def _process_rows(
+        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
+    ) -> tuple[Extents, int]:
+        """Return the complete windows, and the number of rows that a punctuation had excluded.
+
+        numbers : int64[n], the rows' numbers    prob : float64[m]    values : float64[a, m]
+        Also writes `verdicts`.
+        """
+
+    @abstractmethod
+    def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
+        """Complete all windows that hold a tuple of these scopes, by default of all scopes.
+
+        Rows of these scopes that arrive later, before the end of the last window, are late.
+        """
+
+    def flush(self) -> Extents:
+        """Complete all windows, at the end of the stream."""
+        return self.idle()
+
+    @property
+    @abstractmethod
+    def held_tuples(self) -> int:
+        """Number of held tuples."""
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Numbers of rows in total and by kind, of skipped extents, and of held tuples."""
+        counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
+        return {"rows": self.next, **counts, "held": self.held_tuples}
+
+
+class ExtentAggregate(ReleasedAggregate):
     """Aggregates over RANGE windows: extent i holds (i + 1) s - n <= event time < (i + 1) s.
 
     length, slide : int > 0 microseconds, n and s; extents are aligned to time 0
@@ -173,7 +248,8 @@ class ExtentAggregate(Operator):
     - A late row is flagged and has its source's punctuation. It enters every open extent that
       contains it and ends after that punctuation, and completes none. A row without the flag enters
       every open extent that contains it.
-    - For time_avg and integral, a value holds until the group's next value. At the start of an
+    - For time_avg and integral, which need `slide` <= `length` and have no distributions, a value
+      holds until the group's next value. At the start of an
       extent, the newest earlier value holds, except values that came too late for all extents.
     - Rows are counted but not stored if they came too late for every extent (`late`), are between
       extents (`outside`), or have no alternatives (`absent`; their times still complete extents).
@@ -220,7 +296,7 @@ class ExtentAggregate(Operator):
         clock: Callable[[Ints], Ints] | None = None,
         **options: Any,
     ) -> None:
-        self.attributes = checked_aggregates(aggregates, attributes, over_time=True)
+        super().__init__(checked_aggregates(aggregates, attributes, over_time=True))
         self.aggregates, self.options = list(aggregates), DistributionOptions(**options)
         self.config = ExtentConfig(
             length, slide, tuple(aggregates), empty, most_empty, members, self.attributes, certain,
@@ -261,61 +337,32 @@ class ExtentAggregate(Operator):
             channels.empty_partials(0, False),
             self._tuples.below[:, :0],
         )
-        self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
-        self.next = 0
         self.held: Any = None  # saved tuples, panes and totals
         self.panes: Any = None
         self.totals: Any = None
-        self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
         self._empty_result: Extents | None = None  # cached result without complete extents
 
-    def process(
-        self,
-        group: npt.ArrayLike,
-        event_time: npt.ArrayLike,
-        punctuation: npt.ArrayLike | None,
-        late: npt.ArrayLike | None,
-        offsets: npt.ArrayLike,
-        prob: npt.ArrayLike,
-        values: npt.ArrayLike,
-        *,
-        scope: npt.ArrayLike | None = None,
-    ) -> Extents:
-        """Process n rows in the order of their release. Returns the extents that they complete.
-
-        group : int64[n] >= 0, dense codes    event_time : int64[n] microseconds
-        punctuation : int64[n] microseconds: for late rows their source's punctuation at arrival,
-            for other rows the scope's punctuation at release. None if rows are in event-time order;
-            each row then has the punctuation event time - 1
-        late : bool[n], by default all False    scope : int64[n] >= 0, dense codes, or `group`
-        offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
-        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
-        """
-        self.held = None  # free the last snapshot's tuples and totals
-        self.panes = self.totals = None
-        rows, prob, table = released_rows(
-            group, event_time, punctuation, late, offsets, prob, values, scope, self.attributes
-        )
-        n = rows.time.size
+    def _process_rows(
+        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
+    ) -> tuple[Extents, int]:
+        n = numbers.size
         if self._plain:
             check_certain(n, prob)
+        self.held = None  # free the last snapshot's tuples and totals
+        self.panes = self.totals = None
         self._scopes = with_codes(self._scopes, rows.scope, NO_SCOPE)
         self._groups = with_codes(self._groups, rows.group, NO_GROUP)
         index, closings = np.empty(n, np.int64), np.empty(2 * n, CLOSING)
         late_rows = np.empty(2 * n, LATE_ROW)
-        self.verdicts = np.empty(n, np.int8)
         excluded, found, late_count = extents.assign_rows(
             rows, self._grid, self._scopes, self._groups, index, self.verdicts, closings, late_rows,
             self._versions,
         )  # fmt: skip
-        kinds = np.bincount(self.verdicts, minlength=extents.OUTDATED + 1)
-        self.counts += [*kinds[extents.TOO_LATE : extents.OUTDATED], excluded, 0]
-        numbers = np.arange(n) + self.next
+        given = rows, index, numbers, late_rows[:late_count], prob, values
         if self.readings:
-            self.readings.add(rows, index, numbers, late_rows[:late_count], prob, table)
-        self._store(rows, index, numbers, late_rows[:late_count], prob, table)
-        self.next += n
-        return self._complete(closings[:found])
+            self.readings.add(*given)
+        self._store(*given)
+        return self._complete(closings[:found]), excluded
 
     def idle_groups(self) -> Ints:
         """Return the groups whose state no open extent needs, for `forget`.  O(groups)."""
@@ -340,35 +387,32 @@ class ExtentAggregate(Operator):
         return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
-        """Complete all extents that hold a tuple of these scopes, by default of all scopes.
-
-        A scope's punctuation becomes its last end - 1; older rows that arrive later are late.
-        """
         known = np.arange(len(self._scopes))
         wanted = known if scopes is None else np.intersect1d(known, scopes)
         closings = np.empty(2 * wanted.size, CLOSING)
         found = extents.close_all(wanted, self._grid, self._scopes, closings)
         return self._complete(closings[:found], at_once=True)
 
-    def flush(self) -> Extents:
-        """Complete all extents, at the end of the stream."""
-        return self.idle()
-
     @property
-    def counters(self) -> dict[str, int]:
-        """Numbers of rows in total and by kind, of skipped extents, and of held tuples."""
-        counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
-        pool = self._tuples.pool[0]
-        held = int(pool["tuples"] - pool["dead"])
+    def held_tuples(self) -> int:
         if self._plain:
-            held = int(self._totals[self._used, totals.OWN, 0].sum())
-        return {"rows": self.next, **counts, "held": held}
+            return int(self._totals[self._used, totals.OWN, 0].sum())
+        return int(self._tuples.pool[0]["tuples"] - self._tuples.pool[0]["dead"])
 
     @property
     def numbers(self) -> Ints:
         """Row numbers of the held tuples, counted over all rows so far, ascending."""
         at = self._tuples.at[: self._tuples.pool[0]["tuples"]]
         return at["number"][at["alive"] > 0]
+
+    @property
+    def _stored(self) -> GroupedBatch:
+        """Return all stored tuples, including dead ones."""
+        pool, tuples = self._tuples.pool[0], self._tuples
+        n, m = pool["tuples"], pool["alternatives"]
+        marks = {name: tuples.at[name][:n] for name in ("index", "group", "time", "number")}
+        offsets = np.append(tuples.at["begin"][:n], m)
+        return GroupedBatch(offsets, tuples.prob[:m], tuples.values[:, :m], **marks)
 
     @property
     def _used(self) -> Ints:
@@ -382,11 +426,7 @@ class ExtentAggregate(Operator):
         self._compact()
         if self.readings:
             self.readings.fold(self._bounds(), always=True)
-        pool, tuples = self._tuples.pool[0], self._tuples
-        n, m = pool["tuples"], pool["alternatives"]
-        marks = {name: tuples.at[name][:n] for name in ("index", "group", "time", "number")}
-        offsets = np.append(tuples.at["begin"][:n], m)
-        self.held = GroupedBatch(offsets, tuples.prob[:m], tuples.values[:, :m], **marks)
+        self.held = self._stored
         self.scopes = as_numbers(self._scopes)[:, :SAVED_FIELDS]
         self.groups = as_numbers(self._groups)[:, :SAVED_FIELDS]
         self.late_rows = as_numbers(self._late_rows)[:, :SAVED_FIELDS]
@@ -401,13 +441,10 @@ class ExtentAggregate(Operator):
             self.late_rows[:, SAVED_FIELDS - 1] = place[self.late_rows[:, SAVED_FIELDS - 1]]
 
     def after_loading(self) -> None:
-        self._scopes = np.full(len(self.scopes), NO_SCOPE)
-        self._groups = groups = np.full(len(self.groups), NO_GROUP)
-        as_numbers(self._scopes)[:, :SAVED_FIELDS] = self.scopes
-        as_numbers(groups)[:, :SAVED_FIELDS] = self.groups
+        self._scopes = restored(self.scopes, NO_SCOPE)
+        self._groups = groups = restored(self.groups, NO_GROUP)
         self.readings.check(len(groups), MAX_TIME_US)
-        held, late_rows = self.held, np.full(len(self.late_rows), NO_LATE_ROW)
-        as_numbers(late_rows)[:, :SAVED_FIELDS] = self.late_rows
+        held, late_rows = self.held, restored(self.late_rows, NO_LATE_ROW)
         _check_codes(held.group, held.number, held.time)
         check_held(held.offsets, held.prob, held.values)
         if (groups["scope"] >= len(self._scopes)).any() or (groups["arrived"] < 0).any():
@@ -476,19 +513,19 @@ class ExtentAggregate(Operator):
         begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NONE
         late, to = np.zeros(n, bool), np.empty(index.size, np.int64)
         late[late_rows["tuple"][joined]] = True
-        if n and self._plain:
+        if n:
             self._panes = extents.place_rows(
                 rows, index, late, self._grid, self._groups, self._panes, self._tuples.pool, to
             )
+        if n and self._plain:
             if len(self._panes) > len(self._totals):
                 self._totals = pad(self._totals, len(self._panes))
             attributes = np.array([attribute for _, attribute in self._fields])
-            totals.add_rows(to, values, attributes, self._signs, self._panes, self._totals)
+            totals.add_rows(
+                rows.group, to, values, attributes, self._signs, self._panes, self._totals
+            )
         elif n:
-            self._panes = extents.store_rows(
-                rows, index, numbers, late, prob, values, self._grid, self._groups, self._panes,
-                self._tuples, to,
-            )  # fmt: skip
+            extents.store_rows(rows, index, numbers, prob, values, to, self._panes, self._tuples)
         if late_rows.size:
             late_rows["pane"][joined] = to[index != NONE][late_rows["tuple"][joined]]
             late_rows["tuple"][joined] += begin
@@ -664,29 +701,6 @@ def extents_of_groups(
     return window.flush()
 
 
-def released_rows(
-    group: npt.ArrayLike,
-    event_time: npt.ArrayLike,
-    punctuation: npt.ArrayLike | None,
-    late: npt.ArrayLike | None,
-    offsets: npt.ArrayLike,
-    prob: npt.ArrayLike,
-    values: npt.ArrayLike,
-    scope: npt.ArrayLike | None,
-    attributes: int,
-) -> tuple[ReleasedRows, Floats, Floats]:
-    """Return the arguments of `ExtentAggregate.process` as kernel input, after checks."""
-    n = np.asarray(event_time).size
-    group, time = codes("group", group, n), codes("event_time", event_time, n)
-    scope = group if scope is None else codes("scope", scope, n)
-    _check_codes(group, scope, time)
-    forced, flags = np.empty(0, np.int64), np.zeros(n, bool) if late is None else late
-    if punctuation is not None:
-        forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
-    offsets, prob, table = checked_alternatives(n, offsets, prob, values, attributes)
-    return ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool)), prob, table
-
-
 def _total_fields(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
     """Return each pane total's sign and attribute, see `add_rows`; first the row count."""
     fields = [(0.0, -1 - attributes)]
@@ -735,3 +749,10 @@ def _take_records(records: Records, places: Ints) -> Records:
 def as_numbers(records: Records) -> Ints:
     """View records of int64 fields as int64[records, fields]."""
     return records.view(np.int64).reshape(-1, len(records.dtype.names or ()))
+
+
+def restored(saved: Ints, fill: Records) -> Records:
+    """Return records with the saved leading fields, and the other fields of `fill`."""
+    records = np.full(len(saved), fill)
+    as_numbers(records)[:, : saved.shape[1]] = saved
+    return records

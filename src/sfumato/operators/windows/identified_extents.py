@@ -1,24 +1,31 @@
-"""Aggregates over time extents of rows with ids, which are stored while their extents are open."""
+"""Aggregates over time extents of rows with ids: of versions of a row, or of shared outcomes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.windows.extents import ID, NO_EXTENT, NONE, REPLACED, Versions
-from sfumato.operators.arrays import Bools, Ints
-from sfumato.operators.distributions.aggregate import OVER_TIME
-from sfumato.operators.state.declared import Array
-from sfumato.operators.state.tuple_batch import codes
+from sfumato.kernels.distributions.sampled_worlds import list_hashes
+from sfumato.kernels.windows import extents
+from sfumato.kernels.windows.extents import ID, NO_EXTENT, NONE, REPLACED, ReleasedRows, Versions
+from sfumato.operators.arrays import Bools, Floats, Ints, Records, gather_lists, pad, resize
+from sfumato.operators.distributions.aggregate import OVER_TIME, Aggregate, AggregateResult
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
+from sfumato.operators.state.declared import Array, Value
+from sfumato.operators.state.tuple_batch import checked_alternatives, codes
 from sfumato.operators.windows.extent_aggregate import (
     NO_VERSIONS,
     TIME_BOUNDS,
     ExtentAggregate,
     Extents,
     as_numbers,
+    restored,
     with_codes,
 )
+from sfumato.operators.windows.shared_results import shared_results
 
+SAME_WEIGHT = 2.0**-20  # weights are rounded to multiples of it: float32 errors reach 2**-24
 NO_ID = np.array((NONE, 0, NO_EXTENT, NONE, NO_EXTENT, NO_EXTENT), ID)
 
 
@@ -87,10 +94,172 @@ class IdentifiedExtentAggregate(ExtentAggregate):
 
     def after_loading(self) -> None:
         super().after_loading()
-        self._ids = np.full(len(self.ids), NO_ID)
-        as_numbers(self._ids)[:] = self.ids
+        self._ids = restored(self.ids, NO_ID)
         group, number = self._ids["group"], self._ids["number"]
         known = (group >= NONE) & (group < len(self._groups)) & (number < self.next)
         bounded = (self.ids[:, 2:] >= NO_EXTENT) & (self.ids[:, 2:] < TIME_BOUNDS["high"])
         if not (known & bounded.all(axis=1)).all():
             raise ValueError("ids must belong to known groups, rows and extents")
+
+
+class VersionedExtentAggregate(IdentifiedExtentAggregate):
+    """`IdentifiedExtentAggregate` of rows with versions; an extent has one version per id.
+
+    An extent has the newest version of an id that arrived before the extent was complete, if that
+    row is within the extent. A row without alternatives is a version as well.
+
+    - A row replaces the earlier version in every extent for which it is not too late, even if its
+      event time is outside the extent.
+    - Rows that are not newer than the known version are only counted, as `outdated`.
+
+    Cost: O(1) per tuple and extent that contains it. Memory: the tuples in open extents, and 48
+    bytes per id. Moments are computed when an extent is complete, in order of arrival.
+    """
+
+    kind, version = "versioned_extents", 1
+    state = {"corrections": Array(int, 2, low=0)}  # numbers of replaced rows and outdated rows
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.corrections = np.zeros(2, np.int64)
+        self._closed = np.empty(0, np.int64)  # last complete extent of each scope before the call
+
+    def process_versions(
+        self, ids: npt.ArrayLike, version: npt.ArrayLike, *rows: Any, scope: npt.ArrayLike
+    ) -> Extents:
+        """Process rows like `process`.
+
+        ids : int64[n], dense codes, each within one group; -1 for a row without an id
+        version : int64[n]
+        """
+        self._closed = self._scopes["closed"].copy()
+        complete = self._process_ids(ids, version, *rows, scope=scope, shared=False)
+        self.corrections += [0, int((self.verdicts == extents.OUTDATED).sum())]
+        return complete
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counters of `ExtentAggregate`, corrections (replaced rows), and outdated rows."""
+        names = ("corrections", "outdated")
+        found = zip(names, self.corrections.tolist(), strict=True)
+        return super().counters | dict(found)
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        of = self._ids[self._is_needed & (self._ids["number"] != NONE)]
+        closed = self._scopes["closed"][self._groups["scope"][of["group"]]]
+        if not np.isin(of["number"][of["last"] > closed], self.held.number).all():
+            raise ValueError("for each id in an open extent, the newest row must be held")
+        if np.count_nonzero(self._late_rows["tuple"] != NONE) != self.held.size:
+            raise ValueError("every held tuple must be in an extent")
+
+    def _store(
+        self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
+        values: Floats,
+    ) -> None:  # fmt: skip
+        super()._store(rows, index, numbers, late_rows, prob, values)
+        replaced = self._versions.replaced
+        replaced = replaced[replaced["number"] != NONE]
+        if not replaced.size:
+            return
+        self.corrections += [replaced.size, 0]
+        late = self._late_rows
+        joined = np.flatnonzero(late["tuple"] != NONE)
+        number = self._tuples.at["number"][late["tuple"][joined]]
+        order = np.argsort(number)
+        found = joined[order[np.searchsorted(number[order], replaced["number"])]]
+        late["last"][found] = replaced["last"]
+        scope = self._groups["scope"][late["group"][found]]
+        closed = pad(self._closed, len(self._scopes), NO_EXTENT)[scope]
+        gone = found[late["last"][found] < np.maximum(late["first"][found], closed + 1)]
+        extents.drop_rows(late["pane"][gone], self._panes, self._tuples)
+        self._late_rows = np.delete(late, gone)
+
+    def _add_moments(
+        self, rows: ReleasedRows, index: Ints, prob: Floats, values: Floats, to: Ints, begin: int
+    ) -> None:
+        """Make room for the panes' extremes; moments are added when extents are complete."""
+        top = self._partials.top
+        panes = int(self._tuples.pool[0]["panes"])
+        if panes > top.shape[1]:
+            self._partials = self._partials._replace(top=resize(top, panes * 3 // 2))
+
+    def _complete(self, closings: Records, at_once: bool = False) -> Extents:
+        if closings.size:
+            self._per_tuple, _ = self._channels.tuple_moments(self._stored)
+        return super()._complete(closings, at_once)
+
+
+class SharedExtentAggregate(IdentifiedExtentAggregate):
+    """`IdentifiedExtentAggregate` whose ids identify shared outcomes.
+
+    attributes : number of columns of `values`, plus one for ids; by default as the aggregates
+        require
+
+    In every possible world, tuples of one group with the same id take the alternative of the same
+    number, or none of them exists. Different ids and tuples without an id are independent.
+
+    All rows with an id must have the probabilities of its first row, to within SAME_WEIGHT. Other
+    rows are in no extent, and are counted as `unequal`. Results are computed when an extent is
+    complete, by `shared_results`.
+
+    Cost: O(1) per tuple, and `shared_results` per extent. Memory: the tuples in open extents, and
+    48 bytes per id.
+    """
+
+    from_tuples = True
+    kind, version = "shared_extents", 1
+    state = {"unequal": Value(low=0)}
+
+    def __init__(
+        self,
+        length: int,
+        slide: int,
+        aggregates: Sequence[Aggregate],
+        *,
+        attributes: int | None = None,
+        **options: Any,
+    ) -> None:
+        given = None if attributes is None else attributes - 1
+        attributes = checked_aggregates(aggregates, given, over_time=True) + 1
+        super().__init__(length, slide, aggregates, attributes=attributes, **options)
+        self.unequal = 0
+
+    def process_shared(self, ids: npt.ArrayLike, *rows: Any, scope: npt.ArrayLike) -> Extents:
+        """Process rows like `process`.
+
+        ids : int64[n], dense codes, each within one group; -1 for an independent row
+        """
+        *places, offsets, prob, values = rows
+        n = np.asarray(places[1]).size
+        of = codes("ids", ids, n)
+        offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes - 1)
+        batch = offsets, prob, np.vstack([table, np.repeat(of, np.diff(offsets))]).T
+        weights = list_hashes(offsets, np.rint(prob / SAME_WEIGHT))
+        complete = self._process_ids(of, weights, *places, *batch, scope=scope, shared=True)
+        self.unequal += int((self.verdicts == extents.UNEQUAL).sum())
+        return complete
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counters of `ExtentAggregate`, and `unequal` rows."""
+        return super().counters | {"unequal": self.unequal}
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        ids, offsets = self.held.values[-1], self.held.offsets
+        first = np.repeat(ids[offsets[:-1]], np.diff(offsets))
+        if not ((ids == first) & (ids == np.floor(ids)) & (ids >= extents.NONE)).all():
+            raise ValueError("tuples must have one id each")
+
+    def _results(
+        self, answers: Floats, ends: Ints, members: Ints, order: Ints
+    ) -> list[AggregateResult]:
+        offsets, which = gather_lists(ends, order)
+        extent, places = np.repeat(np.arange(order.size), np.diff(offsets)), members[which]
+        at = self._tuples.at[places]
+        places = places[np.lexsort((at["number"], at["time"], extent))]
+        self._needs_order = False
+        tuples = self._tuples_at(places)
+        ids = tuples.values[-1, tuples.offsets[:-1]].astype(np.int64)
+        return shared_results(self.aggregates, self.options, order.size, extent, tuples, ids)

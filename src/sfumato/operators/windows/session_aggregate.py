@@ -8,28 +8,28 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows import sessions
-from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NONE, TOO_LATE
+from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Ints, pad
+from sfumato.operators.arrays import Floats, Ints, pad
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Array, Record, Value
-from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import GroupedBatch, check_held
 from sfumato.operators.windows.extent_aggregate import (
     EXTENT_COUNTERS,
     TIME_BOUNDS,
     Extents,
+    ReleasedAggregate,
     as_numbers,
     extents_of_groups,
-    released_rows,
+    restored,
     with_codes,
 )
 
 NO_SESSION_SCOPE = np.array((NO_EXTENT,) * 3, SESSION_SCOPE)
+NO_SESSION = np.array((0,) * 5 + (NONE, 0, 0), SESSION)
 SAVED_SESSION_FIELDS = 5  # leading fields of a session that are saved
 
 
@@ -44,17 +44,11 @@ class SessionConfig:
     attributes: int
     options: DistributionOptions
 
-    def __post_init__(self) -> None:
-        for name in ("gap", "max_length"):
-            value = getattr(self, name)
-            if (value is not None or name == "gap") and not 0 < whole(name, value) <= MAX_TIME_US:
-                raise ValueError(f"`{name}` must be from 1 to 2**60 microseconds; got {value}")
 
-
-class SessionAggregate(Operator):
+class SessionAggregate(ReleasedAggregate):
     """Aggregates over sessions: the rows of a group with less than `gap` between neighbours.
 
-    gap : int > 0 microseconds    max_length : exclusive bound of a session's span, or None
+    gap, max_length : as for `sf.Session`, int > 0 microseconds; max_length may be None
     members, attributes, options : as for `ExtentAggregate`, with its groups, scopes and late rows
 
     A session starts at its first row and ends `gap` after its last row, at most `max_length` after
@@ -92,65 +86,39 @@ class SessionAggregate(Operator):
         attributes: int | None = None,
         **options: Any,
     ) -> None:
-        self.attributes = checked_aggregates(aggregates, attributes)
-        self.config = SessionConfig(
-            gap,
-            max_length,
-            tuple(aggregates),
-            members,
-            self.attributes,
-            DistributionOptions(**options),
-        )
+        super().__init__(checked_aggregates(aggregates, attributes))
+        asked = tuple(aggregates), members, self.attributes, DistributionOptions(**options)
+        self.config = SessionConfig(gap, max_length, *asked)
         self._bounds = gap, MAX_TIME_US * 2 if max_length is None else max_length
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
         self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
         # Tuples of open sessions in order of arrival; `group` is the place of the session.
         self.held = GroupedBatch.empty(attributes=self.attributes)
-        self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
-        self.next = 0
-        self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
         self._empty_result = self._results(self.held, np.empty(0, np.int64))
 
-    def process(
-        self,
-        group: npt.ArrayLike,
-        event_time: npt.ArrayLike,
-        punctuation: npt.ArrayLike | None,
-        late: npt.ArrayLike | None,
-        offsets: npt.ArrayLike,
-        prob: npt.ArrayLike,
-        values: npt.ArrayLike,
-        *,
-        scope: npt.ArrayLike | None = None,
-    ) -> Extents:
-        """Process rows like `ExtentAggregate.process`. Returns the sessions that they complete."""
-        rows, prob, table = released_rows(
-            group, event_time, punctuation, late, offsets, prob, values, scope, self.attributes
-        )
-        n, known = rows.time.size, len(self._sessions)
+    def _process_rows(
+        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
+    ) -> tuple[Extents, int]:
+        n, known = numbers.size, len(self._sessions)
         self._scopes = with_codes(self._scopes, rows.scope, NO_SESSION_SCOPE)
         self.groups = pad(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
         self.groups[rows.group] = rows.scope
         found = np.concatenate([self._sessions, np.zeros(n, SESSION)])
         found["changed"][:known] = -1
         heads, places = np.full(len(self.groups), NONE), np.empty(n, np.int64)
-        self.verdicts, progress = np.empty(n, np.int8), np.empty(2 * n, PROGRESS)
+        progress = np.empty(2 * n, PROGRESS)
         count, reached, excluded = sessions.assign_sessions(
             rows, *self._bounds, self._scopes, heads, found, known, places, self.verdicts, progress
         )
-        kinds = np.bincount(self.verdicts, minlength=ABSENT + 1)
-        self.counts += [kinds[TOO_LATE], 0, kinds[ABSENT], excluded, 0]
         progress, self._sessions = progress[:reached], found[:count]
         progress = progress[np.argsort(progress["scope"], kind="stable")]
         root, done, turn, at = sessions.find_complete(
             self._sessions, self._scopes, progress, *self._bounds
         )
-        numbers = np.arange(self.next, self.next + n)
-        arrived = GroupedBatch(rows.offsets, prob, table, numbers, places, rows.time, numbers)
+        arrived = GroupedBatch(rows.offsets, prob, values, numbers, places, rows.time, numbers)
         held = GroupedBatch.concat([self.held, arrived.take(places != NONE)])
         self.held = replace(held, group=root[held.group]) if held.size else held
-        self.next += n
-        return self._complete(done, turn, at)
+        return self._complete(done, turn, at), excluded
 
     def idle_groups(self) -> Ints:
         """Return groups without open sessions, for `forget`.  O(groups)."""
@@ -168,10 +136,6 @@ class SessionAggregate(Operator):
         return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
-        """Complete all open sessions of these scopes, by default of all scopes.
-
-        A scope is then reached up to its last end - 1; older rows that arrive later are late.
-        """
         of = self._sessions["scope"]
         done = np.flatnonzero(np.full(of.size, True) if scopes is None else np.isin(of, scopes))
         ends, of = self._ends(done), of[done]
@@ -179,15 +143,9 @@ class SessionAggregate(Operator):
         at = np.maximum(self._scopes["punctuation"], self._scopes["reached"])[of]
         return self._complete(done, np.zeros(done.size, np.int64), at)
 
-    def flush(self) -> Extents:
-        """Complete all open sessions, at the end of the stream."""
-        return self.idle()
-
     @property
-    def counters(self) -> dict[str, int]:
-        """Counters of `ExtentAggregate`; outside and skipped are 0."""
-        counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
-        return {"rows": self.next, **counts, "held": self.held.size}
+    def held_tuples(self) -> int:
+        return self.held.size
 
     @property
     def numbers(self) -> Ints:
@@ -199,11 +157,8 @@ class SessionAggregate(Operator):
         self.sessions = as_numbers(self._sessions)[:, :SAVED_SESSION_FIELDS]
 
     def after_loading(self) -> None:
-        self._scopes = np.full(len(self.scopes), NO_SESSION_SCOPE)
-        as_numbers(self._scopes)[:] = self.scopes
-        self._sessions = np.zeros(len(self.sessions), SESSION)
-        as_numbers(self._sessions)[:, :SAVED_SESSION_FIELDS] = self.sessions
-        self._sessions["into"] = NONE
+        self._scopes = restored(self.scopes, NO_SESSION_SCOPE)
+        self._sessions = restored(self.sessions, NO_SESSION)
         held, of = self.held, self._sessions
         check_held(held.offsets, held.prob, held.values)
         codes = [(self.groups, len(self._scopes)), (of["group"], len(self.groups))]

@@ -437,6 +437,7 @@ class JoinQuery:
         sides: Sequence[JoinSide],
         aggregates: Mapping[str, str],
         distribution: int | None,
+        quantiles: Sequence[float],
     ) -> NeighbourAggregates:
         """Return the aggregates over neighbours in the last side's frame.
 
@@ -451,7 +452,8 @@ class JoinQuery:
             )
         return NeighbourAggregates(
             frame, parse_aggregates(aggregates), Rows(1), sides[-1].orders, sides[-1].keys, None,
-            distribution, own=tuple(own.columns), structs=frame.certain and not own.certain,
+            distribution, quantiles=quantiles, own=tuple(own.columns),
+            structs=frame.certain and not own.certain,
         )  # fmt: skip
 
     def _settings(self, side: JoinSide) -> dict[str, Any]:
@@ -544,7 +546,8 @@ class NeighbourAggregates(WindowQuery):
     picks: ClassVar[bool] = False
     own: tuple[str, ...] = field(kw_only=True)
 
-    def emitted_columns(self, with_rows: bool) -> list[str]:
+    @property
+    def emitted_columns(self) -> list[str]:
         return [*self.own]
 
     @property

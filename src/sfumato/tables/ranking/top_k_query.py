@@ -159,7 +159,7 @@ class RankingQuery(WindowQuery):
         kinds = {
             "query": STRING_TYPE, "k": LONG_TYPE, "time": self.time_type, "rank": LONG_TYPE,
             "score": DOUBLE_TYPE, "probability": DOUBLE_TYPE, "answered": self.time_type,
-            "row": row_of(self.frame, self.row_columns(with_rows=False)),
+            "row": row_of(self.frame, self.row_columns),
         }  # fmt: skip
         if "stream" in self.unchanged_columns:
             kinds["stream"] = self.frame.type(self.unchanged_columns["stream"])
@@ -169,10 +169,12 @@ class RankingQuery(WindowQuery):
                 found.append(Output(name, (name,), kinds[name]))
         return mark_shared(found, None if self.certain else RANKED)
 
-    def emits_rows(self, with_rows: bool) -> bool:
+    @property
+    def emits_rows(self) -> bool:
         return True
 
-    def row_columns(self, with_rows: bool) -> list[str]:
+    @property
+    def row_columns(self) -> list[str]:
         """Return the names of a tuple's certain columns."""
         added = CONTROLLER_COLUMNS if self.controlled else ()
         return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

@@ -210,8 +210,8 @@ class TableExtents(ReleasedOperator):
 
     def counters(self) -> dict[str, int]:
         own, counts = self.operator.counters, super().counters()
-        counts["out_of_order"] += own["out_of_order"]
-        return counts | {name: own[name] for name in ("late", "outside", "skipped")}
+        own["out_of_order"] += counts["out_of_order"]
+        return counts | {name: n for name, n in own.items() if name in counts and name != "rows"}
 
     def before_saving(self) -> None:
         if self.config.stores_rows:

@@ -1,18 +1,29 @@
-"""Extents of rows with ids, over Arrow tables."""
+"""Extents of rows with ids, over Arrow tables: of versions of a row, or of shared outcomes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.state.declared import Part
-from sfumato.operators.windows.identified_extents import IdentifiedExtentAggregate
-from sfumato.tables.arrow import has_all_values
+from sfumato.operators.windows.extent_aggregate import Extents
+from sfumato.operators.windows.identified_extents import (
+    IdentifiedExtentAggregate,
+    SharedExtentAggregate,
+    VersionedExtentAggregate,
+)
+from sfumato.tables.arrow import as_numbers, has_all_values
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.windows.table_extents import MIN_FORGOTTEN, ExtentTableConfig, TableExtents
+from sfumato.tables.windows.table_extents import (
+    MIN_FORGOTTEN,
+    ROW_VERSION,
+    ExtentTableConfig,
+    TableExtents,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,3 +72,58 @@ class IdentifiedTableExtents(TableExtents):
     def _forget_ids(self) -> None:
         self.ids.keep(self.operator.needed_ids())
         self._forget_ids_at = 2 * len(self.ids) + MIN_FORGOTTEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionedTableConfig(IdentifiedTableConfig):
+    """Settings of extents of rows with versions."""
+
+    kind, version = "versioned_extents", 1
+    counters = (*ExtentTableConfig.counters, "corrections", "outdated")
+
+    def make(self) -> VersionedTableExtents:
+        return VersionedTableExtents(self)
+
+
+class VersionedTableExtents(IdentifiedTableExtents):
+    """`IdentifiedTableExtents` over rows with the column version.
+
+    A row with a NULL in its id is never corrected. A version with existence 0 removes the earlier
+    version.
+    """
+
+    operator: VersionedExtentAggregate
+    extent_aggregate = VersionedExtentAggregate
+
+    def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
+        *places, offsets, prob, values = given
+        exists = prob > 0.0
+        offsets = np.append(0, np.cumsum(exists))[offsets]
+        ids, version = self.ids_of(rows, given[0]), as_numbers(rows.column(ROW_VERSION))
+        batch = offsets, prob[exists], values[exists]
+        return self.operator.process_versions(ids, version, *places, *batch, scope=scope)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedTableConfig(IdentifiedTableConfig):
+    """Settings of extents of rows whose ids identify shared outcomes."""
+
+    kind, version = "shared_extents", 1
+    counters = (*ExtentTableConfig.counters, "unequal")
+
+    @property
+    def all_attributes(self) -> int:
+        return super().all_attributes + 1  # the id
+
+    def make(self) -> SharedTableExtents:
+        return SharedTableExtents(self)
+
+
+class SharedTableExtents(IdentifiedTableExtents):
+    """`IdentifiedTableExtents` over rows that share outcomes, unless a row has no id."""
+
+    operator: SharedExtentAggregate
+    extent_aggregate = SharedExtentAggregate
+
+    def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
+        return self.operator.process_shared(self.ids_of(rows, given[0]), *given, scope=scope)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
+from sfumato.operators.arguments import flag
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber
@@ -85,6 +86,12 @@ AGGREGATE_ALIASES = {
 COUNT_FUNCTIONS = ("count", "count_distinct")
 WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
+NOT_TOGETHER = (  # pairs of arguments
+    *(("early", name) for name in ("shared", "distribution", "missed", "version")),
+    *(("early", name) for name in ("with_rows", "quantiles", "forget_after")),
+    ("shared", "version"),
+    ("missed", "with_rows"),
+)
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
 # Functions whose results have the type of the values
@@ -178,10 +185,16 @@ class WindowQuery:
     unique: str | Sequence[str] | None = field(default=None, kw_only=True)
     version: str | None = field(default=None, kw_only=True)
     shared: str | None = field(default=None, kw_only=True)
+    with_rows: bool = field(default=False, kw_only=True)
+    forget_after: str | timedelta | float | None = field(default=None, kw_only=True)
+    quantiles: Sequence[float] = field(default=(), kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+    samples: int = field(default=1000, kw_only=True)
     structs: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         frame = self.frame
+        object.__setattr__(self, "quantiles", number_tuple("quantiles", self.quantiles))
         frame.require_late()
         frame.require_tuples(self.existence)
         if not self.timed:
@@ -220,18 +233,19 @@ class WindowQuery:
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
             frame.single_column("window.on", self.window.on)
-        if not isinstance(self.missed, bool):
-            raise TypeError(f"`missed` must be True or False; got {self.missed!r}")
-        if self.missed:
-            self._check_missed()
+        self._check_rows()
         if self.early is not None:
             self._check_early()
         elif self.level is not None:
             raise ValueError('`level` needs `early`: add early="10 seconds", or leave `level` out')
+        for one, other in NOT_TOGETHER:
+            if all(getattr(self, name) not in (None, False, ()) for name in (one, other)):
+                raise ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")
         self._check_over_time()
         self._check_versions()
         self._check_shared()
-        self._check_results(with_rows=False)
+        self._check_distributions()
+        self._check_results()
         frame.require_independent(self.called, self.existence_column)
         if frame.has_imputed_gaps:
             self._warn_of_gaps()
@@ -254,9 +268,8 @@ class WindowQuery:
             return self.window.gap_us
         if not isinstance(self.window, Range):
             return 0.0
-        if self.window.calendar_unit is None:
-            return self.window.length_us
-        return self.window.calendar_units[0] * MIN_UNIT_US[self.window.calendar_unit]
+        unit = self.window.calendar_unit
+        return self.window.grid[0] * (1 if unit is None else MIN_UNIT_US[unit])
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -366,19 +379,30 @@ class WindowQuery:
         elif self.frame.streams:  # static frames are sorted as a whole
             check_order(self.keys, self.frame.in_order_for)
 
-    def _check_missed(self) -> None:
-        if not self.timed:
-            raise ValueError(
-                "`missed` needs a time window: write window=sf.Range(...) or sf.Session(...); got "
-                f"{self.window!r}"
-            )
-        self._require_certain_times("`missed`")
-        for w in filter(self._is_picked, self.wanted):
-            raise ValueError(
-                f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
-                "cannot be combined: leave one of them out"
-            )
-        self.frame.require_free(["reason"])
+    def _check_rows(self) -> None:
+        """Check `missed` and `with_rows`, which return rows of extents."""
+        for argument in ("missed", "with_rows"):
+            if not flag(argument, getattr(self, argument)):
+                continue
+            if not self.timed:
+                raise ValueError(
+                    f"`{argument}` needs a time window: write window=sf.Range(...) or "
+                    f"sf.Session(...); got {self.window!r}"
+                )
+            self._require_certain_times(f"`{argument}`")
+        if self.missed:
+            for w in filter(self._is_picked, self.wanted):
+                raise ValueError(
+                    f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
+                    "cannot be combined: leave one of them out"
+                )
+            self.frame.require_free(["reason"])
+
+    def _needs_range(self, asked: str, hint: str = "") -> ValueError:
+        return ValueError(
+            f'{asked} needs a window of fixed length: write window=sf.Range("1 minute"){hint}; got '
+            f"{self.window!r}"
+        )
 
     def _require_certain_times(self, asked: str, hint: str = "") -> None:
         if self.by_extent:
@@ -392,16 +416,8 @@ class WindowQuery:
         )
 
         if not isinstance(self.window, Range) or self.window.calendar_unit is not None:
-            raise ValueError(
-                '`early` needs a window of fixed length: write window=sf.Range("1 minute"); got '
-                f"{self.window!r}"
-            )
+            raise self._needs_range("`early`")
         self._require_certain_times("`early`")
-        for argument in ("shared", "distribution"):
-            if getattr(self, argument) is not None:
-                raise _both_given("early", argument)
-        if self.missed:
-            raise _both_given("early", "missed")
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
@@ -459,13 +475,8 @@ class WindowQuery:
                 f"`{name}` is {self.frame.type_name(name)}"
             )
         if not isinstance(self.window, Range):
-            raise ValueError(
-                '`version` needs a window of fixed length: write window=sf.Range("1 minute"); got '
-                f"{self.window!r}"
-            )
+            raise self._needs_range("`version`")
         self._require_certain_times("`version`")
-        if self.early is not None:
-            raise _both_given("early", "version")
         for w in self._over_time:
             raise ValueError(
                 f"{w.function} in `aggregates[{w.name!r}]` cannot follow corrections, because its "
@@ -487,17 +498,12 @@ class WindowQuery:
                 "removed some of them: aggregate the rows before this filter, or draw possible "
                 "worlds of these rows with sf.draw_worlds"
             )
-        if self.version is not None:
-            raise _both_given("shared", "version")
         drawn = (
             'draw possible worlds with sf.draw_worlds(df, 1000, source="...", '
             f'id="{self.shared}"), in which rows with the same id take the same alternative'
         )
         if not isinstance(self.window, Range):
-            raise ValueError(
-                '`shared` needs a window of fixed length: write window=sf.Range("1 minute"), or '
-                f"{drawn}; got {self.window!r}"
-            )
+            raise self._needs_range("`shared`", f", or {drawn}")
         self._require_certain_times("`shared`", f": {drawn}")
         for w in self._over_time:
             raise ValueError(
@@ -505,10 +511,27 @@ class WindowQuery:
                 f"aggregate or `shared` out, or {drawn}"
             )
 
-    def _check_results(self, with_rows: bool) -> None:
+    def _check_distributions(self) -> None:
+        asked = {"quantiles": bool(self.quantiles), "distribution": self.distribution is not None}
+        for argument in (name for name, given in asked.items() if given):
+            if self._plain:
+                raise ValueError(
+                    f"`{argument}` needs uncertain rows, but this {self.frame.noun} has neither "
+                    "`alternatives` nor an `existence`, so results are plain values. Leave "
+                    f"`{argument}` out"
+                )
+            for w in self._over_time:
+                raise ValueError(
+                    f"`{argument}` needs a distribution, but {w.function} has only an exact mean "
+                    f"and standard deviation: leave `{argument}` out, or draw possible worlds with "
+                    f"sf.draw_worlds, compute {w.function} in each world, and collect the results "
+                    "with sf.merge_worlds"
+                )
+
+    def _check_results(self) -> None:
         """Raise ValueError for a result whose name is used by another column of the answers."""
         apart = self.frame.is_case_sensitive()
-        columns = [*self.emitted_columns(with_rows), *self.added_columns]
+        columns = [*self.emitted_columns, *self.added_columns]
         taken = set(columns if apart else map(str.lower, columns))
         for w in self.wanted:
             name = w.name if apart else w.name.lower()
@@ -549,6 +572,11 @@ class WindowQuery:
     def certain(self) -> bool:
         """Return whether all rows are certain, so that results are plain values."""
         return not self.frame.uncertain and self.existence_column is None
+
+    @property
+    def _plain(self) -> bool:
+        """Return whether results are plain values, not structs."""
+        return self.certain and not self.structs
 
     @cached_property
     def controlled(self) -> bool:
@@ -603,13 +631,15 @@ class WindowQuery:
 
     # ---- inputs of the operator
 
-    def emits_rows(self, with_rows: bool) -> bool:
-        return with_rows or not self.timed
+    @property
+    def emits_rows(self) -> bool:
+        return self.with_rows or not self.timed
 
-    def row_columns(self, with_rows: bool) -> list[str]:
+    @property
+    def row_columns(self) -> list[str]:
         if self.missed:
             return [*self.frame.columns]
-        dropped = {ALTERNATIVES} if not with_rows else self._replaced_columns
+        dropped = self._replaced_columns if self.with_rows else {ALTERNATIVES}
         return [name for name in self.frame.columns if name not in dropped]
 
     @property
@@ -619,9 +649,10 @@ class WindowQuery:
         found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
         return (found | ({"window", "held"} if extents else set())) - {*self.keys}
 
-    def emitted_columns(self, with_rows: bool) -> list[str]:
+    @property
+    def emitted_columns(self) -> list[str]:
         """Return the input columns that are emitted: columns of rows, or keys of extents."""
-        return self.row_columns(with_rows) if self.emits_rows(with_rows) else self.keys
+        return self.row_columns if self.emits_rows else self.keys
 
     @property
     def expressions(self) -> list[str]:
@@ -670,7 +701,7 @@ class WindowQuery:
         texts = enumerate(self.expressions)
         return tuple(f"value{i}" for i, text in texts if text not in exact)
 
-    def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
+    def reading(self, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : see `Rule`"""
         existence, values = self.existence_column, self.cells
         values += controller_readers() if self.controlled or self.marks_late else []
@@ -693,7 +724,7 @@ class WindowQuery:
             duplicate=self.frame.duplicate_column if self.controlled else None,
             keeps_absent=self.version is not None,
         )
-        carried = self.row_columns(with_rows) if self.missed or self.emits_rows(with_rows) else []
+        carried = self.row_columns if self.missed or self.emits_rows else []
         passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
         tie = Ties(self.frame.tie_columns)
         return Reading(passed, orders, keys, tuple(values), rule, tie, self.missed, True)
@@ -708,10 +739,11 @@ class WindowQuery:
         of_extents += EARLY_COLUMNS if self.early is not None else []
         return of_extents if self.timed else ["held"]
 
-    def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
+    @property
+    def outputs(self) -> list[Output]:
         time = self.time_type
-        prefix = "c" if self.emits_rows(settings.members) else "key"
-        names = self.emitted_columns(settings.members)
+        prefix = "c" if self.emits_rows else "key"
+        names = self.emitted_columns
         found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
         titles = {name: of.name for name, of in zip(names, found, strict=True)}
         extent = Struct((Field("start", time), Field("end", time)))
@@ -729,21 +761,22 @@ class WindowQuery:
         for name, kind in kinds.items():
             if name in self.added_columns:
                 found.append(Output(name, (name,), kind, metadata.get(name)))
-        found += self.result_outputs(settings)
+        found += self.result_outputs
         if self.missed:
-            row = enumerate(self.row_columns(False))
+            row = enumerate(self.row_columns)
             parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
             found.append(
                 Output("missed", ("missed",), Struct((*parts, Field("reason", STRING_TYPE))))
             )
         return mark_shared(found, self._shared, repeated=self.timed)
 
-    def result_outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
+    @property
+    def result_outputs(self) -> list[Output]:
         """Return the columns of the aggregates."""
         found, metadata = [], {ADDED_COLUMN: "true"}
         for i, w in enumerate(self.wanted):
-            kind, cast = self._distribution_type(settings), None
-            if settings.kinds:
+            kind, cast = self._distribution_type, None
+            if self._plain:
                 _, kind, cast = self._value_type(i)
             found.append(Output(w.name, (f"result{i}",), kind, metadata, cast=cast))
         return found
@@ -786,74 +819,52 @@ class WindowQuery:
             return kind, own, None
         return ("whole", LONG_TYPE, own) if kind == "whole" else ("number", DOUBLE_TYPE, own)
 
-    def _distribution_type(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
-        names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
+    @property
+    def _distribution_type(self) -> Struct:
+        names = ["mean", "stddev", "existence", *map(quantile_name, self.quantiles)]
         parts = [Field(name, DOUBLE_TYPE) for name in names]
         if self.distribution is not None:
             pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
             parts += [Field("distribution", pairs), Field("moved", DOUBLE_TYPE)]
-        if self.distribution is not None or settings.quantiles:
+        if self.distribution is not None or self.quantiles:
             parts.append(Field("error", DOUBLE_TYPE))
         return Struct((*parts,))
 
     # ---- the configuration
 
-    def settings(
-        self,
-        with_rows: bool = False,
-        forget_after: str | timedelta | float | None = None,
-        quantiles: Sequence[float] = (),
-        **distributions: Any,
-    ) -> RowWindowTableConfig | ExtentTableConfig:
-        """Build the operator's configuration. Raises ValueError or TypeError.
-
-        See `window_aggregate` for the arguments. distributions : `seed` and `samples`
-        """
-        window, quantiles = self.window, number_tuple("quantiles", quantiles)
+    @cached_property
+    def settings(self) -> RowWindowTableConfig | ExtentTableConfig:
+        """Return the operator's configuration. Raises ValueError or TypeError."""
+        window = self.window
         if not self.structs:
             check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
-        plain = self.certain and not self.structs
-        if plain:
-            self._refuse_uncertain(quantiles)
-        self._refuse_distributions_over_time(quantiles)
         shared = self.scope is not None and len(self.scope) < len(self.keys)
-        if forget_after is not None and shared and self._over_time:
+        if self.forget_after is not None and shared and self._over_time:
             raise ValueError(
                 "`forget_after` with time_avg or integral needs one controller per key: also "
                 f"write key={self.keys} in {self.frame.prefix}reorder, or leave `forget_after` out"
             )
-        if not isinstance(with_rows, bool):
-            raise TypeError(f"`with_rows` must be True or False; got {with_rows!r}")
-        if with_rows and not self.timed:
-            raise ValueError(
-                "`with_rows` needs a time window: write window=sf.Range(...) or sf.Session(...)"
-            )
-        if with_rows and self.missed:
-            raise _both_given("missed", "with_rows")
-        if with_rows:
-            self._check_results(with_rows=True)
         kinds = (self._value_type(i)[0] for i in range(len(self.wanted)))
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.wanted)
             ),
-            "kinds": tuple(kinds) if plain else (),
+            "kinds": tuple(kinds) if self._plain else (),
             "exact": self.exact if any(self.exact) else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),
             "orders": len(self.orders),
             "keys": len(self.keys),
-            "forget_after": forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
+            "forget_after": forget_after_of(
+                self.frame, self.orders[0], self.keys, self.forget_after
+            ),
             "one_controller": self.one_controller,
-            "quantiles": quantiles,
-            **distributions,
+            "quantiles": tuple(self.quantiles),
+            "seed": self.seed,
+            "samples": self.samples,
         }
         if self.early is not None:
-            asked = {"with_rows": with_rows, "quantiles": quantiles}
-            asked["forget_after"] = forget_after is not None
-            for given in (name for name, is_given in asked.items() if is_given):
-                raise _both_given("early", given)
             level = DEFAULT_LEVEL if self.level is None else self.level
             common |= {"early": duration_us("early", self.early), "level": float(level)}
         if isinstance(window, TIME_WINDOWS):
@@ -862,20 +873,18 @@ class WindowQuery:
                 from sfumato.tables.windows.table_early import EarlyTableConfig
 
                 config_class = EarlyTableConfig
-            if self.version is not None:
-                from sfumato.tables.windows.table_versions import VersionedTableConfig
+            if self.unchanged_columns:
+                from sfumato.tables.windows.table_identified import (
+                    SharedTableConfig,
+                    VersionedTableConfig,
+                )
 
-                config_class = VersionedTableConfig
-                common |= {"unique": len(self.ids)}
-            if self.shared is not None:
-                from sfumato.tables.windows.table_shared import SharedTableConfig
-
-                config_class = SharedTableConfig
-                common |= {"unique": 1}
+                config_class = VersionedTableConfig if self.ids else SharedTableConfig
+                common |= {"unique": len(self.ids) or 1}
             return config_class(
                 window=window,
                 scope=self.scope,
-                members=with_rows,
+                members=self.with_rows,
                 missed=self.missed,
                 time=self.time,
                 by_source=self.controlled and self.frame.by_source,
@@ -886,28 +895,3 @@ class WindowQuery:
         return RowWindowTableConfig(
             window=window, on_attribute=on, controlled=self.marks_late, **common
         )
-
-    def _refuse_distributions_over_time(self, quantiles: Sequence[float]) -> None:
-        """Raise ValueError for distributions of functions that have only a mean and variance."""
-        of = self._over_time
-        if of and (quantiles or self.distribution is not None):
-            argument = "quantiles" if quantiles else "distribution"
-            raise ValueError(
-                f"`{argument}` needs a distribution, but {of[0].function} has only an exact mean "
-                f"and standard deviation: leave `{argument}` out, or draw possible worlds with "
-                f"sf.draw_worlds, compute {of[0].function} in each world, and collect the results "
-                "with sf.merge_worlds"
-            )
-
-    def _refuse_uncertain(self, quantiles: Sequence[float]) -> None:
-        asked = {"quantiles": bool(quantiles), "distribution": self.distribution is not None}
-        for argument in (name for name, given in asked.items() if given):
-            raise ValueError(
-                f"`{argument}` needs uncertain rows, but this {self.frame.noun} has neither "
-                "`alternatives` nor an `existence`, so results are plain values. Leave "
-                f"`{argument}` out"
-            )
-
-
-def _both_given(one: str, other: str) -> ValueError:
-    return ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")

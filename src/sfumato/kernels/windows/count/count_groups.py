@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.tuples import WindowTuples, existences
+from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.count.count_boundary import slide_boundary
 from sfumato.kernels.windows.count.count_extremes import resume_extremes, slide_extremes
 from sfumato.kernels.windows.count.count_moments import resume_moments, slide_moments
+from sfumato.kernels.windows.totals import add_to_total
 
 
 class PackedTuples(NamedTuple):
@@ -235,3 +237,44 @@ def move_running_sums(means, groups, heads, middle, out):
             own, groups.first[j], middle[j], heads[first:last], own.size - (last - first),
             out[first:last],
         )  # fmt: skip
+
+
+@compiled_ieee
+def certain_totals(groups, value, sign, order, w, totals, counts):
+    """Write the sum, maximum or minimum of a value in windows of the w newest certain tuples.
+
+    A group's stream is cut into blocks of w tuples. A window is a suffix of one block and a prefix
+    of the next. So nothing is subtracted, and answers do not depend on how calls divide arrivals.
+
+    value : float64[n], of each tuple; NaN for no value    sign : 0 sum, 1 maximum, -1 minimum
+    order : int64[arrivals], the arrivals of the groups one after another
+    counts : int64[arrivals], written: the numbers of values
+    totals : float64[arrivals], written; without a value 0 for a sum, otherwise NaN
+    O(1) per arrival and held tuple.  Source: prefixes and suffixes of blocks, van Herk (1992).
+    """
+    total, count = np.empty(w + 1), np.empty(w + 1, np.int64)  # of the previous block's suffixes
+    none = 0.0 if sign == 0.0 else np.nan
+    total[w], count[w], steps = none, 0, np.int64(0)
+    for j in range(groups.first.size):
+        x = value[groups.begin[j] : groups.begin[j + 1]]
+        first = groups.arrivals[j]
+        arrived = x.size - (groups.arrivals[j + 1] - first)
+        steps = after_signals(steps + x.size)
+        newest, many, place, second = none, 0, groups.first[j] % w, False
+        for i in range(x.size):
+            if place == w:
+                place = 0
+            if place == 0:
+                newest, many, second = none, 0, i > 0
+                for k in range(min(w, i)):
+                    older, at = x[i - 1 - k], w - 1 - k
+                    total[at], count[at] = total[at + 1], count[at + 1]
+                    if older == older:
+                        total[at], count[at] = add_to_total(sign, total[at], older), count[at] + 1
+            if x[i] == x[i]:
+                newest, many = add_to_total(sign, newest, x[i]), many + 1
+            place += 1
+            if i >= arrived:
+                t = order[first + i - arrived]
+                totals[t] = add_to_total(sign, newest, total[place]) if second else newest
+                counts[t] = many + count[place] if second else many

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.tuples import tuple_moments
-from sfumato.kernels.windows.count.certain_groups import certain_totals, slide_certain
 from sfumato.kernels.windows.count.count_boundary import Boundary, empty_boundary
 from sfumato.kernels.windows.count.count_extremes import empty_extremes
 from sfumato.kernels.windows.count.count_groups import (
     Groups,
     PackedTuples,
+    certain_totals,
     move_boundaries,
     move_extremes,
     move_running_sums,
@@ -63,7 +63,6 @@ class CountWindowConfig:
 
     def __post_init__(self) -> None:
         UncertainWindowConfig(self.rows, self.confidence, None, self.max_tuples)
-        checked_aggregates(self.aggregates, None)
 
     @property
     def plain(self) -> bool:
@@ -77,13 +76,13 @@ class CountWindowConfig:
 class GroupCache(Stateful):
     """Cache of one group between calls, derived from its tuples.
 
+    states : of the sums, then of the extremes
     arrived : number of the group's arrivals up to which the cache is valid
     worlds : sampled worlds, by `WindowDistributions`
     """
 
     boundary: Boundary
-    sums: list[Any]
-    extremes: list[Any]
+    states: list[Any]
     arrived: int = -1
     worlds: dict[Any, Any] = field(default_factory=dict)
     size: int = 0
@@ -198,18 +197,24 @@ class CountWindowAggregate(Operator):
         order, starts, present = grouped(group_of)
         slots = self.store.slots(present.tolist())
         groups = self.store.join(slots, batch, order, starts)
+        sizes, lengths = np.diff(starts), np.diff(groups.begin)
+        by_group, before = np.arange(1, n + 1), groups.first + lengths - starts[1:]
+        by_group += before if present.size == 1 else np.repeat(before, sizes)
+        numbers = by_group
+        if present.size > 1:  # else the tuples are in order
+            numbers = np.empty(n, np.int64)
+            numbers[order] = by_group
         if self._plain:
-            return self._answer_plain(slots, groups, order)
+            self.store.keep(slots, groups, np.maximum(lengths - self.rows, 0))
+            held = np.minimum(numbers, self.rows)
+            return WindowAnswers(held, self._plain_results(groups, order, held), numbers)
         heads, measured = self._move(slots, groups, present.tolist())
         self.store.keep(slots, groups, heads[starts[1:] - 1])
-        sizes = np.diff(starts)
-        before = groups.first + np.diff(groups.begin) - sizes
-        numbers = np.repeat(before - starts[:-1], sizes) + np.arange(n) + 1
-        held = numbers - np.repeat(groups.first, sizes) - heads
-        if present.size > 1:  # else the tuples are in order
+        held = by_group - np.repeat(groups.first, sizes) - heads
+        if present.size > 1:
             back = np.empty(n, np.int64)
             back[order] = np.arange(n)
-            held, numbers = held[back], numbers[back]
+            held = held[back]
             measured = {of: result.take(back) for of, result in measured.items()}
         return WindowAnswers(held, [measured[of] for of in self.aggregates], numbers)
 
@@ -224,10 +229,8 @@ class CountWindowAggregate(Operator):
         """Known groups, in order of appearance."""
         return np.array(self.store.codes, np.int64)
 
-    def _answer_plain(self, slots: Ints, groups: Groups, order: Ints) -> WindowAnswers:
+    def _plain_results(self, groups: Groups, order: Ints, held: Ints) -> list[AggregateResult]:
         n = order.size
-        held, numbers = np.empty(n, np.int64), np.empty(n, np.int64)
-        heads = slide_certain(groups, order, self.rows, held, numbers)
         totals: dict[tuple[float, int | None], tuple[Floats, Ints]] = {}
         results = []
         for of in self.aggregates:
@@ -242,8 +245,7 @@ class CountWindowAggregate(Operator):
                 total, count = totals[what]
                 mean = plain_result(of, total, count)
             results.append(self.options.certain_results(mean))
-        self.store.keep(slots, groups, heads)
-        return WindowAnswers(held, results, numbers)
+        return results
 
     def _move(
         self, slots: Ints, groups: Groups, codes: list[int]
@@ -256,37 +258,32 @@ class CountWindowAggregate(Operator):
         overflow, heads = status[:, 0].sum(), np.empty(n, np.int64)
         rule = self.rows, float(config.confidence), config.max_tuples or NO_LIMIT
         sizes, out = (self.rows, self._limit), np.empty((len(self._sums), n), MOMENTS)
-        counts = Distributions(np.zeros(n + 1 if self._counts else 0, np.int64), *_no_values())
-        none = Distributions(np.empty(0, np.int64), *_no_values())
+        wanted = [(self._counts and k == 0) or k >= len(out) for k in range(self._middles)]
         distributions = [
-            Distributions(np.zeros(n + 1, np.int64), *_no_values()) for _ in self._extremes
+            Distributions(np.zeros(n + 1 if each else 0, np.int64), np.empty(0), np.empty(0))
+            for each in wanted
         ]
-        sums = [column(groups, of) for of in self._sums]
-        extremes = [column(groups, of) for of in self._extremes]
+        columns = [column(groups, of) for of in (*self._sums, *self._extremes)]
         for span, cache, fresh in self._group_ranges(slots, groups, codes):
             cache.boundary = move_boundaries(
                 cache.boundary, groups, span, fresh, rule, status, heads
             )
-            for k, value in enumerate(sums):
+            for k, value in enumerate(columns):
                 given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
-                wanted = counts if k == 0 else none
-                cache.sums[k], wanted = move_sums(cache.sums[k], *given, out[k], wanted)
-                counts = wanted if k == 0 else counts
-            for k, value in enumerate(extremes, len(sums)):
-                i = k - len(sums)
-                given = groups, value, span, fresh, sizes, heads, integers[k], triples[k]
-                cache.extremes[i], distributions[i] = move_extremes(
-                    cache.extremes[i], *given, distributions[i]
+                cache.states[k], distributions[k] = (
+                    move_sums(cache.states[k], *given, out[k], distributions[k])
+                    if k < len(out)
+                    else move_extremes(cache.states[k], *given, distributions[k])
                 )
         store.status[slots, 1:] = status
         self.overflow += int(status[:, 0].sum() - overflow)
-        measured = self._results(groups, heads, codes, integers, out, counts, distributions)
+        measured = self._results(groups, heads, codes, integers, out, distributions)
         store.integers[:, slots], store.triples[:, slots] = integers, triples
         return heads, measured
 
     def _results(
         self, groups: Groups, heads: Ints, codes: list[int], integers: Ints, out: np.ndarray,
-        counts: Distributions, extremes: list[Distributions],
+        found: list[Distributions],
     ) -> dict[Aggregate, AggregateResult]:  # fmt: skip
         n, one, exact = heads.size, np.ones(heads.size), np.full(heads.size, np.nan)
         moments: dict[Aggregate, Moments] = {}
@@ -302,17 +299,15 @@ class CountWindowAggregate(Operator):
             if of in self._averages:
                 average = row["average"], np.sqrt(row["average_variance"])
                 moments[Aggregate("avg", of.attribute)] = *average, row["average_existence"]
-        number = None
-        if self._counts:
-            end = counts.places[-1]
-            number = DiscreteDistributions(
-                counts.places, counts.prob[:end], counts.value[:end], exact
-            )
+        listed = [
+            DiscreteDistributions(places, prob[: places[-1]], value[: places[-1]], exact)
+            for places, prob, value in found
+            if places.size
+        ]
+        number = listed.pop(0) if self._counts else None
+        if number is not None:
             distributions[Aggregate("count")] = [number]
-        for of, (places, prob, value) in zip(self._extremes, extremes, strict=True):
-            distributions[of] = [
-                DiscreteDistributions(places, prob[: places[-1]], value[: places[-1]], exact)
-            ]
+        distributions |= {of: [own] for of, own in zip(self._extremes, listed, strict=True)}
         for k, of in enumerate(self._bounds, self._middles):
             total, per_tuple = np.empty(n), np.empty((3, groups.existence.size))
             tuple_moments(groups.tuples.offsets, groups.tuples.prob, column(groups, of), per_tuple)
@@ -344,21 +339,21 @@ class CountWindowAggregate(Operator):
                 continue
             cache, arrived = self._cache(codes[first]), int(self.store.status[slots[first], 0])
             if cache.arrived < 0:
-                cache.sums, cache.extremes = (new := self._new_cache()).sums, new.extremes
+                cache.states = self._new_cache().states
             fresh = cache.arrived != arrived
             cache.arrived = arrived + int(groups.arrivals[end] - groups.arrivals[first])
             yield (first, end), cache, fresh
 
     def _new_cache(self) -> GroupCache:
+        sums = [empty_stacks(self.rows, of in self._averages) for of in self._sums]
+        signs = [EXTREME_SIGNS[of.function] for of in self._extremes]
         return GroupCache(
-            empty_boundary(),
-            [empty_stacks(self.rows, of in self._averages) for of in self._sums],
-            [empty_extremes(self.rows, EXTREME_SIGNS[of.function]) for of in self._extremes],
+            empty_boundary(), [*sums, *(empty_extremes(self.rows, sign) for sign in signs)]
         )
 
     def _cache(self, code: int) -> GroupCache:
         """Return a group's cache and mark it as the latest; evict the oldest caches."""
-        cache = self._caches.pop(code, None) or GroupCache(empty_boundary(), [], [])
+        cache = self._caches.pop(code, None) or GroupCache(empty_boundary(), [])
         self._cached_bytes += next(reversed(self._caches.values()), cache).recount_bytes()
         while self._cached_bytes > MAX_CACHE_BYTES and self._caches:
             self._cached_bytes -= self._caches.pop(next(iter(self._caches))).size
@@ -383,7 +378,3 @@ class CountWindowAggregate(Operator):
         if self._plain:
             check_certain(code.size, prob)
         return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)
-
-
-def _no_values() -> tuple[Floats, Floats]:
-    return np.empty(0), np.empty(0)
