@@ -22,7 +22,7 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import front_items, round_digits
 from sfumato.kernels.tolerances import LOG_TIE
 
-MOST_SEQUENCES = 20_000  # largest number of sequences examined for one vector of tuples
+MAX_SEQUENCES = 20_000  # largest number of sequences examined for one vector of tuples
 
 
 class ChosenRules(NamedTuple):
@@ -271,7 +271,7 @@ def likeliest_vector_of_tuples(items, keys, k, full):
     A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
     of a subset of the same worlds, so a sequence's probability bounds its extensions. The first
     complete vector that a best-first search takes is therefore the answer. The probability is -1 if
-    it is not among MOST_SEQUENCES sequences.  O(e + k) per sequence.
+    it is not among MAX_SEQUENCES sequences.  O(e + k) per sequence.
     """
     reachable, tuples = _tuple_items(items, k)
     place, member = np.empty(tuples.size, np.int64), np.full(tuples.size, -1)
@@ -306,7 +306,7 @@ def likeliest_vector_of_tuples(items, keys, k, full):
                 best, places, found, worth = sequence[:length].copy(), own, chance[node], value
             continue
         taken += 1
-        if taken > MOST_SEQUENCES:
+        if taken > MAX_SEQUENCES:
             return best[:0], -1.0
         chances = np.zeros(tuples.size)
         alone = _add_extensions(reachable, sequence, length, member, chances)

@@ -134,19 +134,15 @@ class RunQueries(NamedTuple):
     """Requests of several kinds of runs: kind a has the queries begin[a] ... begin[a + 1].
 
     query, k : int64, number and k of each query;  ranking : index of its answer among the kind's
-    ks : int64, distinct k of kind a, ascending, at ks_begin[a] ... ks_begin[a + 1]
-    answer_k, least : place in `ks` and least Pr_k of each distinct answer of kind a, at
-        answers_begin[a] ... answers_begin[a + 1]
+    ks, least : arguments of `rank_items` for kind a, at answers_begin[a] ... answers_begin[a + 1]
     """
 
     begin: np.ndarray
     query: np.ndarray
     k: np.ndarray
     ranking: np.ndarray
-    ks_begin: np.ndarray
-    ks: np.ndarray
     answers_begin: np.ndarray
-    answer_k: np.ndarray
+    ks: np.ndarray
     least: np.ndarray
 
 
@@ -261,12 +257,11 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
                     lost += 1
             chosen = kept
         items, a = _window_items(tuples, chosen, number, full_rules), runs.query[r]
-        ks = asked.ks[asked.ks_begin[a] : asked.ks_begin[a + 1]]
+        some = slice(asked.answers_begin[a], asked.answers_begin[a + 1])
         if streams:
-            found = rank_streams(items, tuples.stream[chosen], ks)
+            found = rank_streams(items, tuples.stream[chosen], asked.ks[some])
         else:
-            some = slice(asked.answers_begin[a], asked.answers_begin[a + 1])
-            found = rank_items(items, ks, asked.answer_k[some], asked.least[some], question)
+            found = rank_items(items, asked.ks[some], asked.least[some], question)
         if not found.offsets.size:
             failed = r
             break

@@ -403,27 +403,21 @@ def _run_queries(
     """Build the requests of runs, given as query names; `otherwise` is the default least Pr_k."""
     k_of, least_of = {name: k for name, (k, _) in queries}, dict(least)
     number = {name: i for i, (name, _) in enumerate(queries)}
-    k, ranking, ks, answer_k = ([np.empty(0, np.int64)] for _ in range(4))
-    some_least = [np.empty(0)]
+    ranking, answers = [np.empty(0, np.int64)], [np.empty((0, 2))]
     for run in runs:
-        each = np.array([k_of[name] for name in run], np.int64)
-        k.append(each)
-        ks.append(np.unique(each))
-        asked = np.stack([each, [least_of.get(name, otherwise) for name in run]], axis=1)
-        answers, place = np.unique(np.nan_to_num(asked), axis=0, return_inverse=True)
+        asked = np.array([(k_of[name], least_of.get(name, otherwise)) for name in run])
+        distinct, place = np.unique(np.nan_to_num(asked), axis=0, return_inverse=True)
         ranking.append(place.ravel())
-        answer_k.append(np.searchsorted(ks[-1], answers[:, 0]))
-        some_least.append(np.where(answers[:, 1] > 0.0, answers[:, 1], np.nan))
+        answers.append(distinct)
+    ks, leasts = np.concatenate(answers).T
     return RunQueries(
-        begin=offsets_of([of_run.size for of_run in k[1:]]),
+        begin=offsets_of([len(run) for run in runs]),
         query=np.array([number[name] for run in runs for name in run], np.int64),
-        k=np.concatenate(k),
+        k=np.array([k_of[name] for run in runs for name in run], np.int64),
         ranking=np.concatenate(ranking),
-        ks_begin=offsets_of([of_run.size for of_run in ks[1:]]),
-        ks=np.concatenate(ks),
-        answers_begin=offsets_of([of_run.size for of_run in answer_k[1:]]),
-        answer_k=np.concatenate(answer_k),
-        least=np.concatenate(some_least),
+        answers_begin=offsets_of([len(of_run) for of_run in answers[1:]]),
+        ks=ks.astype(np.int64),
+        least=np.where(leasts > 0.0, leasts, np.nan),
     )
 
 
