@@ -106,8 +106,7 @@ def semantics_of(
         )
     if probability is None and name == "pt_k":
         raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
-    given = None if weights is None else tuple(checked_weights(weights).tolist())
-    return Semantics(name, probability, alpha, given)
+    return Semantics(name, probability, alpha, weights)  # type: ignore[arg-type]
 
 
 class TooManyVectorsError(ValueError):

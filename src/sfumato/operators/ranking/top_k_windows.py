@@ -23,7 +23,6 @@ from sfumato.kernels.ranking.windows import (
     rank_windows,
 )
 from sfumato.operators.arrays import Ints, grouped, offsets_of, pad
-from sfumato.operators.ranking.ranked_items import as_whole_numbers
 from sfumato.operators.ranking.schedule import (
     MAX_TIME,
     NO_RUN,
@@ -167,21 +166,24 @@ class TopKWindows(Operator):
         group : int64[n], the tuples' streams, if streams are ranked
         key : int64[n], code of each tuple's window; None if all enter window 0
         id : int64[n], ids of the tuples in answers; by default their arrival numbers in the window
-        Raises ValueError, with state unchanged, for arrays that `checked_items` rejects. Overfull
-        rules are treated within windows instead (see `rescale`).
+        The caller guarantees finite scores, probabilities in (0, 1] with a sum of at most 1 per
+        tuple (both up to 1 + 1e-9), and times between -MAX_TIME and MAX_TIME.
         """
-        numbers = {"exclusive": exclusive, "group": group, "id": id}
-        fresh = RankingTuples.of_arrivals(time, scores, prob, offsets, **numbers)
-        if self.config.streams and group is None:
-            raise ValueError(
-                "`group` must give the stream of each tuple, because streams are ranked"
-            )
-        if fresh.size and not -MAX_TIME < fresh.time.min() <= fresh.time.max() < MAX_TIME:
-            raise ValueError(f"`time` must lie within {MAX_TIME} microseconds of 1970")
+        n = np.size(time)
+        number, none = np.arange(n), np.full(n, -1)
+        fresh = RankingTuples(
+            number, number if id is None else np.asarray(id, np.int64),
+            np.asarray(time, np.int64),
+            none if exclusive is None else np.maximum(np.asarray(exclusive, np.int64), -1),
+            none if group is None else np.asarray(group, np.int64),
+            np.ones(n, np.bool_),
+            np.arange(n + 1) if offsets is None else np.asarray(offsets, np.int64),
+            np.asarray(scores, np.float64), np.minimum(np.asarray(prob, np.float64), 1.0),
+        )  # fmt: skip
         if key is None:
-            keys, starts = np.zeros(min(fresh.size, 1), np.int64), np.array([0, fresh.size])
+            keys, starts = np.zeros(min(n, 1), np.int64), np.array([0, n])
         else:
-            order, starts, keys = grouped(as_whole_numbers("key", key, fresh.size))
+            order, starts, keys = grouped(np.asarray(key, np.int64))
             fresh = fresh.take(order)
         self.grow(int(keys.max(initial=0)) + 1)
         sizes = np.diff(starts)[: keys.size]

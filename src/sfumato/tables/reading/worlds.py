@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import offsets_of
-from sfumato.operators.distributions.drawn_worlds import draw_tuples
+from sfumato.operators.distributions.independent_distribution import draw_tuples
 from sfumato.tables.arrow import as_array
 from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
