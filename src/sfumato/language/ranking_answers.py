@@ -91,12 +91,8 @@ class RankOptions(Options):
 
     def semantics(self) -> dict[str, Any]:
         """Return the arguments of `sf.top_k` that USING gives. Raises SqlError."""
-        given: dict[str, Any] = {
-            "semantics": PK_TOPK,
-            "probability": None,
-            "alpha": None,
-            "weights": None,
-        }
+        none = dict.fromkeys(("probability", "alpha", "weights"))
+        given: dict[str, Any] = {"semantics": PK_TOPK, **none}
         if (using := self.get("USING")) is not None:
             name, numbers = using.names[0].parts[0].lower(), [m.value for m in using.measures]
             argument = {"pt_k": "probability", "prf": "weights"}.get(name, "alpha")
@@ -251,12 +247,8 @@ class RankingGroups:
             ranking_clause = parse_ranking(block, script.text)
             if ranking_clause is not None:
                 key = self._signature(block, script)
-                self._add(
-                    self._groups.setdefault(key, RankingGroup(key=key)),
-                    ranking_clause,
-                    script.text,
-                    name,
-                )
+                group = self._groups.setdefault(key, RankingGroup(key=key))
+                self._add(group, ranking_clause, script.text, name)
 
     def group_of(self, ranking_clause: RankingClause, text: str) -> RankingGroup:
         place = (text, start_of(ranking_clause.top[0]))
@@ -317,10 +309,8 @@ class Ranking(WindowedBlock):
         refuse_aggregate_words(source.operator_options, self.text)
         self.handled += [*ranking_clause.clauses, span_of(ranking_clause.top)]
         self.place = ranking_clause.clauses[0] if ranking_clause.clauses else source.node
-        options, words = (
-            (*source.operator_options, *ranking_clause.rank_options.options),
-            (FORGET, NAMED, *RANK_WORDS),
-        )
+        options = (*source.operator_options, *ranking_clause.rank_options.options)
+        words = (FORGET, NAMED, *RANK_WORDS)
         self.error_options = Options(options, self.place, self.text, words=words)
 
     @classmethod
@@ -446,13 +436,8 @@ class Ranking(WindowedBlock):
         if not frame.attributes and match_name("existence", frame.df.columns) is None:
             options.setdefault("existence", match_name(PROB, frame.df.columns))
         queries = [
-            Top(
-                k,
-                None if every is None else timedelta(microseconds=every),
-                label,
-                probability=probability,
-            )
-            for (k, every, probability), label in group.labels().items()
+            Top(k, timedelta(microseconds=every) if every else None, label, probability=least)
+            for (k, every, least), label in group.labels().items()
         ]
 
         def build() -> DataFrame:
@@ -477,9 +462,9 @@ class Ranking(WindowedBlock):
     ) -> Lines:
         window = self.window
         held = (
-            describe_window(window)
-            if isinstance(window, Rows)
-            else f"the last {format_duration(window.length_us)}"
+            f"the last {format_duration(window.length_us)}"
+            if isinstance(window, Range)
+            else describe_window(window)
         )
         shared, alone = timetables(timetable, given["plan"])
         cycle = format_duration(shared.cycle)

@@ -170,24 +170,26 @@ class TupleItems(NamedTuple):
 
     prob : float64[e];  owner, unit : int64[e], tuples and units, numbered by first occurrence
     unit_of : int64[tuples], the unit of each tuple
-    log_absent : float64[units], log probability that the unit has no member, or 1.0 for probability
-        0
-    log_total, zero_count : sum of these logs over the units of all items, and the number of zeros
-        left out
+    absent : float64[units], probability that the unit has no member
+    log_total, zero_count : see `_multiply`, for the product of absences over the units of all items
     """
 
     prob: np.ndarray
     owner: np.ndarray
     unit: np.ndarray
     unit_of: np.ndarray
-    log_absent: np.ndarray
+    absent: np.ndarray
     log_total: float
     zero_count: int
 
 
 @compiled
-def _log_or_one(chance):
-    return math.log(chance) if chance > 0.0 else 1.0
+def _multiply(log, zero_count, factor, times):
+    """Multiply (times 1) or divide (times -1) a product, stored as the log of its positive factors
+    and the number of its zeros, by a factor."""
+    if factor > 0.0:
+        return log + times * math.log(factor), zero_count
+    return log, zero_count + times
 
 
 @compiled
@@ -199,9 +201,9 @@ def _add_extensions(reachable, sequence, length, member, chances):
     Adding t gives F'(y) = Pr(y) (sum of F(x) over the items x above y). No other tuple may exist
     above y: this is the product, over the other units, of 1 - their mass above y.
     """
-    f, taken = np.zeros(length + 1), np.zeros(reachable.log_absent.size, np.bool_)
+    f, taken = np.zeros(length + 1), np.zeros(reachable.absent.size, np.bool_)
     f[0] = 1.0
-    above, log, zero_count = np.zeros(reachable.log_absent.size), 0.0, 0
+    above, log, zero_count = np.zeros(reachable.absent.size), 0.0, 0
     for j in range(length):
         member[sequence[j]] = j
         taken[reachable.unit_of[sequence[j]]] = True
@@ -211,26 +213,14 @@ def _add_extensions(reachable, sequence, length, member, chances):
             f[member[t] + 1] += p * f[member[t]]
         if taken[u]:
             continue
-        own = _log_or_one(1.0 - min(above[u], 1.0))
-        if own > 0.0:
-            zero_count -= 1
-        else:
-            log -= own
+        log, zero_count = _multiply(log, zero_count, 1.0 - min(above[u], 1.0), -1)
         if zero_count == 0:
             chances[t] += p * f[length] * math.exp(log)
         above[u] += p
-        own = _log_or_one(1.0 - min(above[u], 1.0))
-        if own > 0.0:
-            zero_count += 1
-        else:
-            log += own
+        log, zero_count = _multiply(log, zero_count, 1.0 - min(above[u], 1.0), 1)
     log, zero_count = reachable.log_total, reachable.zero_count
-    for u in range(reachable.log_absent.size):
-        if taken[u]:
-            if reachable.log_absent[u] > 0.0:
-                zero_count -= 1
-            else:
-                log -= reachable.log_absent[u]
+    for u in np.flatnonzero(taken):
+        log, zero_count = _multiply(log, zero_count, reachable.absent[u], -1)
     for j in range(length):
         member[sequence[j]] = -1
     return f[length] * math.exp(log) if zero_count == 0 else 0.0
@@ -246,19 +236,11 @@ def _tuple_items(items, k):
         mass[unit[x]] += prob[x]
     log_total, zero_count = 0.0, 0
     for u in range(units):
-        log = _log_or_one(1.0 - min(mass[u], 1.0))
-        if log > 0.0:
-            zero_count += 1
-        else:
-            log_total += log
+        log_total, zero_count = _multiply(log_total, zero_count, 1.0 - min(mass[u], 1.0), 1)
     owner, first = number_codes(items.owner[order[:end]], items.tuples)
     own, begin = number_codes(unit[order[:end]], units)
-    log_absent = np.empty(begin.size)
-    for u in range(begin.size):
-        log_absent[u] = _log_or_one(1.0 - min(mass[unit[order[begin[u]]]], 1.0))
-    reachable = TupleItems(
-        prob[order[:end]], owner, own, own[first], log_absent, log_total, zero_count
-    )
+    absent = 1.0 - np.minimum(mass[unit[order[begin]]], 1.0)
+    reachable = TupleItems(prob[order[:end]], owner, own, own[first], absent, log_total, zero_count)
     return reachable, items.owner[order[first]]
 
 
