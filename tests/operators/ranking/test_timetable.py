@@ -264,7 +264,6 @@ class Watch:
         self.schedule = schedule
         self.since = dict.fromkeys(schedule.queries, start)
         self.every = {name: every for name, (_, every) in schedule.queries.items()}
-        self.k = {name: k for name, (k, _) in schedule.queries.items()}
         self.dues = []
 
     def take(self, until, jump=False):
@@ -278,7 +277,6 @@ class Watch:
         self.dues += dues
         for due in dues:
             assert due.queries
-            assert due.k == max(self.k[name] for name in due.queries)
             for name in due.queries:
                 assert due.time - self.since[name] <= self.every[name]
                 self.since[name] = due.time
@@ -286,11 +284,11 @@ class Watch:
             assert until - since <= self.every[name]
 
     def add(self, name, k, every, now):
-        self.schedule.add(name, k, every, now)
-        self.since[name], self.every[name], self.k[name] = now, every, k
+        self.schedule.add(name, k, every)
+        self.since[name], self.every[name] = now, every
 
-    def remove(self, name, now):
-        self.schedule.remove(name, now)
+    def remove(self, name):
+        self.schedule.remove(name)
         del self.since[name]
 
 
@@ -317,11 +315,11 @@ def test_queries_come_and_go_without_any_bound_being_missed(some, start, plan, c
         split += whole.take(now)
         if what == "add":
             watch.add(f"new {number}", k, every, now)
-            whole.add(f"new {number}", k, every, now)
+            whole.add(f"new {number}", k, every)
         elif what == "remove" and watch.since:
             name = sorted(watch.since)[k % len(watch.since)]
-            watch.remove(name, now)
-            whole.remove(name, now)
+            watch.remove(name)
+            whole.remove(name)
         elif what == "restore":
             saved = Saved()
             watch.schedule.save_state(saved)
@@ -339,8 +337,8 @@ def test_skipping_ahead_is_taking_without_looking(some, plan, ahead, more):
     one.take(5)
     other.take(5)
     for schedule in (one, other):
-        schedule.add("late", 50, 20, 5)
-        schedule.remove("0", 5)
+        schedule.add("late", 50, 20)
+        schedule.remove("0")
     one.take(ahead)
     other.skip(ahead)
     assert one.take(ahead + more) == other.take(ahead + more)
@@ -349,14 +347,14 @@ def test_skipping_ahead_is_taking_without_looking(some, plan, ahead, more):
 
 def test_a_query_that_can_wait_enters_where_the_cycle_ends():
     schedule = Schedule({"a": (3, 2), "b": (4, 3), "c": (5, 5)}, start=0)
-    schedule.add("d", 9, 60, now=0)
+    schedule.add("d", 9, 60)
     assert [due.queries for due in schedule.take(4)] == [("a", "b"), ("a", "b", "c", "d")]
 
 
 def test_a_query_in_a_hurry_ends_the_cycle_at_the_last_run_that_is_soon_enough():
     schedule = Schedule({"a": (1, 10), "b": (9, 100)}, start=0)
     schedule.take(15)
-    schedule.add("c", 2, 30, now=15)
+    schedule.add("c", 2, 30)
     dues = schedule.take(45)
     assert [due.time for due in dues] == [20, 30, 40]
     assert dues[-1].queries == ("a", "b", "c")
@@ -365,32 +363,20 @@ def test_a_query_in_a_hurry_ends_the_cycle_at_the_last_run_that_is_soon_enough()
 def test_without_a_run_that_is_soon_enough_everyone_is_answered_at_the_deadline():
     schedule = Schedule({"a": (1, 100)}, start=0)
     schedule.take(15)
-    schedule.add("b", 2, 30, now=15)
-    assert schedule.take(100)[0] == (45, 2, ("a", "b"))
+    schedule.add("b", 2, 30)
+    assert schedule.take(100)[0] == (45, ("a", "b"))
 
 
 def test_a_removed_query_is_not_answered_and_its_runs_shrink():
     schedule = Schedule({"a": (1, 10), "b": (9, 20)}, start=0)
-    schedule.remove("b", now=3)
-    assert schedule.take(20) == [(10, 1, ("a",)), (20, 1, ("a",))]
-    schedule.remove("a", now=20)
+    schedule.take(3)
+    schedule.remove("b")
+    assert schedule.take(20) == [(10, ("a",)), (20, ("a",))]
+    schedule.remove("a")
     assert schedule.next() is None
     assert schedule.take(1000) == []
-    schedule.add("c", 5, 10, now=1000)
+    schedule.add("c", 5, 10)
     assert schedule.next() == 1010
-
-
-def test_errors_of_a_schedule():
-    schedule = Schedule({"a": (1, 10)}, start=0)
-    with pytest.raises(ValueError, match="a query named 'a' is already running"):
-        schedule.add("a", 1, 10, now=0)
-    with pytest.raises(KeyError, match="no query is named 'b'"):
-        schedule.remove("b", now=0)
-    with pytest.raises(ValueError, match=r"Call take\(25\) first"):
-        schedule.add("b", 1, 10, now=25)
-    schedule.take(30)
-    with pytest.raises(ValueError, match="`now` must not be before the clock, 30"):
-        schedule.remove("a", now=20)
 
 
 def test_a_renamed_query_is_due_when_it_was_before():

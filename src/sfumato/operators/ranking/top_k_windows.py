@@ -217,11 +217,11 @@ class TopKWindows(Operator):
             schedule.rename(renamed)
             known = {**schedule.queries, **schedule.waiting}
             for name in [name for name in queries if name not in known]:
-                schedule.add(name, *queries[name], schedule.clock)
+                schedule.add(name, *queries[name])
             for name in [name for name in known if queries.get(name) != known[name]]:
-                schedule.remove(name, schedule.clock)
+                schedule.remove(name)
                 if name in queries:
-                    schedule.add(name, *queries[name], schedule.clock)
+                    schedule.add(name, *queries[name])
         keys = np.flatnonzero(self.due != NO_RUN)
         self.due[keys] = self.runs_next(keys)
 

@@ -114,20 +114,12 @@ class TopKTableConfig(ReleasedTableConfig):
         """Return the windows, without keys. Raises ValueError for an invalid config."""
         window = self.window
         if isinstance(window, Range):
-            held: Any = {"length": window.length_us}
+            held: dict[str, Any] = {"length": window.length_us}
         else:
-            held = {"rows": window.rows, "confidence": window.confidence}
-            held["max_tuples"] = window.max_tuples
-        return TopKWindows(
-            self.named,
-            **held,
-            least=dict(self.least),
-            semantics=self.semantics,
-            plan=self.plan,
-            ascending=self.ascending,
-            streams=self.streams,
-            rescale=self.rescale,
-        )
+            held = {name: getattr(window, name) for name in ("rows", "confidence", "max_tuples")}
+        names = ("semantics", "plan", "ascending", "streams", "rescale")
+        same = {name: getattr(self, name) for name in names}
+        return TopKWindows(self.named, dict(self.least), **held, **same)
 
     @property
     def named(self) -> dict[str, tuple[int, int]]:
