@@ -196,12 +196,10 @@ class ResultsWithDistributions:
             distributions = self._distributions[r]
             if distributions:
                 mean, stddev, existence = self._moments[r][:, self._rows[-len(distributions) :]]
-                from_distribution = self._aggregates[r].function in LISTED
-                moments = None if from_distribution else (mean, stddev, existence)
-                done = self._options.summarise(
-                    moments, [DiscreteDistributions.concat(distributions)]
-                )
-                self._parts[r].append(done)
+                listed = self._aggregates[r].function in LISTED
+                moments = None if listed else (mean, stddev, existence)
+                together = [DiscreteDistributions.concat(distributions)]
+                self._parts[r].append(self._options.summarise(moments, together))
                 self._distributions[r] = []
 
 

@@ -85,8 +85,7 @@ class TopKTableConfig(ReleasedTableConfig):
     def __post_init__(self) -> None:
         span = self.window.length_us if isinstance(self.window, Range) else None
         for *_, every in self.queries if span is not None else ():
-            if every > 0:  # otherwise `windows` raises an error
-                check_extents(span or 0, every, "every")
+            check_extents(span or 0, every, "every")
         if self.processing_time and getattr(self.window, "idle_timeout", None) is None:
             raise ValueError(
                 "`processing_time` needs a time window with `idle_timeout`, the silence after "
@@ -168,9 +167,6 @@ class StreamIds(Stateful):
             self.key[codes[first]] = key[first]
             self.id[codes[first]] = self.values.append(fresh)
         return self.id[codes]
-
-    def take(self, ids: Ints) -> pa.ChunkedArray:
-        return self.values.take(ids).column("stream")
 
     def forget(self, keys: Ints) -> None:
         codes = np.flatnonzero(np.isin(self.key, keys))
@@ -448,7 +444,7 @@ class TableTopK(TableOperator):
         if self.config.streams:
             assert self.like is not None
             table[ROW] = pa.nulls(len(of.id), self.like.schema.field(ROW).type)
-            table["stream"] = self.streams.take(of.stream)
+            table["stream"] = self.streams.values.take(of.stream).column("stream")
         else:
             table[ROW] = self.rows.take(of.id).column(ROW)
         return pa.table(table)
