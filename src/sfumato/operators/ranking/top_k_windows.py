@@ -111,8 +111,6 @@ class TopKWindows(Operator):
         self.held: list[RankingTuples] = []
         self.size = self.largest = 0  # held tuples; most tuples in a window since reset to 0
         self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
-        if self.config.confidence is not None:
-            self._new_count()  # validates the arguments
 
     @classmethod
     def from_config(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -42,8 +41,6 @@ class TopKWindowConfig:
         object.__setattr__(self, "queries", tuple(named))
         if not isinstance(self.semantics, Semantics):
             object.__setattr__(self, "semantics", Semantics(self.semantics))
-        if self.start is not None:
-            object.__setattr__(self, "start", operator.index(self.start))
         if self.streams and (self.least or self.semantics.name != "pk_topk"):
             asked = "one `probability` per query" if self.least else f'"{self.semantics.name}"'
             raise ValueError(f'streams can be ranked only by "pk_topk"; got {asked}')
