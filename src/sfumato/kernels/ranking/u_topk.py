@@ -193,16 +193,17 @@ def _multiply(log, zero_count, factor, times):
 
 
 @compiled
-def _add_extensions(reachable, sequence, length, member, chances):
+def _add_extensions(reachable, sequence, length, chances):
     """Add Pr(the top is a sequence and then tuple t) to chances[t], for each t that may follow.
 
-    member : int64[tuples], working memory, all -1.  O(e + k).  Returns Pr(only a sequence exists).
+    Returns Pr(only the sequence exists).  O(e + k).
     Let F(x) be the probability that the sequence exists in this order and its last tuple is item x.
     Adding t gives F'(y) = Pr(y) (sum of F(x) over the items x above y). No other tuple may exist
     above y: this is the product, over the other units, of 1 - their mass above y.
     """
     f, taken = np.zeros(length + 1), np.zeros(reachable.absent.size, np.bool_)
     f[0] = 1.0
+    member = np.full(reachable.unit_of.size, -1)  # position of each tuple in the sequence
     above, log, zero_count = np.zeros(reachable.absent.size), 0.0, 0
     for j in range(length):
         member[sequence[j]] = j
@@ -221,8 +222,6 @@ def _add_extensions(reachable, sequence, length, member, chances):
     log, zero_count = reachable.log_total, reachable.zero_count
     for u in np.flatnonzero(taken):
         log, zero_count = _multiply(log, zero_count, reachable.absent[u], -1)
-    for j in range(length):
-        member[sequence[j]] = -1
     return f[length] * math.exp(log) if zero_count == 0 else 0.0
 
 
@@ -256,7 +255,7 @@ def likeliest_vector_of_tuples(items, keys, k, full):
     it is not among MAX_SEQUENCES sequences.  O(e + k) per sequence.
     """
     reachable, tuples = _tuple_items(items, k)
-    place, member = np.empty(tuples.size, np.int64), np.full(tuples.size, -1)
+    place = np.empty(tuples.size, np.int64)
     by_tuple = stable_order(tuples)
     for i, t in enumerate(by_tuple[stable_order(keys[tuples[by_tuple]])]):
         place[t] = i
@@ -291,7 +290,7 @@ def likeliest_vector_of_tuples(items, keys, k, full):
         if taken > MAX_SEQUENCES:
             return best[:0], -1.0
         chances = np.zeros(tuples.size)
-        alone = _add_extensions(reachable, sequence, length, member, chances)
+        alone = _add_extensions(reachable, sequence, length, chances)
         if not full and alone > 0.0:
             parent.append(parent[node])
             last.append(last[node])
