@@ -67,9 +67,7 @@ class Schedule(Stateful):
 
     def next(self) -> int | None:
         """Return the next instant at which a query is due; None without queries."""
-        for due in self._runs(self._switch):
-            return due.time
-        return self._switch
+        return next((due.time for due in self._runs(self._switch)), self._switch)
 
     def upcoming(self, number: int) -> list[DueRun]:
         """Return at most `number` next runs, assuming that queries do not change."""

@@ -161,9 +161,7 @@ class RankingQuery(WindowQuery):
         if "stream" in self.unchanged_columns:
             kinds["stream"] = self.frame.type(self.unchanged_columns["stream"])
         found = passthrough_outputs(self.frame, self.keys, prefix="key")
-        for name in TOP_K_COLUMNS:
-            if name in kinds:
-                found.append(Output(name, (name,), kinds[name]))
+        found += [Output(name, (name,), kinds[name]) for name in TOP_K_COLUMNS if name in kinds]
         return mark_shared(found, None if self.certain else RANKED)
 
     def emits_rows(self, with_rows: bool) -> bool:
