@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from sfumato.kernels.ranking.windows import NO_INSTANT as NO_INSTANT
 from sfumato.kernels.ranking.windows import (
-    REJECT_OVERFULL,
-    SCALE_OVERFULL,
     RankedWindowTuples,
     RunQueries,
     WindowRuns,
@@ -266,9 +264,7 @@ class TopKWindows(Operator):
         queries, least = tuple(self.queries.items()), self.config.semantics.least
         whole, real, ranked, rejected, failed = rank_windows(
             windows, runs, _run_queries(names, queries, self.config.least, least),
-            self.config.semantics.question,
-            SCALE_OVERFULL if self.config.rescale else REJECT_OVERFULL, length > 0,
-            self.config.streams,
+            self.config.semantics.question, self.config.rescale, length > 0, self.config.streams,
         )  # fmt: skip
         if failed >= 0:
             raise TooManyVectorsError(max(k for k, _ in self.queries.values()), held.size)
