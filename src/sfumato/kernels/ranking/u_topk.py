@@ -261,13 +261,13 @@ def likeliest_vector_of_tuples(items, keys, k, full):
         place[t] = i
     # Sequence n is sequence parent[n] and then tuple last[n]. Among equally probable sequences,
     # incomplete ones are taken first.
-    parent, last, chance = [np.int64(-1)], [np.int64(-1)], [1.0]
-    waiting = [(-1.0, np.int64(0), np.int64(0))]
+    parent, last = [np.int64(-1)], [np.int64(-1)]
+    waiting = [(-1.0, np.int64(0), np.int64(0), 1.0)]
     size = min(k, tuples.size)
     sequence, best, places = np.empty(size, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
     found, worth, taken = 0.0, 0.0, 0
     while len(waiting) > 0:
-        value, complete, node = heapq.heappop(waiting)
+        value, complete, node, chance = heapq.heappop(waiting)
         if found > 0.0 and value > worth:
             break
         length, at = 0, node
@@ -284,7 +284,7 @@ def likeliest_vector_of_tuples(items, keys, k, full):
                     better = own[j] < places[j]
                     break
             if better:
-                best, places, found, worth = sequence[:length].copy(), own, chance[node], value
+                best, places, found, worth = sequence[:length].copy(), own, chance, value
             continue
         taken += 1
         if taken > MAX_SEQUENCES:
@@ -292,15 +292,11 @@ def likeliest_vector_of_tuples(items, keys, k, full):
         chances = np.zeros(tuples.size)
         alone = _add_extensions(reachable, sequence, length, chances)
         if not full and alone > 0.0:
-            parent.append(parent[node])
-            last.append(last[node])
-            chance.append(alone)
-            heapq.heappush(waiting, (-round_digits(alone), np.int64(1), np.int64(len(last) - 1)))
+            heapq.heappush(waiting, (-round_digits(alone), np.int64(1), node, alone))
         for t in range(tuples.size):
             if chances[t] > 0.0:
                 parent.append(node)
                 last.append(np.int64(t))
-                chance.append(chances[t])
-                end = np.int64(1) if length + 1 == k else np.int64(0)
-                heapq.heappush(waiting, (-round_digits(chances[t]), end, np.int64(len(last) - 1)))
+                value, end = -round_digits(chances[t]), np.int64(length + 1 == k)
+                heapq.heappush(waiting, (value, end, np.int64(len(last) - 1), chances[t]))
     return tuples[best], found
