@@ -10,7 +10,7 @@ from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, publ
 from sfumato.api.window_aggregate import window_input
 from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top
-from sfumato.tables.ranking.top_k_query import RankingColumns, RankingQuery
+from sfumato.tables.ranking.top_k_query import RankingQuery
 from sfumato.tables.reading.job import Job
 from sfumato.windows import Range, Rows
 
@@ -103,8 +103,9 @@ def top_k(
     >>> [(row["rank"], row.row.id, round(row.probability, 2)) for row in best.collect()]
     [(1, 3, 1.0), (2, 4, 0.94)]
     """
-    columns = RankingColumns(order, key, existence, exclusive, group)
-    ranking = RankingQuery.from_arguments(frame_of(df), queries, by, ascending, window, columns)
+    columns = {"order": order, "key": key, "existence": existence}
+    columns |= {"exclusive": exclusive, "group": group}
+    ranking = RankingQuery.from_arguments(frame_of(df), queries, by, ascending, window, **columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
     config = ranking.config(ranked_by, plan, forget_after, rescale, processing_time)
     given, idle = [window_input(ranking)], ranking.idle_timeout_us

@@ -1,13 +1,14 @@
 """Charts of rankings: the probabilities of ranks, and the timetable of queries."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.charts.style import decorate, import_altair, new_chart, number_text, theme_of
-from sfumato.operators.ranking.timetable import Timetable, first_runs, timetable
+from sfumato.operators.ranking.timetable import Timetable, timetable
 from sfumato.operators.ranking.top_k import rank_probabilities
 
 MAX_TUPLES = 25
@@ -129,7 +130,7 @@ def timetable_chart(
         i: f"{names[i]}: k = {queries[i][0]}, every {number_text(queries[i][1] / size, 6)}"
         for i in frequent[:MAX_QUERIES]
     }
-    runs = first_runs(table, MAX_RUNS)
+    runs = list(islice(table.after(0), MAX_RUNS))
     end = max(table.cycle, 2 * max(every for _, every in queries))
     end = min(end, runs[-1][0])
     runs = [run for run in runs if run[0] <= end]

@@ -11,6 +11,7 @@ from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.charts.rankings import timetable_chart
 from sfumato.charts.streams import membership_chart, progress_chart
@@ -246,18 +247,13 @@ def columns_of(table: Any) -> dict[str, list[Any]] | None:
     """Return the columns of a pandas, Polars or Arrow table or a list of rows, or None."""
     if type(table).__module__.startswith("pyspark.sql") and hasattr(table, "schema"):
         raise TypeError("a chart needs rows in memory: pass df.toArrow() or df.collect()")
-    if hasattr(table, "to_pydict"):
-        return dict(table.to_pydict())
     if hasattr(table, "__arrow_c_stream__"):
-        import pyarrow as pa
-
         return dict(pa.table(table).to_pydict())
-    if hasattr(table, "to_dict") and hasattr(table, "columns"):
-        return dict(table.to_dict("list"))
-    if isinstance(table, Sequence) and table and all(fields_of(row) is not None for row in table):
-        rows = [fields_of(row) or {} for row in table]
-        return {name: [row.get(name) for row in rows] for name in rows[0]}
-    return None
+    rows = [fields_of(row) for row in table] if isinstance(table, Sequence) else []
+    known = [row for row in rows if row is not None]
+    if not rows or len(known) < len(rows):
+        return None
+    return {name: [row.get(name) for row in known] for name in known[0]}
 
 
 def bands_of(value: Any) -> dict[str, float | None]:

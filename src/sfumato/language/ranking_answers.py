@@ -91,12 +91,8 @@ class RankOptions(Options):
 
     def semantics(self) -> dict[str, Any]:
         """Return the arguments of `sf.top_k` that USING gives. Raises SqlError."""
-        given: dict[str, Any] = {
-            "semantics": PK_TOPK,
-            "probability": None,
-            "alpha": None,
-            "weights": None,
-        }
+        none = dict.fromkeys(("probability", "alpha", "weights"))
+        given: dict[str, Any] = {"semantics": PK_TOPK, **none}
         if (using := self.get("USING")) is not None:
             name, numbers = using.names[0].parts[0].lower(), [m.value for m in using.measures]
             argument = {"pt_k": "probability", "prf": "weights"}.get(name, "alpha")
@@ -115,12 +111,17 @@ class TopQuery(NamedTuple):
     every: int | None
     probability: float | None
 
-    def label_with(self, *fields: str) -> str:
-        """Return a name such as top_3, followed by the fields in `fields` that are set."""
-        found = f"top_{self.k}"
-        if "probability" in fields and self.probability is not None:
-            found += f" from {self.probability!r}"  # all digits, because names must differ
-        return found + (f" every {spelled(self.every)}" if "every" in fields and self.every else "")
+    @property
+    def label(self) -> str:
+        """The name for state and files, which is independent of other queries."""
+        # All digits of the probability, because names must differ.
+        least = "" if self.probability is None else f" from {self.probability!r}"
+        return f"top_{self.k}{least}" + (f" every {spelled(self.every)}" if self.every else "")
+
+    @property
+    def top(self) -> Top:
+        every = None if self.every is None else timedelta(microseconds=self.every)
+        return Top(self.k, every, self.label, probability=self.probability)
 
 
 @dataclass(frozen=True)
@@ -212,14 +213,10 @@ class RankingGroup:
     key: tuple[str, ...] = ()
     frame: PlannedFrame | None = None
 
-    def labels(self) -> dict[TopQuery, str]:
-        """Return the name per query for state and files; it is independent of other queries."""
-        return {of: of.label_with("probability", "every") for of in self.queries}
-
     def names(self) -> dict[TopQuery, str]:
         """Return the name per query in answers: top_3, or `top_3 every 2 min` if ambiguous."""
-        ks, labels = [of.k for of in self.queries], self.labels()
-        return {of: labels[of] if ks.count(of.k) > 1 else of.label_with() for of in self.queries}
+        ks = [of.k for of in self.queries]
+        return {of: of.label if ks.count(of.k) > 1 else f"top_{of.k}" for of in self.queries}
 
 
 class RankingGroups:
@@ -251,12 +248,8 @@ class RankingGroups:
             ranking_clause = parse_ranking(block, script.text)
             if ranking_clause is not None:
                 key = self._signature(block, script)
-                self._add(
-                    self._groups.setdefault(key, RankingGroup(key=key)),
-                    ranking_clause,
-                    script.text,
-                    name,
-                )
+                group = self._groups.setdefault(key, RankingGroup(key=key))
+                self._add(group, ranking_clause, script.text, name)
 
     def group_of(self, ranking_clause: RankingClause, text: str) -> RankingGroup:
         place = (text, start_of(ranking_clause.top[0]))
@@ -317,10 +310,8 @@ class Ranking(WindowedBlock):
         refuse_aggregate_words(source.operator_options, self.text)
         self.handled += [*ranking_clause.clauses, span_of(ranking_clause.top)]
         self.place = ranking_clause.clauses[0] if ranking_clause.clauses else source.node
-        options, words = (
-            (*source.operator_options, *ranking_clause.rank_options.options),
-            (FORGET, NAMED, *RANK_WORDS),
-        )
+        options = (*source.operator_options, *ranking_clause.rank_options.options)
+        words = (FORGET, NAMED, *RANK_WORDS)
         self.error_options = Options(options, self.place, self.text, words=words)
 
     @classmethod
@@ -422,7 +413,7 @@ class Ranking(WindowedBlock):
         group = rankings.group_of(ranking_clause, self.text)
         if group.frame is None:
             group.frame = rankings.shared(group, self._answers(group))
-        name, label = group.names()[ranking_clause.query], group.labels()[ranking_clause.query]
+        name, label = group.names()[ranking_clause.query], ranking_clause.query.label
         column = _prefixed_name("query", self._columns())
         df = group.frame.df.where(F.col(quote_name(column)) == F.lit(label))
         df = df.withColumn(column, F.lit(name)) if name != label else df
@@ -445,15 +436,7 @@ class Ranking(WindowedBlock):
         options |= {**ranking_clause.rank_options.arguments(), **self.given.arguments()}
         if not frame.attributes and match_name("existence", frame.df.columns) is None:
             options.setdefault("existence", match_name(PROB, frame.df.columns))
-        queries = [
-            Top(
-                k,
-                None if every is None else timedelta(microseconds=every),
-                label,
-                probability=probability,
-            )
-            for (k, every, probability), label in group.labels().items()
-        ]
+        queries = [of.top for of in group.queries]
 
         def build() -> DataFrame:
             answers: DataFrame = top_k(frame.df, queries, **options)
@@ -477,9 +460,9 @@ class Ranking(WindowedBlock):
     ) -> Lines:
         window = self.window
         held = (
-            describe_window(window)
-            if isinstance(window, Rows)
-            else f"the last {format_duration(window.length_us)}"
+            f"the last {format_duration(window.length_us)}"
+            if isinstance(window, Range)
+            else describe_window(window)
         )
         shared, alone = timetables(timetable, given["plan"])
         cycle = format_duration(shared.cycle)

@@ -12,7 +12,7 @@ from sfumato.operators.disorder.control import ESTIMATORS
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME, TOTALLED, Aggregate
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
-from sfumato.operators.distributions.drawn_worlds import draw_tuples
+from sfumato.operators.distributions.independent_distribution import draw_tuples
 from sfumato.operators.distributions.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues

@@ -97,19 +97,3 @@ def test_many_tuples_of_few_values_have_an_exact_law():
 def test_options_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         DistributionOptions(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("median", 0), "`function` must be one of"),
-        (("sum",), "`attribute` must be a number for sum"),
-        (("sum", -1), "`attribute` must be None or a whole number of at least 0"),
-        (("quantile", 0), "`argument` of quantile must lie in"),
-        (("quantile", 0, 1.5), "`argument` of quantile must lie in"),
-        (("avg", 0, 0.5), "`argument` must be None for avg"),
-    ],
-)
-def test_aggregates_that_make_no_sense_are_refused(arguments, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        Aggregate(*arguments)

@@ -12,7 +12,7 @@ from sfumato.kernels.ranking.rank_tree import rank_distributions, top_k_tails
 from sfumato.kernels.tolerances import CERTAIN
 
 SAMPLED = 8  # one item in SAMPLED is used to estimate the limit of the front
-MOST_MOVES = 32  # per place; beyond this, sorting again is faster than repairing an order
+MAX_MOVES = 32  # per place; beyond this, sorting again is faster than repairing an order
 
 
 class RankedItems(NamedTuple):
@@ -149,8 +149,8 @@ def top_k_probabilities(items, ks):
 
 @compiled
 def _repair(order, value):
-    """Insertion-sort by descending value, then place; return False after MOST_MOVES * n moves."""
-    moves, most = 0, MOST_MOVES * order.size
+    """Insertion-sort by descending value, then place; return False after MAX_MOVES * n moves."""
+    moves, most = 0, MAX_MOVES * order.size
     for j in range(1, order.size):
         place, own = order[j], value[j]
         i = j

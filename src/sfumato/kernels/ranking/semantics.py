@@ -86,16 +86,18 @@ def _rank_prefixes(items, tuples, value, ks):
 
 
 @compiled
-def _rank_by_front_probability(items, ks, k_index, least):
-    tuples, values = front_probabilities(items, ks)
-    begins, best = best_of_columns(values, ks)
-    offsets = np.zeros(k_index.size + 1, np.int64)
-    places = np.empty(k_index.size * values.shape[0], np.int64)
+def _rank_by_front_probability(items, ks, least):
+    distinct = distinct_values(ks)
+    tuples, values = front_probabilities(items, distinct)
+    begins, best = best_of_columns(values, distinct)
+    offsets = np.zeros(ks.size + 1, np.int64)
+    places = np.empty(ks.size * values.shape[0], np.int64)
     value = np.empty(places.size)
-    for a in range(k_index.size):
-        column = values[:, k_index[a]].copy()
+    for a in range(ks.size):
+        c = np.searchsorted(distinct, ks[a])
+        column = values[:, c].copy()
         if np.isnan(least[a]):
-            chosen = best[begins[k_index[a]] : begins[k_index[a] + 1]]
+            chosen = best[begins[c] : begins[c + 1]]
         else:
             enough = np.flatnonzero((column >= least[a]) | (column >= 1.0 - CERTAIN))
             chosen = enough[stable_order(-round_probability(column[enough]))]
@@ -133,18 +135,18 @@ def _likeliest_vectors(items, ks):
 
 
 @compiled
-def rank_items(items, ks, k_index, least, question):
+def rank_items(items, ks, least, question):
     """Return the `Rankings` of several answers.
 
-    ks : int64[c], distinct, ascending    k_index : int64[a], index in `ks` of each answer's k
+    ks : int64[a], k of each answer, ascending; distinct except with Pr_k
     least : float64[a], with Pr_k, an answer has all tuples that reach it, or the k greatest if NaN;
-        other semantics ignore `k_index` and `least`, and answer i has ks[i]
+        other semantics ignore it
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
     U-Topk gave up.  Cost: as for the greatest k; under U-Topk, as for each k separately.
     """
     code, most = question.semantics, ks[ks.size - 1]
     if code in (CODE_PK_TOPK, CODE_PT_K):
-        return _rank_by_front_probability(items, ks, k_index, least)
+        return _rank_by_front_probability(items, ks, least)
     if code == CODE_U_TOPK:
         return _likeliest_vectors(items, ks)
     if code == CODE_U_KRANKS:
@@ -172,7 +174,7 @@ def rank_items(items, ks, k_index, least, question):
 def rank_streams(items, streams, ks):
     """Return, for each k, the k streams with highest Pr_k summed over their tuples.
 
-    streams : int64[tuples], the stream of each tuple;  ks : as in `rank_items`
+    streams : int64[tuples], the stream of each tuple;  ks : int64[c], distinct, ascending
     `score` and `tuples` belong to the stream's tuple with highest Pr_k. Streams with equal sums are
     in ascending order.  Source: Chen et al. (2013), section 9.
     """

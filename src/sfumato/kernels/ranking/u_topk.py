@@ -22,7 +22,7 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import front_items, round_digits
 from sfumato.kernels.tolerances import LOG_TIE
 
-MOST_SEQUENCES = 20_000  # largest number of sequences examined for one vector of tuples
+MAX_SEQUENCES = 20_000  # largest number of sequences examined for one vector of tuples
 
 
 class ChosenRules(NamedTuple):
@@ -170,38 +170,41 @@ class TupleItems(NamedTuple):
 
     prob : float64[e];  owner, unit : int64[e], tuples and units, numbered by first occurrence
     unit_of : int64[tuples], the unit of each tuple
-    log_absent : float64[units], log probability that the unit has no member, or 1.0 for probability
-        0
-    log_total, zero_count : sum of these logs over the units of all items, and the number of zeros
-        left out
+    absent : float64[units], probability that the unit has no member
+    log_total, zero_count : see `_multiply`, for the product of absences over the units of all items
     """
 
     prob: np.ndarray
     owner: np.ndarray
     unit: np.ndarray
     unit_of: np.ndarray
-    log_absent: np.ndarray
+    absent: np.ndarray
     log_total: float
     zero_count: int
 
 
 @compiled
-def _log_or_one(chance):
-    return math.log(chance) if chance > 0.0 else 1.0
+def _multiply(log, zero_count, factor, times):
+    """Multiply (times 1) or divide (times -1) a product, stored as the log of its positive factors
+    and the number of its zeros, by a factor."""
+    if factor > 0.0:
+        return log + times * math.log(factor), zero_count
+    return log, zero_count + times
 
 
 @compiled
-def _add_extensions(reachable, sequence, length, member, chances):
+def _add_extensions(reachable, sequence, length, chances):
     """Add Pr(the top is a sequence and then tuple t) to chances[t], for each t that may follow.
 
-    member : int64[tuples], working memory, all -1.  O(e + k).  Returns Pr(only a sequence exists).
+    Returns Pr(only the sequence exists).  O(e + k).
     Let F(x) be the probability that the sequence exists in this order and its last tuple is item x.
     Adding t gives F'(y) = Pr(y) (sum of F(x) over the items x above y). No other tuple may exist
     above y: this is the product, over the other units, of 1 - their mass above y.
     """
-    f, taken = np.zeros(length + 1), np.zeros(reachable.log_absent.size, np.bool_)
+    f, taken = np.zeros(length + 1), np.zeros(reachable.absent.size, np.bool_)
     f[0] = 1.0
-    above, log, zero_count = np.zeros(reachable.log_absent.size), 0.0, 0
+    member = np.full(reachable.unit_of.size, -1)  # position of each tuple in the sequence
+    above, log, zero_count = np.zeros(reachable.absent.size), 0.0, 0
     for j in range(length):
         member[sequence[j]] = j
         taken[reachable.unit_of[sequence[j]]] = True
@@ -211,28 +214,14 @@ def _add_extensions(reachable, sequence, length, member, chances):
             f[member[t] + 1] += p * f[member[t]]
         if taken[u]:
             continue
-        own = _log_or_one(1.0 - min(above[u], 1.0))
-        if own > 0.0:
-            zero_count -= 1
-        else:
-            log -= own
+        log, zero_count = _multiply(log, zero_count, 1.0 - min(above[u], 1.0), -1)
         if zero_count == 0:
             chances[t] += p * f[length] * math.exp(log)
         above[u] += p
-        own = _log_or_one(1.0 - min(above[u], 1.0))
-        if own > 0.0:
-            zero_count += 1
-        else:
-            log += own
+        log, zero_count = _multiply(log, zero_count, 1.0 - min(above[u], 1.0), 1)
     log, zero_count = reachable.log_total, reachable.zero_count
-    for u in range(reachable.log_absent.size):
-        if taken[u]:
-            if reachable.log_absent[u] > 0.0:
-                zero_count -= 1
-            else:
-                log -= reachable.log_absent[u]
-    for j in range(length):
-        member[sequence[j]] = -1
+    for u in np.flatnonzero(taken):
+        log, zero_count = _multiply(log, zero_count, reachable.absent[u], -1)
     return f[length] * math.exp(log) if zero_count == 0 else 0.0
 
 
@@ -246,19 +235,11 @@ def _tuple_items(items, k):
         mass[unit[x]] += prob[x]
     log_total, zero_count = 0.0, 0
     for u in range(units):
-        log = _log_or_one(1.0 - min(mass[u], 1.0))
-        if log > 0.0:
-            zero_count += 1
-        else:
-            log_total += log
+        log_total, zero_count = _multiply(log_total, zero_count, 1.0 - min(mass[u], 1.0), 1)
     owner, first = number_codes(items.owner[order[:end]], items.tuples)
     own, begin = number_codes(unit[order[:end]], units)
-    log_absent = np.empty(begin.size)
-    for u in range(begin.size):
-        log_absent[u] = _log_or_one(1.0 - min(mass[unit[order[begin[u]]]], 1.0))
-    reachable = TupleItems(
-        prob[order[:end]], owner, own, own[first], log_absent, log_total, zero_count
-    )
+    absent = 1.0 - np.minimum(mass[unit[order[begin]]], 1.0)
+    reachable = TupleItems(prob[order[:end]], owner, own, own[first], absent, log_total, zero_count)
     return reachable, items.owner[order[first]]
 
 
@@ -271,22 +252,22 @@ def likeliest_vector_of_tuples(items, keys, k, full):
     A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
     of a subset of the same worlds, so a sequence's probability bounds its extensions. The first
     complete vector that a best-first search takes is therefore the answer. The probability is -1 if
-    it is not among MOST_SEQUENCES sequences.  O(e + k) per sequence.
+    it is not among MAX_SEQUENCES sequences.  O(e + k) per sequence.
     """
     reachable, tuples = _tuple_items(items, k)
-    place, member = np.empty(tuples.size, np.int64), np.full(tuples.size, -1)
+    place = np.empty(tuples.size, np.int64)
     by_tuple = stable_order(tuples)
     for i, t in enumerate(by_tuple[stable_order(keys[tuples[by_tuple]])]):
         place[t] = i
     # Sequence n is sequence parent[n] and then tuple last[n]. Among equally probable sequences,
     # incomplete ones are taken first.
-    parent, last, chance = [np.int64(-1)], [np.int64(-1)], [1.0]
-    waiting = [(-1.0, np.int64(0), np.int64(0))]
+    parent, last = [np.int64(-1)], [np.int64(-1)]
+    waiting = [(-1.0, np.int64(0), np.int64(0), 1.0)]
     size = min(k, tuples.size)
     sequence, best, places = np.empty(size, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
     found, worth, taken = 0.0, 0.0, 0
     while len(waiting) > 0:
-        value, complete, node = heapq.heappop(waiting)
+        value, complete, node, chance = heapq.heappop(waiting)
         if found > 0.0 and value > worth:
             break
         length, at = 0, node
@@ -303,23 +284,19 @@ def likeliest_vector_of_tuples(items, keys, k, full):
                     better = own[j] < places[j]
                     break
             if better:
-                best, places, found, worth = sequence[:length].copy(), own, chance[node], value
+                best, places, found, worth = sequence[:length].copy(), own, chance, value
             continue
         taken += 1
-        if taken > MOST_SEQUENCES:
+        if taken > MAX_SEQUENCES:
             return best[:0], -1.0
         chances = np.zeros(tuples.size)
-        alone = _add_extensions(reachable, sequence, length, member, chances)
+        alone = _add_extensions(reachable, sequence, length, chances)
         if not full and alone > 0.0:
-            parent.append(parent[node])
-            last.append(last[node])
-            chance.append(alone)
-            heapq.heappush(waiting, (-round_digits(alone), np.int64(1), np.int64(len(last) - 1)))
+            heapq.heappush(waiting, (-round_digits(alone), np.int64(1), node, alone))
         for t in range(tuples.size):
             if chances[t] > 0.0:
                 parent.append(node)
                 last.append(np.int64(t))
-                chance.append(chances[t])
-                end = np.int64(1) if length + 1 == k else np.int64(0)
-                heapq.heappush(waiting, (-round_digits(chances[t]), end, np.int64(len(last) - 1)))
+                value, end = -round_digits(chances[t]), np.int64(length + 1 == k)
+                heapq.heappush(waiting, (value, end, np.int64(len(last) - 1), chances[t]))
     return tuples[best], found

@@ -13,8 +13,6 @@ from sfumato.kernels.tolerances import SUM_TOLERANCE
 
 NO_INSTANT = -(2**62)  # earlier than any instant
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation or time
-# For rules with a sum above 1: drop later tuples, or divide by the sum.
-REJECT_OVERFULL, SCALE_OVERFULL = 0, 1
 
 
 @compiled
@@ -134,28 +132,23 @@ class RunQueries(NamedTuple):
     """Requests of several kinds of runs: kind a has the queries begin[a] ... begin[a + 1].
 
     query, k : int64, number and k of each query;  ranking : index of its answer among the kind's
-    ks : int64, distinct k of kind a, ascending, at ks_begin[a] ... ks_begin[a + 1]
-    answer_k, least : place in `ks` and least Pr_k of each distinct answer of kind a, at
-        answers_begin[a] ... answers_begin[a + 1]
+    ks, least : arguments of `rank_items` for kind a, at answers_begin[a] ... answers_begin[a + 1]
     """
 
     begin: np.ndarray
     query: np.ndarray
     k: np.ndarray
     ranking: np.ndarray
-    ks_begin: np.ndarray
-    ks: np.ndarray
     answers_begin: np.ndarray
-    answer_k: np.ndarray
+    ks: np.ndarray
     least: np.ndarray
 
 
 @compiled
-def _window_items(tuples, chosen, number, full_rules):
+def _window_items(tuples, chosen, number, rescale):
     """Return the `RankedItems` of the chosen tuples, with rules numbered by first occurrence.
 
-    number : int64[rules], working memory, all -1
-    full_rules : SCALE_OVERFULL divides rules above 1
+    number : int64[rules], working memory, all -1;  rescale : bool, divide rules with a sum above 1
     """
     size = 0
     for i in chosen:
@@ -179,7 +172,7 @@ def _window_items(tuples, chosen, number, full_rules):
     for i in chosen:
         if tuples.rule[i] >= 0:
             number[tuples.rule[i]] = -1
-    if full_rules == SCALE_OVERFULL:
+    if rescale:
         mass = np.zeros(rules)
         for x in range(size):
             if rule[x] >= 0:
@@ -225,10 +218,11 @@ def _extend(array, room):
 
 
 @compiled
-def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
+def rank_windows(tuples, runs, asked, question, rescale, skips, streams):
     """Rank the windows of all runs, for all their queries.
 
-    full_rules : REJECT_OVERFULL or SCALE_OVERFULL;  skips : bool, leave out windows without tuples
+    rescale : bool, divide rules with a sum above 1, instead of rejecting their later tuples
+    skips : bool, leave out windows without tuples
     streams : bool, rank streams instead of tuples
     Returns int64[8, n], for each row of answers its window, query, k, time, known time, rank, tuple
     (an index) and stream; float64[2, n], scores and values; bool[r], ranked runs; int64[], rejected
@@ -253,20 +247,19 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
         chosen = chosen[:count]
         if skips and count == 0:
             continue
-        if tuples.rules and full_rules == REJECT_OVERFULL:
+        if tuples.rules and not rescale:
             kept = _reject_overfull(tuples, chosen.copy(), mass)
             for i in chosen:
                 if not tuples.valid[i]:
                     rejected[lost] = i
                     lost += 1
             chosen = kept
-        items, a = _window_items(tuples, chosen, number, full_rules), runs.query[r]
-        ks = asked.ks[asked.ks_begin[a] : asked.ks_begin[a + 1]]
+        items, a = _window_items(tuples, chosen, number, rescale), runs.query[r]
+        some = slice(asked.answers_begin[a], asked.answers_begin[a + 1])
         if streams:
-            found = rank_streams(items, tuples.stream[chosen], ks)
+            found = rank_streams(items, tuples.stream[chosen], asked.ks[some])
         else:
-            some = slice(asked.answers_begin[a], asked.answers_begin[a + 1])
-            found = rank_items(items, ks, asked.answer_k[some], asked.least[some], question)
+            found = rank_items(items, asked.ks[some], asked.least[some], question)
         if not found.offsets.size:
             failed = r
             break

@@ -81,10 +81,6 @@ class DiscreteDistributions(Columns, flat=("prob", "value"), begins="places"):
         error = np.sqrt(np.log(2.0 / (1.0 - CERTAINTY)) / (2.0 * np.maximum(1, used)))
         return cls(places, prob, value, error)
 
-    def __getitem__(self, t: int) -> tuple[Floats, Floats]:
-        span = slice(self.places[t], self.places[t + 1])
-        return self.prob[span], self.value[span]
-
     def moments(self) -> Moments:
         of = all_moments(self.places, self.prob, self.value)
         return of[:, 0], of[:, 1], of[:, 2]

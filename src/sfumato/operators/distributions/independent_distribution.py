@@ -10,7 +10,7 @@ from sfumato.kernels.distributions.extreme_distribution import (
     extreme_distribution,
 )
 from sfumato.kernels.distributions.poisson_binomial import distribution_of_sum
-from sfumato.kernels.distributions.sampled_worlds import Drawn, tuple_hashes
+from sfumato.kernels.distributions.sampled_worlds import Drawn, draw_worlds, tuple_hashes
 from sfumato.kernels.distributions.statistics import (
     SUM,
     exact_distribution,
@@ -34,6 +34,7 @@ from sfumato.operators.distributions.discrete_distributions import (
     DistributionOptions,
     distribution_limits,
 )
+from sfumato.operators.row_hash import Hashes
 from sfumato.operators.state.tuple_batch import TupleBatch
 
 MAX_DISTRIBUTIONS = 256  # summarised together
@@ -89,6 +90,20 @@ def sampled_distribution(
     return DiscreteDistributions.of_samples(
         samples, existence, function in ("quantile", *OF_VALUES)
     )
+
+
+def draw_tuples(
+    offsets: Ints, prob: Floats, hashes: Hashes, worlds: int
+) -> tuple[Ints, Ints, Ints]:
+    """Return (tuple, world, place of its alternative) for each world in which a tuple exists.
+
+    offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
+    Entries are ordered by tuple, then world. Equal hashes give equal draws.
+    """
+    rows: tuple[Ints, Ints, Ints] = draw_worlds(
+        offsets, *(np.require(array, requirements=["C", "W"]) for array in (prob, hashes)), worlds
+    )
+    return rows
 
 
 def _count_distribution(chances: Floats) -> DiscreteDistributions:
@@ -181,12 +196,10 @@ class ResultsWithDistributions:
             distributions = self._distributions[r]
             if distributions:
                 mean, stddev, existence = self._moments[r][:, self._rows[-len(distributions) :]]
-                from_distribution = self._aggregates[r].function in LISTED
-                moments = None if from_distribution else (mean, stddev, existence)
-                done = self._options.summarise(
-                    moments, [DiscreteDistributions.concat(distributions)]
-                )
-                self._parts[r].append(done)
+                listed = self._aggregates[r].function in LISTED
+                moments = None if listed else (mean, stddev, existence)
+                together = [DiscreteDistributions.concat(distributions)]
+                self._parts[r].append(self._options.summarise(moments, together))
                 self._distributions[r] = []
 
 

@@ -39,8 +39,23 @@ def checked_items(
     outside (0, 1], and a tuple in two rules; RuleMassError for a rule or tuple whose probabilities
     sum to more than 1 + 1e-9.
     """
-    score, chance = checked_scores(scores, prob)
+    score, chance = as_floats("scores", scores), as_floats("prob", prob)
     n = score.size
+    if chance.size != n:
+        raise ValueError(f"`prob` must have {n} entries, one per score; got {chance.size}")
+    if not np.isfinite(score).all():
+        bad = int(np.flatnonzero(~np.isfinite(score))[0])
+        raise ValueError(
+            f"`scores` must be finite; got {score[bad]} at index {bad}. Leave such items out"
+        )
+    bad, above, _, possible = check_probabilities(chance, 1.0 + SUM_TOLERANCE)
+    if bad >= 0 or possible < n:
+        bad = bad if bad >= 0 else int(np.flatnonzero(chance <= 0.0)[0])
+        raise ValueError(
+            f"`prob` must contain probabilities in (0, 1]; got {chance[bad]} at index {bad}. "
+            "Reject or repair such items first"
+        )
+    chance = np.minimum(chance, 1.0) if above else chance
     key, single = score if ascending else -score, tuples is None
     owner = np.arange(n) if tuples is None else as_whole_numbers("tuples", tuples, n)
     count = int(owner.max(initial=-1)) + 1
@@ -70,26 +85,6 @@ def checked_items(
         )
     rule = np.where(rule >= 0, rule, rules + owner)
     return RankedItems(key, score, chance, rule, owner, rules + count, count, single)
-
-
-def checked_scores(scores: npt.ArrayLike, prob: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return scores and probabilities (clipped to 1) as float64, or raise ValueError."""
-    score, chance = as_floats("scores", scores), as_floats("prob", prob)
-    if chance.size != score.size:
-        raise ValueError(f"`prob` must have {score.size} entries, one per score; got {chance.size}")
-    if not np.isfinite(score).all():
-        bad = int(np.flatnonzero(~np.isfinite(score))[0])
-        raise ValueError(
-            f"`scores` must be finite; got {score[bad]} at index {bad}. Leave such items out"
-        )
-    bad, above, _, possible = check_probabilities(chance, 1.0 + SUM_TOLERANCE)
-    if bad >= 0 or possible < chance.size:
-        bad = bad if bad >= 0 else int(np.flatnonzero(chance <= 0.0)[0])
-        raise ValueError(
-            f"`prob` must contain probabilities in (0, 1]; got {chance[bad]} at index {bad}. "
-            "Reject or repair such items first"
-        )
-    return score, np.minimum(chance, 1.0) if above else chance
 
 
 def checked_k(k: Any) -> int:

@@ -11,7 +11,6 @@ import numpy as np
 
 from sfumato.operators.arrays import Bools, Ints, ranges_of
 from sfumato.operators.ranking.timetable import (
-    PLANS,
     KAndFrequency,
     Timetable,
     checked_query,
@@ -25,10 +24,9 @@ MAX_TIME = 2**61  # sums of times fit
 
 
 class DueRun(NamedTuple):
-    """A run at `time` (microseconds), which answers `queries`; `k` is their greatest k."""
+    """A run at `time` (microseconds), which answers `queries`."""
 
     time: int
-    k: int
     queries: tuple[str, ...]
 
 
@@ -40,9 +38,9 @@ class Schedule(Stateful):
 
     Bound: after `start` or its registration, no query waits longer than its `every`.
 
-    A query added at `now` joins at the end of the running cycle. If that end is too late for it,
-    the cycle ends early: at the last run that is in time, which then answers all queries, or at
-    now + every if there is none. A removed query is no longer answered; a timetable without it
+    An added query joins at the end of the running cycle. If that end is too late for it, the cycle
+    ends early: at the last run that is in time, which then answers all queries, or after `every` if
+    there is none. A removed query is no longer answered; a timetable without it
     starts at the end of the cycle. Bounds hold because all queries are answered when a timetable
     starts. Results do not depend on how instants are split into calls, nor on snapshot and restore.
 
@@ -57,8 +55,6 @@ class Schedule(Stateful):
     state = {"course": Value(dict)}
 
     def __init__(self, queries: Mapping[str, Sequence[int]], start: int, plan: str = "dp") -> None:
-        if str(plan).lower() not in PLANS:
-            timetable([(1, 1)], plan)  # raises
         self.plan = plan
         self.queries = queries_by_name((name, *query) for name, query in queries.items())
         self.waiting: dict[str, KAndFrequency] = {}  # included in the next timetable
@@ -66,14 +62,12 @@ class Schedule(Stateful):
         self._switch: int | None = None
         self._planned: dict[str, KAndFrequency] = {}  # queries of the timetable
         self.table: Timetable | None = None  # current timetable; None without queries
-        self._live: dict[int, DueRun | None] = {}  # cache by group, cleared by changes
+        self._live: dict[int, tuple[str, ...]] = {}  # cache by group, cleared by changes
         self._replan(self.origin)
 
     def next(self) -> int | None:
         """Return the next instant at which a query is due; None without queries."""
-        for due in self._runs(self._switch):
-            return due.time
-        return self._switch
+        return next((due.time for due in self._runs(self._switch)), self._switch)
 
     def upcoming(self, number: int) -> list[DueRun]:
         """Return at most `number` next runs, assuming that queries do not change."""
@@ -98,13 +92,12 @@ class Schedule(Stateful):
         """Return whether the timetable is shared and continues unless queries change."""
         return self._switch is None and self.table is not None and self.table.shared
 
-    def live_run(self, group: int) -> DueRun | None:
-        """Return the group's run, at time 0, with its current queries; None if it has none."""
+    def live_queries(self, group: int) -> tuple[str, ...]:
+        """Return the current queries that a run of this group answers."""
         assert self.table is not None
         if group not in self._live:
-            names = tuple(self._planned)
-            live = [names[i] for i in self.table.answers(group) if names[i] in self.queries]
-            self._live[group] = _due_run(0, live, self.queries) if live else None
+            names = [tuple(self._planned)[i] for i in self.table.answers(group)]
+            self._live[group] = tuple(name for name in names if name in self.queries)
         return self._live[group]
 
     def skip(self, until: int) -> None:
@@ -113,43 +106,24 @@ class Schedule(Stateful):
             self._start_timetable(self._switch)
         self.clock = max(self.clock, until)
 
-    def add(self, name: str, k: int, every: int, now: int) -> None:
-        """Register a query at `now`; it is first answered by now + every.
-
-        Raises ValueError for a name in use, numbers out of range, or runs up to `now` that were not
-        taken.
-        """
-        query = checked_query((k, every))
-        if name in self.queries or name in self.waiting:
-            raise ValueError(
-                f"a query named {name!r} is already running: remove it, or choose a different name"
-            )
-        self._check_taken(now)
+    def add(self, name: str, k: int, every: int) -> None:
+        """Register a query with a new name; it is first answered by clock + every."""
         if not self.queries and not self.waiting:
-            self.queries[name] = query
-            self._replan(now)
+            self.queries[name] = k, every
+            self._replan(self.clock)
             return
-        self.waiting[name] = query
-        self._switch = self._cycle_end_by(now, now + query[1])
+        self.waiting[name] = k, every
+        self._switch = self._cycle_end_by(self.clock + every)
 
-    def remove(self, name: str, now: int) -> None:
-        """Remove a query, which is not answered after `now`.
-
-        Raises KeyError for an unknown name, and ValueError for runs up to `now` that were not
-        taken.
-        """
-        self._check_taken(now)
-        if name not in self.queries and name not in self.waiting:
-            raise KeyError(f"no query is named {name!r}")
+    def remove(self, name: str) -> None:
+        """Remove a query, which is not answered after the clock."""
         self._live.clear()
         self.queries.pop(name, None)
         self.waiting.pop(name, None)
         if not self.queries and not self.waiting:
-            self._replan(now)
+            self._replan(self.clock)
         elif self._switch is None:
-            assert self.table is not None
-            cycle = self.table.cycle
-            self._switch = self.origin + ((now - self.origin) // cycle + 1) * cycle
+            self._switch = self._cycle_end
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Rename queries, old name -> new name, except to names that are in use."""
@@ -192,9 +166,8 @@ class Schedule(Stateful):
         for time, group in self.table.after(self.clock - self.origin):
             if end is not None and self.origin + time >= end:
                 return
-            live = self.live_run(group)
-            if live is not None:
-                yield live._replace(time=self.origin + time)
+            if live := self.live_queries(group):
+                yield DueRun(self.origin + time, live)
 
     def _answer_all(self, time: int) -> list[DueRun]:
         """Return the runs that answer all queries at `time`, when a change ends a cycle."""
@@ -203,18 +176,23 @@ class Schedule(Stateful):
         table = timetable(everyone.values(), self.plan)
         last = len(table.groups)
         groups = [last] if table.shared else range(1, last + 1)
-        return [_due_run(time, [names[i] for i in table.answers(g)], everyone) for g in groups]
+        return [DueRun(time, tuple(names[i] for i in table.answers(g))) for g in groups]
 
-    def _cycle_end_by(self, now: int, deadline: int) -> int:
+    @property
+    def _cycle_end(self) -> int:
+        """The end of the running cycle, after the clock."""
+        assert self.table is not None
+        cycle = self.table.cycle
+        return self.origin + ((self.clock - self.origin) // cycle + 1) * cycle
+
+    def _cycle_end_by(self, deadline: int) -> int:
         """Return the instant, at most `deadline`, at which to end the running cycle."""
         assert self.table is not None
         if self._switch is not None and self._switch <= deadline:
             return self._switch
-        origin, cycle, limit = self.origin, self.table.cycle, deadline
-        if self.table.shared:
-            limit = min(limit, origin + ((now - origin) // cycle + 1) * cycle)
-        run = self.table.last_before(now - origin, limit - origin)
-        return limit if run is None else origin + run
+        limit = min(deadline, self._cycle_end) if self.table.shared else deadline
+        run = self.table.last_before(self.clock - self.origin, limit - self.origin)
+        return limit if run is None else self.origin + run
 
     def _start_timetable(self, instant: int) -> None:
         """Start a timetable with all queries, which were answered at `instant`."""
@@ -227,19 +205,6 @@ class Schedule(Stateful):
         self.clock = max(self.clock, origin)
         self._live.clear()
         self.table = timetable(self.queries.values(), self.plan) if self.queries else None
-
-    def _check_taken(self, now: int) -> None:
-        first = self.next()
-        if now < self.clock or (first is not None and first <= now):
-            raise ValueError(
-                f"`now` must not be before the clock, {self.clock}, and all runs up to `now` must "
-                f"have been taken; got {now}, and the next run is at {first}. Call take({now}) "
-                "first"
-            )
-
-
-def _due_run(time: int, names: Sequence[str], queries: Mapping[str, KAndFrequency]) -> DueRun:
-    return DueRun(time, max(queries[name][0] for name in names), tuple(names))
 
 
 def queries_by_name(rows: Iterable[Sequence[Any]]) -> dict[str, KAndFrequency]:
@@ -297,9 +262,7 @@ def runs_within(
         time, group = table.runs_at(ranges_of(begin, end - begin)[1])
         kind = np.empty(len(table.groups) + 1, np.int64)
         for each in np.flatnonzero(np.bincount(group)).tolist():
-            due = first.live_run(each)
-            assert due is not None  # runs of a steady timetable answer at least one query
-            kind[each] = kinds.setdefault(due.queries, len(kinds))
+            kind[each] = kinds.setdefault(first.live_queries(each), len(kinds))
         times = np.repeat(origin[own], end - begin) + time
         found.append(np.stack([np.repeat(some, end - begin), times, kind[group]]))
     for i in np.flatnonzero(~alike[window]).tolist():

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.ranking.ranked_items import RankedItems
 from sfumato.kernels.ranking.semantics import RankingQuestion, Rankings, rank_items
-from sfumato.kernels.ranking.u_topk import MOST_SEQUENCES
+from sfumato.kernels.ranking.u_topk import MAX_SEQUENCES
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats, Ints
 
@@ -89,7 +89,7 @@ class Semantics:
     def rank(self, items: RankedItems, ks: Ints) -> Rankings:
         """Rank the items for all `ks`, int64[c], ascending. Raises TooManyVectorsError."""
         least = np.full(ks.size, self.least)
-        found: Rankings = rank_items(items, ks, np.arange(ks.size), least, self.question)
+        found: Rankings = rank_items(items, ks, least, self.question)
         if not found.offsets.size:
             raise TooManyVectorsError(int(ks[-1]), items.tuples)
         return found
@@ -106,17 +106,16 @@ def semantics_of(
         )
     if probability is None and name == "pt_k":
         raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
-    given = None if weights is None else tuple(checked_weights(weights).tolist())
-    return Semantics(name, probability, alpha, given)
+    return Semantics(name, probability, alpha, weights)  # type: ignore[arg-type]
 
 
 class TooManyVectorsError(ValueError):
-    """The most probable vector was not found within MOST_SEQUENCES sequences of tuples."""
+    """The most probable vector was not found within MAX_SEQUENCES sequences of tuples."""
 
     def __init__(self, k: int, tuples: int) -> None:
         super().__init__(
             f'"u_topk" with k = {k} over {tuples} tuples of several alternatives: the '
-            f"most probable vector was not found among {MOST_SEQUENCES:,} sequences of tuples. "
+            f"most probable vector was not found among {MAX_SEQUENCES:,} sequences of tuples. "
             'Write semantics="pk_topk" or "u_kranks", a smaller k, or rank an expected score '
             "(one alternative per tuple)"
         )

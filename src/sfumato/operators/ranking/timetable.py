@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from heapq import merge
-from itertools import count, islice, repeat, takewhile
+from itertools import count, repeat, takewhile
 from typing import Any
 
 import numpy as np
@@ -276,8 +276,3 @@ def checked_query(query: Sequence[Any]) -> KAndFrequency:
             f"the longest time between two answers; got {query!r}"
         )
     return k, every
-
-
-def first_runs(table: Timetable, count: int) -> list[Run]:
-    """Return the first `count` runs after instant 0, for charts and EXPLAIN."""
-    return list(islice(table.after(0), count))

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from sfumato.kernels.ranking.windows import NO_INSTANT as NO_INSTANT
 from sfumato.kernels.ranking.windows import (
-    REJECT_OVERFULL,
-    SCALE_OVERFULL,
     RankedWindowTuples,
     RunQueries,
     WindowRuns,
@@ -23,7 +21,6 @@ from sfumato.kernels.ranking.windows import (
     rank_windows,
 )
 from sfumato.operators.arrays import Ints, grouped, offsets_of, pad
-from sfumato.operators.ranking.ranked_items import as_whole_numbers
 from sfumato.operators.ranking.schedule import (
     MAX_TIME,
     NO_RUN,
@@ -112,8 +109,6 @@ class TopKWindows(Operator):
         self.held: list[RankingTuples] = []
         self.size = self.largest = 0  # held tuples; most tuples in a window since reset to 0
         self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
-        if self.config.confidence is not None:
-            self._new_count()  # validates the arguments
 
     @classmethod
     def from_config(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:
@@ -167,21 +162,24 @@ class TopKWindows(Operator):
         group : int64[n], the tuples' streams, if streams are ranked
         key : int64[n], code of each tuple's window; None if all enter window 0
         id : int64[n], ids of the tuples in answers; by default their arrival numbers in the window
-        Raises ValueError, with state unchanged, for arrays that `checked_items` rejects. Overfull
-        rules are treated within windows instead (see `rescale`).
+        The caller guarantees finite scores, probabilities in (0, 1] with a sum of at most 1 per
+        tuple (both up to 1 + 1e-9), and times between -MAX_TIME and MAX_TIME.
         """
-        numbers = {"exclusive": exclusive, "group": group, "id": id}
-        fresh = RankingTuples.of_arrivals(time, scores, prob, offsets, **numbers)
-        if self.config.streams and group is None:
-            raise ValueError(
-                "`group` must give the stream of each tuple, because streams are ranked"
-            )
-        if fresh.size and not -MAX_TIME < fresh.time.min() <= fresh.time.max() < MAX_TIME:
-            raise ValueError(f"`time` must lie within {MAX_TIME} microseconds of 1970")
+        n = np.size(time)
+        number, none = np.arange(n), np.full(n, -1)
+        fresh = RankingTuples(
+            number, number if id is None else np.asarray(id, np.int64),
+            np.asarray(time, np.int64),
+            none if exclusive is None else np.maximum(np.asarray(exclusive, np.int64), -1),
+            none if group is None else np.asarray(group, np.int64),
+            np.ones(n, np.bool_),
+            np.arange(n + 1) if offsets is None else np.asarray(offsets, np.int64),
+            np.asarray(scores, np.float64), np.minimum(np.asarray(prob, np.float64), 1.0),
+        )  # fmt: skip
         if key is None:
-            keys, starts = np.zeros(min(fresh.size, 1), np.int64), np.array([0, fresh.size])
+            keys, starts = np.zeros(min(n, 1), np.int64), np.array([0, n])
         else:
-            order, starts, keys = grouped(as_whole_numbers("key", key, fresh.size))
+            order, starts, keys = grouped(np.asarray(key, np.int64))
             fresh = fresh.take(order)
         self.grow(int(keys.max(initial=0)) + 1)
         sizes = np.diff(starts)[: keys.size]
@@ -215,11 +213,11 @@ class TopKWindows(Operator):
             schedule.rename(renamed)
             known = {**schedule.queries, **schedule.waiting}
             for name in [name for name in queries if name not in known]:
-                schedule.add(name, *queries[name], schedule.clock)
+                schedule.add(name, *queries[name])
             for name in [name for name in known if queries.get(name) != known[name]]:
-                schedule.remove(name, schedule.clock)
+                schedule.remove(name)
                 if name in queries:
-                    schedule.add(name, *queries[name], schedule.clock)
+                    schedule.add(name, *queries[name])
         keys = np.flatnonzero(self.due != NO_RUN)
         self.due[keys] = self.runs_next(keys)
 
@@ -266,9 +264,7 @@ class TopKWindows(Operator):
         queries, least = tuple(self.queries.items()), self.config.semantics.least
         whole, real, ranked, rejected, failed = rank_windows(
             windows, runs, _run_queries(names, queries, self.config.least, least),
-            self.config.semantics.question,
-            SCALE_OVERFULL if self.config.rescale else REJECT_OVERFULL, length > 0,
-            self.config.streams,
+            self.config.semantics.question, self.config.rescale, length > 0, self.config.streams,
         )  # fmt: skip
         if failed >= 0:
             raise TooManyVectorsError(max(k for k, _ in self.queries.values()), held.size)
@@ -403,27 +399,21 @@ def _run_queries(
     """Build the requests of runs, given as query names; `otherwise` is the default least Pr_k."""
     k_of, least_of = {name: k for name, (k, _) in queries}, dict(least)
     number = {name: i for i, (name, _) in enumerate(queries)}
-    k, ranking, ks, answer_k = ([np.empty(0, np.int64)] for _ in range(4))
-    some_least = [np.empty(0)]
+    ranking, answers = [np.empty(0, np.int64)], [np.empty((0, 2))]
     for run in runs:
-        each = np.array([k_of[name] for name in run], np.int64)
-        k.append(each)
-        ks.append(np.unique(each))
-        asked = np.stack([each, [least_of.get(name, otherwise) for name in run]], axis=1)
-        answers, place = np.unique(np.nan_to_num(asked), axis=0, return_inverse=True)
+        asked = np.array([(k_of[name], least_of.get(name, otherwise)) for name in run])
+        distinct, place = np.unique(np.nan_to_num(asked), axis=0, return_inverse=True)
         ranking.append(place.ravel())
-        answer_k.append(np.searchsorted(ks[-1], answers[:, 0]))
-        some_least.append(np.where(answers[:, 1] > 0.0, answers[:, 1], np.nan))
+        answers.append(distinct)
+    ks, leasts = np.concatenate(answers).T
     return RunQueries(
-        begin=offsets_of([of_run.size for of_run in k[1:]]),
+        begin=offsets_of([len(run) for run in runs]),
         query=np.array([number[name] for run in runs for name in run], np.int64),
-        k=np.concatenate(k),
+        k=np.array([k_of[name] for run in runs for name in run], np.int64),
         ranking=np.concatenate(ranking),
-        ks_begin=offsets_of([of_run.size for of_run in ks[1:]]),
-        ks=np.concatenate(ks),
-        answers_begin=offsets_of([of_run.size for of_run in answer_k[1:]]),
-        answer_k=np.concatenate(answer_k),
-        least=np.concatenate(some_least),
+        answers_begin=offsets_of([len(of_run) for of_run in answers[1:]]),
+        ks=ks.astype(np.int64),
+        least=np.where(leasts > 0.0, leasts, np.nan),
     )
 
 

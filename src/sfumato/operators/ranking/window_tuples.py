@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.operators.arguments import SUM_TOLERANCE, share, whole
 from sfumato.operators.arrays import Bools, Floats, Ints
-from sfumato.operators.ranking.ranked_items import as_whole_numbers, checked_scores
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import timetable
 from sfumato.operators.state.columns import Columns
@@ -45,22 +41,6 @@ class TopKWindowConfig:
         object.__setattr__(self, "queries", tuple(named))
         if not isinstance(self.semantics, Semantics):
             object.__setattr__(self, "semantics", Semantics(self.semantics))
-        if self.start is not None:
-            object.__setattr__(self, "start", operator.index(self.start))
-        if (self.length is None) == (self.rows is None):
-            raise ValueError("give either `length` in microseconds or `rows`, not both")
-        for name in ("length", "rows"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
-        if self.confidence is None and self.max_tuples is not None:
-            raise ValueError("`max_tuples` needs `confidence` and `rows`")
-        if self.confidence is not None and self.rows is None:
-            raise ValueError("`confidence` needs a count window: give `rows` instead of `length`")
-        unknown = {name for name, _ in self.least} - {name for name, *_ in self.queries}
-        if unknown:
-            raise ValueError(f"`least` names unknown queries: {sorted(unknown)}")
-        for _, least in self.least:
-            share("least", least)
         if self.streams and (self.least or self.semantics.name != "pk_topk"):
             asked = "one `probability` per query" if self.least else f'"{self.semantics.name}"'
             raise ValueError(f'streams can be ranked only by "pk_topk"; got {asked}')
@@ -109,45 +89,6 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
         sums = np.add.reduceat(self.prob, self.begin[:-1]) if self.size else np.empty(0)
         return np.minimum(sums, 1.0)
 
-    @classmethod
-    def of_arrivals(
-        cls,
-        time: npt.ArrayLike,
-        scores: npt.ArrayLike,
-        prob: npt.ArrayLike,
-        offsets: npt.ArrayLike | None,
-        **numbers: npt.ArrayLike | None,
-    ) -> RankingTuples:
-        """Validate arrivals and number them from 0 (see `TopKWindows.extend`).
-
-        numbers : exclusive, group and id. Raises ValueError that names the argument.
-        """
-        score, chance = checked_scores(scores, prob)
-        n = score.size if offsets is None else max(np.size(offsets) - 1, 0)
-        begin = np.arange(n + 1)
-        if offsets is not None:
-            begin = _checked_offsets(as_whole_numbers("offsets", offsets, np.size(offsets)), score)
-            existence = np.bincount(np.repeat(np.arange(n), np.diff(begin)), chance, n)
-            if existence.max(initial=0.0) > 1.0 + SUM_TOLERANCE:
-                worst = int(existence.argmax())
-                raise ValueError(
-                    "the alternatives of a tuple must have a probability of at most 1 in total; "
-                    f"got {existence[worst]:.12g} at index {worst}"
-                )
-        number = np.arange(n)
-        rule, stream, own = (
-            None if values is None else as_whole_numbers(name, values, n)
-            for name, values in numbers.items()
-        )
-        none = np.full(n, -1)
-        return cls(
-            number=number, id=number if own is None else own,
-            time=as_whole_numbers("time", time, n),
-            rule=none if rule is None else np.maximum(rule, -1),
-            stream=none if stream is None else stream,
-            valid=np.ones(n, np.bool_), begin=begin, score=score, prob=chance,
-        )  # fmt: skip
-
     def check_restored(self, arrived: int) -> None:
         """Raise ValueError if a window with `arrived` arrivals cannot hold these tuples."""
         number, prob = self.number, self.prob
@@ -159,16 +100,6 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
             raise ValueError("tuples must have alternatives, and rules must be numbered from 0")
         if not (np.isfinite(self.score).all() and (prob > 0.0).all() and (prob <= 1.0).all()):
             raise ValueError("scores must be finite, and probabilities must be in (0, 1]")
-
-
-def _checked_offsets(offsets: Ints, score: Floats) -> Ints:
-    fits = offsets.size and offsets[0] == 0 and offsets[-1] == score.size
-    if not fits or (np.diff(offsets) < 1).any():
-        raise ValueError(
-            "`offsets` must rise from 0 to the number of scores, by at least 1 per tuple; got "
-            f"{offsets.tolist()!r:.80} for {score.size} scores"
-        )
-    return offsets
 
 
 class TopKAnswers(NamedTuple):

@@ -83,10 +83,9 @@ class TopKTableConfig(ReleasedTableConfig):
     }
 
     def __post_init__(self) -> None:
-        span = self.window.length_us if isinstance(self.window, Range) else None
+        span = self.length_us
         for *_, every in self.queries if span is not None else ():
-            if every > 0:  # otherwise `windows` raises an error
-                check_extents(span or 0, every, "every")
+            check_extents(span or 0, every, "every")
         if self.processing_time and getattr(self.window, "idle_timeout", None) is None:
             raise ValueError(
                 "`processing_time` needs a time window with `idle_timeout`, the silence after "
@@ -107,27 +106,23 @@ class TopKTableConfig(ReleasedTableConfig):
                 "`forget_after` out"
             )
 
+    @property
+    def length_us(self) -> int | None:
+        """Return the length of a time window in microseconds."""
+        return self.window.length_us if isinstance(self.window, Range) else None
+
     def make(self) -> TableTopK:
         return TableTopK(self)
 
     def windows(self) -> TopKWindows:
         """Return the windows, without keys. Raises ValueError for an invalid config."""
-        window = self.window
-        if isinstance(window, Range):
-            held: Any = {"length": window.length_us}
-        else:
-            held = {"rows": window.rows, "confidence": window.confidence}
-            held["max_tuples"] = window.max_tuples
-        return TopKWindows(
-            self.named,
-            **held,
-            least=dict(self.least),
-            semantics=self.semantics,
-            plan=self.plan,
-            ascending=self.ascending,
-            streams=self.streams,
-            rescale=self.rescale,
-        )
+        held: dict[str, Any] = {"length": self.length_us}
+        if isinstance(self.window, Rows):
+            shape = ("rows", "confidence", "max_tuples")
+            held = {name: getattr(self.window, name) for name in shape}
+        names = ("semantics", "plan", "ascending", "streams", "rescale")
+        same = {name: getattr(self, name) for name in names}
+        return TopKWindows(self.named, dict(self.least), **held, **same)
 
     @property
     def named(self) -> dict[str, tuple[int, int]]:
@@ -177,9 +172,6 @@ class StreamIds(Stateful):
             self.id[codes[first]] = self.values.append(fresh)
         return self.id[codes]
 
-    def take(self, ids: Ints) -> pa.ChunkedArray:
-        return self.values.take(ids).column("stream")
-
     def forget(self, keys: Ints) -> None:
         codes = np.flatnonzero(np.isin(self.key, keys))
         if len(codes):
@@ -228,8 +220,9 @@ class TableTopK(TableOperator):
         self.scope = self.newest = self.closed = np.empty(0, np.int64)
         self.every = np.array([every for *_, every in config.queries], np.int64)
         # A tuple triggers answers only for instants up to this much later.
-        span = config.window.length_us if isinstance(config.window, Range) else 0
-        self._answer_horizon = min(MAX_TIME_US, span + int(self.every.max(initial=0)))
+        self._length = config.length_us or 0
+        self._idle_timeout: int = getattr(config.window, "idle_timeout_us", None) or 0
+        self._answer_horizon = min(MAX_TIME_US, self._length + int(self.every.max(initial=0)))
         self.like: pa.Table | None = None  # an empty table with the rows' schema
 
     def begin(self) -> None:
@@ -326,9 +319,7 @@ class TableTopK(TableOperator):
         over = self.index.take_expired()
         if not self.config.shared or not len(over):
             return over
-        assert isinstance(self.config.window, Range)
-        clock = self.scopes.clock[self.scope[over]]
-        return over[clock >= self.newest[over] + self.config.window.length_us]
+        return over[self.scopes.clock[self.scope[over]] >= self.newest[over] + self._length]
 
     def _enter(self, rows: pa.Table, key: Ints, time: Ints, taken: Ints) -> list[TopKAnswers]:
         offsets, prob, values = alternatives_of(rows, 1)
@@ -359,33 +350,27 @@ class TableTopK(TableOperator):
         return found._replace(answered=self.scopes.first_reached(scope, found.time, found.answered))
 
     def set_clock(self, now: int) -> None:
-        window = self.config.window
-        if isinstance(window, Range) and window.idle_timeout_us is not None:
+        if self._idle_timeout:
             np.minimum(self.scopes.seen, max(now, 0), out=self.scopes.seen)
 
     def idle(self, now: int) -> list[pa.Table]:
-        window = self.config.window
-        assert isinstance(window, Range)
-        assert window.idle_timeout_us is not None
         self.set_clock(now)
-        quiet = self.scopes.seen <= now - window.idle_timeout_us // 1000
+        quiet = self.scopes.seen <= now - self._idle_timeout // 1000
         keys = np.flatnonzero(quiet[self.scope])
         if not self.config.processing_time:
             return self._tables(self._close(keys))
         keys = keys[self.windows.due[keys] != NO_RUN]
         reached = self._newest_times(keys) + 1000 * (now - self.scopes.seen[self.scope[keys]])
-        emptied = self.newest[keys] + window.length_us
+        emptied = self.newest[keys] + self._length
         return self._tables(self._answer(keys, np.minimum(reached, emptied)))
 
     def wakes(self) -> int | None:
-        window, due = self.config.window, self.windows.due
+        due = self.windows.due
         if not self.config.processing_time or not self.scope.size:
             return None
-        assert isinstance(window, Range)
-        assert window.idle_timeout_us is not None
         keys = np.flatnonzero(due != NO_RUN)
-        keys = keys[due[keys] <= self.newest[keys] + window.length_us]  # later windows are empty
-        silent = np.maximum(due[keys] - self._newest_times(keys), window.idle_timeout_us)
+        keys = keys[due[keys] <= self.newest[keys] + self._length]  # later windows are empty
+        silent = np.maximum(due[keys] - self._newest_times(keys), self._idle_timeout)
         wakes = self.scopes.seen[self.scope[keys]] - -silent // 1000
         return int(wakes.min()) if keys.size else None
 
@@ -456,7 +441,7 @@ class TableTopK(TableOperator):
         if self.config.streams:
             assert self.like is not None
             table[ROW] = pa.nulls(len(of.id), self.like.schema.field(ROW).type)
-            table["stream"] = self.streams.take(of.stream)
+            table["stream"] = self.streams.values.take(of.stream).column("stream")
         else:
             table[ROW] = self.rows.take(of.id).column(ROW)
         return pa.table(table)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from sfumato.operators.arguments import flag
 from sfumato.operators.ranking.semantics import Semantics
@@ -28,16 +28,6 @@ from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
 from sfumato.windows import Range, Rows, window_of
 
 TOP_K_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
-
-
-class RankingColumns(NamedTuple):
-    """The arguments of `top_k` that name columns."""
-
-    order: str
-    key: str | Sequence[str] | None
-    existence: str | None
-    exclusive: str | None
-    group: str | None
 
 
 @dataclass(frozen=True)
@@ -64,8 +54,9 @@ class RankingQuery(WindowQuery):
         by: str,
         ascending: bool | None,
         window: Any,
-        columns: RankingColumns,
+        **columns: Any,
     ) -> Self:
+        """Check the arguments; `columns` are those that name columns."""
         window = window_of(window)
         if not isinstance(window, Range | Rows):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
@@ -82,10 +73,16 @@ class RankingQuery(WindowQuery):
             )
         by, ascending = split_direction(by, ascending)
         named = intervals_by_name(queries, window.slide_us if isinstance(window, Range) else None)
-        order, key, existence, exclusive, group = columns
-        least = probabilities_by_name(queries)
-        given = (order, key, existence, None, exclusive, group, named, ascending, least)
-        return cls(frame, [AggregateSpec("", "sum", by)], window, *given)
+        return cls(
+            frame,
+            [AggregateSpec("", "sum", by)],
+            window,
+            distribution=None,
+            queries=named,
+            ascending=ascending,
+            least=probabilities_by_name(queries),
+            **columns,
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,9 +161,7 @@ class RankingQuery(WindowQuery):
         if "stream" in self.unchanged_columns:
             kinds["stream"] = self.frame.type(self.unchanged_columns["stream"])
         found = passthrough_outputs(self.frame, self.keys, prefix="key")
-        for name in TOP_K_COLUMNS:
-            if name in kinds:
-                found.append(Output(name, (name,), kinds[name]))
+        found += [Output(name, (name,), kinds[name]) for name in TOP_K_COLUMNS if name in kinds]
         return mark_shared(found, None if self.certain else RANKED)
 
     @property

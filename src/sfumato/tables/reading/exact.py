@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -99,10 +100,11 @@ class ExactNumber:
         least, most = -(2**63), 2**63
         if self.precision:
             least, most = 1 - 10**self.precision, 10**self.precision
-        near = np.abs(_weighted(limbs, [2.0**weight for weight in self._weights]))
+        weights = self._weights
+        near = np.abs(sum(limb * 2.0**w for limb, w in zip(limbs, weights, strict=True)))
         fits = self.bits <= WORD_BITS and near.max(initial=0.0) < 0.5 * min(most, 2**63)
         whole = [limb.astype(np.int64).astype(np.int64 if fits else object) for limb in limbs]
-        total = _weighted(whole, [2**weight for weight in self._weights])
+        total: Any = sum(limb * 2**w for limb, w in zip(whole, weights, strict=True))
         beyond = [] if fits else [n for n in total.tolist() if not least <= n < most]
         if not beyond:
             return total
@@ -131,13 +133,6 @@ def exact_number(
     digits = min(MAX_DIGITS, precision + SUM_DIGITS) if function == "sum" else precision
     words = 1 if precision <= MAX_WORD_DIGITS else 2
     return ExactNumber(words * WORD_BITS, ordered, digits, scale)
-
-
-def _weighted(parts: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    total = parts[0] * weights[0]
-    for part, weight in zip(parts[1:], weights[1:], strict=True):
-        total = total + part * weight
-    return total
 
 
 def _halves(values: Ints) -> list[Floats]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import offsets_of
-from sfumato.operators.distributions.drawn_worlds import draw_tuples
+from sfumato.operators.distributions.independent_distribution import draw_tuples
 from sfumato.tables.arrow import as_array
 from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
@@ -208,12 +208,10 @@ class Merge:
         if self.columns:
             values = normalize_zeros(table.select(list(self.columns)))
             code, one = group_rows(values)
-            distinct = values.take(pa.array(one))
-            rank = np.empty(one.size, np.int64)
-            rank[_sorted_places(distinct)] = np.arange(one.size)
-            pairs, count = np.unique(of * one.size + rank[code], return_counts=True)
-            places = np.argsort(rank)[pairs % max(one.size, 1)]
-            cells = [pa.array(count / self.worlds), *distinct.take(pa.array(places)).columns]
+            order = np.array(_sorted_places(values.take(pa.array(one))), np.int64)
+            pairs, count = np.unique(of * one.size + np.argsort(order)[code], return_counts=True)
+            places = pa.array(one[order][pairs % max(one.size, 1)])
+            cells = [pa.array(count / self.worlds), *values.take(places).columns]
             flat = pa.StructArray.from_arrays(map(as_array, cells), ["prob", *self.columns])
             lengths = np.bincount(pairs // max(one.size, 1), minlength=answers)
             offsets = pa.array(offsets_of(lengths), pa.int32())
