@@ -11,7 +11,7 @@ import os
 import re
 import tomllib
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
@@ -248,6 +248,23 @@ def _join(place: str, key: str) -> str:
 WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 REPLAY_KEYS = ("order", "speed", "rows_per_batch")
 READ_KEYS = ("format", "path", "table", "value", "avro_schema", "metadata", "dead_letters")
+CONFLICTS = (("path", "table"), *((key, "replay") for key in READ_KEYS))
+"""Pairs of keys that cannot be combined."""
+NAMES = 'the names of the columns: add {place}.schema = "id string"'
+KAFKA_VALUE = 'a decoded Kafka value: add {place}.value = "json" to a source of format "kafka"'
+NEEDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], Any]], ...] = (
+    (("speed",), "`{place}.order`, the column of arrival times", lambda t: t.order or not t.replay),
+    (REPLAY_KEYS, 'a file to replay: add {place}.replay = "file.parquet"', lambda t: t.replay),
+    (("avro_schema",), 'values decoded from Avro: add {place}.value = "avro"', lambda t: t.is_avro),
+    (
+        ("dead_letters",),
+        'decoded values: add {place}.value = "json"',
+        lambda t: t.value or t.format == "json",
+    ),
+    (("value", "dead_letters"), NAMES, lambda t: t.is_avro or t.schema),
+    (("metadata",), KAFKA_VALUE, lambda t: t.value and t.format == "kafka"),
+)
+"""Keys of a source that need others: the keys, what they need, and whether a source has that."""
 
 
 def absolute(path: str | None, folder: Path) -> Any:
@@ -267,64 +284,34 @@ def build_spark(table: SparkPart, folder: Path, hidden: tuple[str, ...]) -> Spar
 
 
 def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSource:
-    """Build a source. Raises PipelineError for incompatible keys."""
+    """Build a source; the keys of a replay become options. Raises PipelineError."""
     place = f"sources.{name}"
     _check_place(place, table)
-    table = replace(table, name=name)
-    if table.replay is not None:
-        return _build_replay(place, table, folder)
-    if not table.format and table.table is None:
+    if not (table.format or table.table or table.replay):
         why = (
             "needs a Spark format and its options, or a file to replay: "
             'format = "json" or replay = "file.parquet"'
         )
         raise PipelineError.at(place, why)
-    for key in REPLAY_KEYS:
-        if getattr(table, key) is not None:
-            why = f'needs a file to replay: add {place}.replay = "file.parquet"'
-            raise PipelineError.at(f"{place}.{key}", why)
-    decodes, schema = table.value is not None, table.avro_schema
-    if table.is_avro:
-        schema = _avro_schema(place, table, folder)
-    elif table.avro_schema is not None:
-        why = f'needs values decoded from Avro: add {place}.value = "avro"'
-        raise PipelineError.at(f"{place}.avro_schema", why)
-    if table.dead_letters is not None and not decodes and table.format != "json":
-        why = f'needs decoded values: add {place}.value = "json"'
-        raise PipelineError.at(f"{place}.dead_letters", why)
-    for key in ("value", "dead_letters"):
-        if getattr(table, key) and not table.is_avro and table.schema is None:
-            why = f'needs the names of the columns: add {place}.schema = "id string"'
-            raise PipelineError.at(f"{place}.{key}", why)
-    if table.metadata and (table.format != "kafka" or not decodes):
-        why = (
-            f'needs a decoded Kafka value: add {place}.value = "json" to a source of format "kafka"'
-        )
-        raise PipelineError.at(f"{place}.metadata", why)
-    return replace(table, path=absolute(table.path, folder), avro_schema=schema)
-
-
-def _build_replay(place: str, table: PipelineSource, folder: Path) -> PipelineSource:
-    """Build a source that replays a file; the replay keys become options."""
-    for key in READ_KEYS:
-        if getattr(table, key):
-            why = f"and `{place}.replay` cannot be combined: remove one of the two"
-            raise PipelineError.at(f"{place}.{key}", why)
-    if table.speed is not None and table.order is None:
-        why = f"needs `{place}.order`, the column of arrival times"
-        raise PipelineError.at(f"{place}.speed", why)
+    for keys, needed, has_it in NEEDS:
+        for key in keys:
+            if getattr(table, key) not in (None, ()) and not has_it(table):
+                raise PipelineError.at(f"{place}.{key}", f"needs {needed.format(place=place)}")
+    chosen = {key: getattr(table, key) for key in REPLAY_KEYS}
+    how = {key: str(value) for key, value in chosen.items() if value is not None}
     for key in ("speed", "rows_per_batch"):
-        if table.static and getattr(table, key) is not None:
+        if table.static and key in how:
             why = (
                 "and `static` cannot be combined, because a static source is not replayed: remove "
                 "one of them"
             )
             raise PipelineError.at(f"{place}.{key}", why)
-    chosen = {key: getattr(table, key) for key in REPLAY_KEYS}
-    how = {key: str(value) for key, value in chosen.items() if value is not None}
-    unused = dict.fromkeys(("replay", *REPLAY_KEYS))
-    path, options = absolute(table.replay, folder), {**table.options, **how}
-    return replace(table, format=REPLAY, path=path, options=options, **unused)
+    if table.replay is not None:
+        unused = dict.fromkeys(("replay", *REPLAY_KEYS))
+        path, options = absolute(table.replay, folder), {**table.options, **how}
+        return replace(table, name=name, format=REPLAY, path=path, options=options, **unused)
+    schema = _avro_schema(place, table, folder) if table.is_avro else None
+    return replace(table, name=name, path=absolute(table.path, folder), avro_schema=schema)
 
 
 def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
@@ -447,6 +434,7 @@ def _check_place(place: str, table: PipelineSource | Sink) -> None:
         if key.lower() == "path":
             why = f'is not allowed: write `{place}.path` = "..."'
             raise PipelineError.at(f"{place}.options.path", why)
-    if table.table is not None and table.path is not None:
-        why = f"and `{place}.table` cannot be combined: remove one of the two"
-        raise PipelineError.at(f"{place}.path", why)
+    for key, other in CONFLICTS:
+        if getattr(table, key, None) and getattr(table, other, None):
+            why = f"and `{place}.{other}` cannot be combined: remove one of the two"
+            raise PipelineError.at(f"{place}.{key}", why)
