@@ -24,11 +24,10 @@ from sfumato.operators.imputation.stream_discovery import MIN_CHANGES, discover_
 from sfumato.tables.imputation.discovery_query import (
     check_attribute_count,
     columns_to_search,
-    remaining_dependents,
     require_defaults,
     warn_of_gaps,
 )
-from sfumato.tables.imputation.repositories import MAX_PAST_ROWS, changes_of, complete_columns
+from sfumato.tables.imputation.repositories import MAX_PAST_ROWS, changes_of, complete_matrix
 from sfumato.tables.imputation.table_earlier_values import require_ages
 from sfumato.tables.reading.frame import column_names
 from sfumato.tables.reading.types import floats_of
@@ -157,10 +156,12 @@ def discover_dependencies(
         return []
     rows, extents = found
     wanted = [*extents]
+    if dependents is not None:
+        dependents = [name for name in dependents if name in wanted or name not in asked]
     return discover(
-        complete_columns(rows, wanted),
+        complete_matrix(rows, wanted),
         names=wanted,
-        dependents=remaining_dependents(dependents, asked, wanted),
+        dependents=dependents,
         within=within,
         confidence=confidence,
         epsilons=epsilons,

@@ -4,7 +4,13 @@ import numpy as np
 
 from sfumato.kernels.arrays import kth_smallest, sort_pairs
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.imputation.calibration import calibrate, deviation_of, group_of, widen_few
+from sfumato.kernels.imputation.calibration import (
+    calibrate,
+    deviation_of,
+    group_of,
+    merge_equal,
+    widen_few,
+)
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box
 from sfumato.kernels.imputation.local_line import DONORS_PER_SLOPE, move_along_line
 
@@ -66,20 +72,7 @@ def _count_distinct(codes, values, n, scratch, distribution, weight):
     for i in range(n):
         distribution[i], weight[i] = values[codes[rows[i]]], 1.0
     distribution[:n].sort()
-    return _merge_equal(distribution, weight, n)
-
-
-@lean
-def _merge_equal(distribution, weight, n):
-    """Merge equal values of n ascending ones and add their weights; return the new number."""
-    k = 0
-    for i in range(n):
-        if k > 0 and distribution[i] == distribution[k - 1]:
-            weight[k - 1] += weight[i]
-        else:
-            distribution[k], weight[k] = distribution[i], weight[i]
-            k += 1
-    return k
+    return merge_equal(distribution, weight, n)
 
 
 @compiled_ieee
@@ -87,7 +80,7 @@ def _write_distinct(scratch, n, distribution, weight):
     """Write the distinct scratch.local_values[:n], ascending, with shares; return their number."""
     distribution[:n], weight[:n] = scratch.local_values[:n], scratch.share[:n]
     sort_pairs(distribution, weight, n)  # a few dozen, unless many tie
-    return _merge_equal(distribution, weight, n)
+    return merge_equal(distribution, weight, n)
 
 
 @lean

@@ -359,6 +359,7 @@ class Imputer:
             weighting[name] = arrays[name]
         known = {name: arrays[name] for name in ("curve", "tails", "far")}
         imputer._prepare({**known, "weighting": weighting})
+        imputer.__dict__["fingerprint"] = zlib.crc32(data)
         return imputer
 
     def _apply_settings(self, settings: ImputerSettings) -> None:

@@ -45,7 +45,7 @@ def impute_table(
             of = np.flatnonzero(owners == owner)
             weight = None if weights is None else weights[of]
             shared = keys is not None and owner < 0
-            of_owner = imputer.imputer_of(owner)
+            of_owner = imputer.imputers[owner]
             imputed = of_owner.impute(own[of])
             groups.append(imputed_columns(of_owner, imputed, weight, shared, texts or {}))
             places.append(of)

@@ -107,7 +107,7 @@ class TableStreamImputation(TableEarlierValues):
         parts, places = [], []
         for pair in np.unique(owners, axis=0).tolist():
             of = np.flatnonzero((owners == pair).all(axis=1))
-            imputers = changes.imputer_of(pair[0]), levels.imputer_of(pair[1])
+            imputers = changes.imputers[pair[0]], levels.imputers[pair[1]]
             found, counts = self.operator.process(imputers, codes[of], time[of], values[of])
             for name, count in zip(("tested", "covered", "widened"), counts, strict=True):
                 self.counts[name] += count
