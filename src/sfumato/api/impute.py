@@ -18,7 +18,7 @@ from sfumato.api.calls import (
 from sfumato.api.imputation import Imputation
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.tables.imputation.imputation_arguments import DEFAULT_LEAST_ROWS
-from sfumato.tables.imputation.table_stream_imputation import stream_imputation_job
+from sfumato.tables.imputation.table_imputation import stream_imputation_job
 
 
 @public(

@@ -36,7 +36,6 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Spark's erro
 @contextmanager
 def open_pipeline(
     file: Path,
-    console: RedactingConsole,
     cores: int | None,
     verbose: bool,
     trust: bool,
@@ -45,7 +44,7 @@ def open_pipeline(
     *,
     short: bool = True,
     page: bool = False,
-) -> Iterator[tuple[SparkSession, Pipeline]]:
+) -> Iterator[tuple[SparkSession, Pipeline, RedactingConsole]]:
     """Read a pipeline file and start its session; exit the command with an error on failure."""
     from sfumato.cli.configure import NoJavaError
     from sfumato.cli.pipeline.checks import check_before_spark
@@ -55,7 +54,7 @@ def open_pipeline(
     from sfumato.cli.session import command_session
 
     allowed = Permissions(allow_packages or trust, allow_settings or trust)
-    environment = None
+    console, environment = RedactingConsole(), None
     try:
         pipeline = read_pipeline(file)
         console.environment = environment = pipeline.environment
@@ -67,13 +66,13 @@ def open_pipeline(
             cores,
             verbose,
             short=short,
-            page=page and not environment.used,
+            page=page and not (console.is_terminal or environment.used),
             trust=trust,
             part=pipeline.spark,
             environment=environment,
         )
         with redact_streams(environment), started as spark:
-            yield spark, pipeline
+            yield spark, pipeline, console
     except (PipelineError, NoJavaError) as error:
         text = environment.hidden(str(error)) if environment else str(error)
         raise failed(text, USAGE if isinstance(error, PipelineError) else FAILED) from None
@@ -184,10 +183,9 @@ def run(
     verbose: Verbose = False,
 ) -> None:
     """Run the pipeline FILE until Ctrl-C."""
-    console = RedactingConsole()
-    given, page = (trust, allow_packages, allow_settings), not console.is_terminal
-    opened = open_pipeline(file, console, cores, verbose, *given, short=once, page=page)
-    with opened as (spark, pipeline):
+    given = trust, allow_packages, allow_settings
+    opened = open_pipeline(file, cores, verbose, *given, short=once, page=True)
+    with opened as (spark, pipeline, console):
         from sfumato.cli.output import Log
         from sfumato.cli.run import run as run_pipeline
         from sfumato.cli.run import serve_run
@@ -221,9 +219,8 @@ def explain(
     verbose: Verbose = False,
 ) -> None:
     """Explain what the queries of the pipeline FILE do; run nothing."""
-    console = RedactingConsole()
     given = trust, allow_packages, allow_settings
-    with open_pipeline(file, console, cores, verbose, *given) as (spark, pipeline):
+    with open_pipeline(file, cores, verbose, *given) as (spark, pipeline, console):
         from sfumato.cli.plan import build_plan
         from sfumato.spark.model.repository import without_data
 
@@ -266,9 +263,8 @@ def check(
         return
     if file is None:
         raise failed("`sfumato check` needs a FILE, or --schema", USAGE)
-    console = RedactingConsole()
     given = trust, allow_packages, allow_settings
-    with open_pipeline(file, console, cores, verbose, *given) as (spark, pipeline):
+    with open_pipeline(file, cores, verbose, *given) as (spark, pipeline, console):
         from sfumato.cli.check import check_pipeline
 
         for line in check_pipeline(spark, pipeline):

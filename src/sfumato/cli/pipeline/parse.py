@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -35,7 +35,6 @@ from sfumato.cli.pipeline.model import (
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
 
-T = TypeVar("T")
 OPTIONS_PLACE = re.compile(r"(sources|sinks)\.[^.]+\.options|spark\.settings")
 SQL = re.compile(r"queries\.[^.]+\.sql")
 
@@ -61,10 +60,8 @@ def _read_text(file: Path) -> str:
     except FileNotFoundError:
         raise PipelineError(f"no such file: {file}") from None
     except UnicodeDecodeError as error:
-        where = f"byte {error.start + 1} is not valid"
-        raise PipelineError(
-            f"{file} is not UTF-8 text ({where}): save the file as UTF-8"
-        ) from error
+        why = f"is not UTF-8 text (byte {error.start + 1} is not valid): save the file as UTF-8"
+        raise PipelineError(f"{file} {why}") from error
     except OSError as error:
         raise PipelineError(f"cannot read {file}: {error}") from error
 
@@ -102,7 +99,11 @@ def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
 def _build_pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
     environment, folder = Environment(os.environ), folder.resolve()
     try:
-        read = convert(_fill(content, "", environment), PipelineFile)
+        filled = _fill(content, "", environment)
+        try:
+            read = msgspec.convert(filled, PipelineFile)
+        except msgspec.ValidationError:
+            raise _problem(filled, PipelineFile, "") from None
         pipeline = Pipeline(
             file,
             tuple(build_source(name, table, folder) for name, table in read.sources.items()),
@@ -178,15 +179,8 @@ def _check_names(pipeline: Pipeline) -> None:
 # ---- errors of msgspec, with the position in the file and a similar word -------------------------
 
 
-def convert(content: Any, kind: type[T]) -> T:
-    """Convert a table of the file. Raises PipelineError for its first type error."""
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError:
-        raise _problem(content, kind, "") from None
-
-
 def _problem(value: Any, kind: Any, place: str) -> PipelineError:
+    """Return the first error in a value of the file that is not of this type."""
     bare, notes = _unwrap(kind)
     origin, arguments = typing.get_origin(bare), typing.get_args(bare)
     is_table = isinstance(bare, type) and issubclass(bare, FileTable)
@@ -196,15 +190,11 @@ def _problem(value: Any, kind: Any, place: str) -> PipelineError:
         fields = {each.name: each for each in written}
         for key in (key for key in value if key not in fields):
             whose = f"the table [{place}]" if place else "a pipeline"
-            known = f"{', '.join(fields)}{did_you_mean(key, fields)}"
-            return PipelineError.at(
-                _join(place, key), f"is not a known key; {whose} accepts {known}"
-            )
+            why = f"is not a known key; {whose} accepts {', '.join(fields)}"
+            return PipelineError.at(_join(place, key), f"{why}{did_you_mean(key, fields)}")
         for key in (key for key, each in fields.items() if each.required and key not in value):
-            (example,) = next(
-                each.examples for each in _unwrap(fields[key].type)[1] if each.examples
-            )
-            why = f'is missing, for example {key} = "{example}"'
+            examples = (each.examples for each in _unwrap(fields[key].type)[1] if each.examples)
+            why = f'is missing, for example {key} = "{next(examples)[0]}"'
             return PipelineError.at(_join(place, key), why)
         parts = [(_join(place, key), each, fields[key].type) for key, each in value.items()]
     elif isinstance(value, dict) and origin is dict:
@@ -276,9 +266,8 @@ def build_spark(table: SparkPart, folder: Path, hidden: tuple[str, ...]) -> Spar
     """Build the session settings. hidden : options whose values Spark must redact"""
     for name, key in (("spark.master", "master"), ("spark.jars.packages", "packages")):
         if name in table.settings:
-            raise PipelineError.at(
-                f"spark.settings.{name}", f": write this setting as `spark.{key}`"
-            )
+            why = f": write this setting as `spark.{key}`"
+            raise PipelineError.at(f"spark.settings.{name}", why)
     jars = tuple(absolute(jar, folder) for jar in table.jars)
     return replace(table, jars=jars, hidden=hidden)
 

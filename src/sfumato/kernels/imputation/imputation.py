@@ -76,12 +76,10 @@ def _joint_distribution(repository, most, scratch, chosen, which, report):
             tree, widest = np.int64(t), constrained - before
     places, g, codes = scratch.places, which.size, repository.row_codes
     n, _ = rows_in_box(repository, tree, constrained, scratch, places.size, places)
-    if choice.most_donors > 0:
-        n = (
-            keep_nearest(repository, tree, constrained, n, scratch)
-            if n >= choice.least_donors
-            else 0
-        )
+    if choice.most_donors > 0 and n >= choice.least_donors:
+        n = keep_nearest(repository, tree, constrained, n, scratch)
+    elif choice.most_donors > 0:
+        n = 0
     rows = repository.trees.rows[tree][places[:n]]
     for t in which[::-1]:
         rows = rows[stable_order(codes[t][rows])]

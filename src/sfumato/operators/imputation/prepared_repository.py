@@ -9,8 +9,8 @@ import numpy as np
 
 from sfumato.kernels.imputation.calibration import ENOUGH_ROWS, curve_of, reach_of
 from sfumato.kernels.imputation.donor_tree import DonorTree, build_tree, tree_order
+from sfumato.kernels.imputation.donors import DONORS_PER_SLOPE
 from sfumato.kernels.imputation.imputation import HeldOutRanks, held_out_ranks
-from sfumato.kernels.imputation.local_line import DONORS_PER_SLOPE
 from sfumato.kernels.imputation.repository import (
     TAIL,
     WEIGHTING,
