@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.imputation import earlier_values as kernel
+from sfumato.kernels.imputation import known_values
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, pad
 from sfumato.operators.state.declared import Array
@@ -89,7 +89,7 @@ class EarlierValues(Operator):
         if np.isnan(times).any():
             raise ValueError("`time` must be known for every row; got NaN")
         self._grow(int(keys.max(initial=-1)) + 1)
-        return kernel.earlier_values(
+        return known_values.earlier_values(
             *(np.require(a, requirements=["C", "W"]) for a in (keys, times, rows)),
             self.known,
             self.since,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
-from sfumato.kernels.imputation.feedback import correct_widths
+from sfumato.kernels.imputation.known_values import correct_widths
 from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of, pad
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues, EarlierValuesConfig
@@ -118,7 +118,7 @@ class StreamImputer(Operator):
     A missing attribute with an earlier value is imputed by its change. Other missing attributes are
     then imputed by levels, with the means of the former as known values. Every fourth row of a key
     hides each of its known values in turn and imputes it by its change. From the results,
-    `kernels.imputation.feedback` corrects the widths per key, attribute and side.
+    `kernels.imputation.known_values` corrects the widths per key, attribute and side.
 
     Results do not depend on how rows are split into calls.  State: 4 T + 1 numbers per key.
     """
