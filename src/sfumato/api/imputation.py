@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.api.calls import frame_of, in_memory, is_of_spark, plain_name, replace_columns
 from sfumato.calls import checks_call
 from sfumato.memory.frame import ArrowFrame
-from sfumato.memory.repository import is_table, read_parquet, rows_of
+from sfumato.memory.repository import read_parquet, rows_of
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.tables.imputation.imputation_arguments import (
     ImputationArguments,
@@ -199,7 +199,7 @@ def check_repository(repository: Any) -> None:
         from sfumato.spark.model.repository import require_static
 
         require_static(repository)
-    elif not is_table(repository):
+    elif not hasattr(repository, "__arrow_c_stream__"):
         raise TypeError(
             "`repository` must be a static DataFrame, a pandas, Polars or Arrow table, a Parquet "
             f"path or a table's name; got {type(repository).__module__.split('.')[0]}."

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.cli.failures import first_cause
-from sfumato.cli.pipeline.checks import check_statements
 from sfumato.cli.pipeline.frames import encode, read_source
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, PipelineError, PipelineSource, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
@@ -202,12 +201,11 @@ def build_plan(
     for query in pipeline.queries:
         name = query.name
         with errors_at(f"queries.{name}.sql"):
-            planned = queries.frames(name)
-            check_statements(name, planned)
-            _ = planned[0].df.schema  # analyse now, so that an error names its query
-        planned[0].df.createOrReplaceTempView(name)
-        plan.frames[name], plan.steps[name] = planned[0].df, planned[0].step
-        plan.explanations[name] = explain_step(planned[0].step)
+            planned = queries.frames(name)[0]
+            _ = planned.df.schema  # analyse now, so that an error names its query
+        planned.df.createOrReplaceTempView(name)
+        plan.frames[name], plan.steps[name] = planned.df, planned.step
+        plan.explanations[name] = explain_step(planned.step)
         if others := [other for other in queries.answered_with(name) if other != name]:
             plan.explanations[name] += f"\nanswered in one run with {', '.join(others)}"
     for sink in pipeline.sinks:
@@ -253,9 +251,9 @@ def shortest_trigger(sinks: Iterable[Sink]) -> str | None:
     """Return the sinks' shortest trigger; None if a sink has no trigger."""
     triggers = [sink.trigger for sink in sinks]
     given = [trigger for trigger in triggers if trigger is not None]
-    if not given or len(given) < len(triggers):
+    if len(given) < len(triggers):
         return None
-    return min(given, key=lambda trigger: microseconds("trigger", trigger))
+    return min(given, key=lambda trigger: microseconds("trigger", trigger), default=None)
 
 
 def _folder_exists(spark: SparkSession, folder: str) -> bool:

@@ -14,7 +14,7 @@ import string
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TextIO, cast
@@ -243,13 +243,9 @@ class RedactingStream:
 @contextmanager
 def redact_streams(environment: Environment) -> Iterator[None]:
     """Hide values in all output of this process: logs, warnings, tracebacks in threads."""
-    before = sys.stdout, sys.stderr
-    sys.stdout = cast(TextIO, RedactingStream(sys.stdout, environment.hidden))
-    sys.stderr = cast(TextIO, RedactingStream(sys.stderr, environment.hidden))
-    try:
+    out, err = (RedactingStream(of, environment.hidden) for of in (sys.stdout, sys.stderr))
+    with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
         yield
-    finally:
-        sys.stdout, sys.stderr = before
 
 
 def redact_children(environment: Environment) -> AbstractContextManager[None]:

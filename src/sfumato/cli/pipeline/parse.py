@@ -47,11 +47,11 @@ def read_pipeline(file: Path) -> Pipeline:
     if not files:
         raise PipelineError(f"the folder {file} has no *.toml file")
     contents = [(each, _parse_toml(_read_text(each), each)) for each in files]
-    return _build_pipeline(_merge(contents), file, file)
+    return _build_pipeline(_merge(contents), file)
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
-    return _build_pipeline(_parse_toml(text, file), file, file.resolve().parent)
+    return _build_pipeline(_parse_toml(text, file), file.resolve().parent)
 
 
 def _read_text(file: Path) -> str:
@@ -96,7 +96,7 @@ def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
     return whole
 
 
-def _build_pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
+def _build_pipeline(content: Mapping[str, Any], folder: Path) -> Pipeline:
     environment, folder = Environment(os.environ), folder.resolve()
     try:
         filled = _fill(content, "", environment)
@@ -105,7 +105,6 @@ def _build_pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pip
         except msgspec.ValidationError:
             raise _problem(filled, PipelineFile, "") from None
         pipeline = Pipeline(
-            file,
             tuple(build_source(name, table, folder) for name, table in read.sources.items()),
             tuple(replace(query, name=name) for name, query in read.queries.items()),
             build_sinks(read.sinks, content.get("sinks", {}), folder),

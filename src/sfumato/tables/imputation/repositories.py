@@ -296,13 +296,10 @@ def has_few_rows(imputer: Imputer) -> bool:
 def warn_of_few_rows(imputer: Imputer) -> None:
     if not has_few_rows(imputer):
         return
+    shown = f"{(imputer.rows - 1) / (imputer.rows + 1):.0%}"
+    meaning = f"these rows support ranges of at most {shown}, and wider ranges are extrapolated"
     if imputer.rows == 1:
         meaning = "one row does not show how values vary, and is the only alternative"
-    else:
-        shown = (imputer.rows - 1) / (imputer.rows + 1)
-        meaning = (
-            f"these rows support ranges of at most {shown:.0%}, and wider ranges are extrapolated"
-        )
     warn_user(
         f"`repository` has {imputer.rows} complete row{'s' * (imputer.rows > 1)}, but a "
         f"calibrated 90% range needs at least {MIN_ROWS_FOR_90}: {meaning}",
