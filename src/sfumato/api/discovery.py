@@ -15,7 +15,7 @@ from sfumato.api.calls import (
     plain_name,
     replace_columns,
 )
-from sfumato.api.imputation import Imputation, repository_frame
+from sfumato.api.imputation import Imputation, active_session, repository_frame
 from sfumato.operators.arguments import scaling_pairs
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
@@ -124,7 +124,7 @@ def discover_dependencies(
     else:
         replace_columns(given, plain_name)
     repository, attributes, dependents, order, key = given.values()
-    frame = repository_frame(repository)
+    frame = repository_frame(repository, active_session())
     dependents = column_names("dependents", dependents) or None
     if order is not None:
         order = frame.single_column("order", order)

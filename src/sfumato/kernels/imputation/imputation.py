@@ -38,18 +38,6 @@ CLOSE_DONORS = 10
 STEPS_PER_OBJECT = 10_000  # rough estimate
 
 
-class Completion(NamedTuple):
-    """Settings of an imputation.
-
-    joint : bool, take several missing attributes from the same rows if there are such rows
-    most : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
-        DEFAULT_MAX_ALTERNATIVES
-    """
-
-    joint: bool
-    most: int
-
-
 class ImputationReport(NamedTuple):
     """Report on the imputations, by attribute.
 
@@ -153,7 +141,7 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
 
 
 @lean
-def _is_taken_jointly(repository, completion, chosen):
+def _is_taken_jointly(repository, joint, limit, chosen):
     """Return whether several missing attributes are taken from the same rows.
 
     They are if requested, or if all have nearest donors and the limit on alternatives would leave
@@ -165,7 +153,7 @@ def _is_taken_jointly(repository, completion, chosen):
             missing += 1
             needed *= CLOSE_DONORS
             lent &= chosen[t] > 0
-    return missing > 1 and (completion.joint or (lent and completion.most < needed))
+    return missing > 1 and (joint or (lent and limit < needed))
 
 
 @lean
@@ -213,10 +201,12 @@ def _grow(prob, points, needed, trees):
 
 
 @compiled_ieee
-def impute_batch(repository, completion, objects):
+def impute_batch(repository, joint, limit, objects):
     """Return the alternatives of many objects.
 
-    completion : `Completion`    objects : float64[n, D], NaN = missing
+    joint : bool, take several missing attributes from the same rows if there are such rows
+    limit : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
+        DEFAULT_MAX_ALTERNATIVES    objects : float64[n, D], NaN = missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T] and
     reason uint8[n], see `choose_dependencies`; `ImputationReport` of n; joined bool[n], whether
     values were taken jointly).
@@ -230,14 +220,14 @@ def impute_batch(repository, completion, objects):
         np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees))
     )
     prob, points = np.empty(2 * n + 16), np.empty((2 * n + 16) * trees)
-    most = completion.most if completion.most < UNLIMITED else DEFAULT_MAX_ALTERNATIVES
+    most = limit if limit < UNLIMITED else DEFAULT_MAX_ALTERNATIVES
     for i in range(n):
         steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.trees.rows.shape[1])
         reason[i] = choose_dependencies(repository, scratch, objects[i], chosen[i])
         end, missing = at, chosen[i] != PRESENT
         if reason[i] <= IMPUTED:
             own = ImputationReport(report.donors[i], report.spread[i], report.error[i])
-            if _is_taken_jointly(repository, completion, chosen[i]):
+            if _is_taken_jointly(repository, joint, limit, chosen[i]):
                 which = np.flatnonzero(missing)
                 distribution, share = _joint_distribution(
                     repository, most, scratch, chosen[i], which, own
@@ -263,21 +253,6 @@ def impute_batch(repository, completion, objects):
     return offsets, prob[:at], points, chosen, reason, report, joined
 
 
-class HeldOutRanks(NamedTuple):
-    """Hidden values compared with the distributions from the other rows; NaN without donors.
-
-    rank : float64[s] in [0, 1], position of a value within the donors' range; NaN beyond it
-    beyond : float64[s], distance below (< 0) or above (> 0) the donors' range; 0 within it
-    deviation : float64[s], standard deviation of the donors' values
-    score : float64[s], continuous ranked probability score
-    """
-
-    rank: np.ndarray
-    beyond: np.ndarray
-    deviation: np.ndarray
-    score: np.ndarray
-
-
 @compiled_ieee
 def held_out_ranks(repository, t, objects, rows, chance):
     """Compare hidden values of repository rows with the distributions from the other rows.
@@ -285,10 +260,12 @@ def held_out_ranks(repository, t, objects, rows, chance):
     objects : float64[s, D], the rows without attribute t and others    rows : int64[s], row numbers
     chance : float64[s] in [0, 1), see `rank_of`
     repository : with `least_donors` increased by one, because each row also finds itself
+    Returns float64[4, s], NaN without donors: the rank of each value within the donors' range (NaN
+    beyond it), its distance below (< 0) or above (> 0) that range, the standard deviation of the
+    donors' values, and the continuous ranked probability score.
     """
     scratch, first = new_scratch(repository), repository.first_value[t]
-    rank, beyond = np.full(rows.size, np.nan), np.full(rows.size, np.nan)
-    deviation, scores = np.full(rows.size, np.nan), np.full(rows.size, np.nan)
+    found = np.full((4, rows.size), np.nan)
     for i in range(rows.size):
         scale(repository, objects[i], scratch.scaled)
         chosen, _ = choose_narrowest(repository, t, scratch)
@@ -298,14 +275,14 @@ def held_out_ranks(repository, t, objects, rows, chance):
         own = repository.values[first + repository.row_codes[t, rows[i]]]
         total, k = scratch.info[t].total, scratch.info[t].size
         distribution, weight = scratch.distribution[t], scratch.weight[t]
-        beyond[i] = min(own - distribution[0], 0.0) + max(own - distribution[k - 1], 0.0)
-        if beyond[i] == 0.0:
-            rank[i] = rank_of(own, distribution, weight, k, total, chance[i])
-        deviation[i] = deviation_of(distribution, weight, k, total)
+        beyond = min(own - distribution[0], 0.0) + max(own - distribution[k - 1], 0.0)
+        if beyond == 0.0:
+            found[0, i] = rank_of(own, distribution, weight, k, total, chance[i])
+        found[1, i], found[2, i] = beyond, deviation_of(distribution, weight, k, total)
         cumulated, score = 0.0, 0.0
         for j in range(k):
             value, share = distribution[j], weight[j] / total
             cumulated += share
             score += share * (abs(value - own) - value * (2.0 * cumulated - share - 1.0))
-        scores[i] = score
-    return HeldOutRanks(rank, beyond, deviation, scores)
+        found[3, i] = score
+    return found

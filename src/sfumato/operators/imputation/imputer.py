@@ -255,9 +255,8 @@ class Imputer:
             object with an infinite attribute is not imputed
         """
         objects = matrix_of(values, self.names)
-        completion = imputation.Completion(self.joint, self.max_alternatives)
         offsets, prob, points, chosen, reason, (donors, spread, error), joint = (
-            imputation.impute_batch(self.prepared, completion, objects)
+            imputation.impute_batch(self.prepared, self.joint, self.max_alternatives, objects)
         )
         bound = np.full(chosen.shape, np.inf)  # the least epsilon of each choice
         for t, own in enumerate(self._ordered):

@@ -73,16 +73,14 @@ class ImputationSettings:
     order: str = ""
     most_rows: int | None = None
 
-    def make(self, repository: pa.Table) -> AnyRepository:
-        """Return the imputers over a repository's complete rows. Raises ValueError if it has none.
+    def make(self, repository: pa.Table) -> Any:
+        """Return the `RepositoryImputer` or, with an order, the `StreamRepository` of a repository.
 
         repository : table with the columns `names`, `key` and `order`
+        Raises ValueError if it has no complete rows.
         """
         if self.order:
             return StreamRepository.of(self, repository)
-        return self.of_values(repository)
-
-    def of_values(self, repository: pa.Table) -> RepositoryImputer:
         categories = {}
         for name in self.names:
             column = repository.column(name)
@@ -256,7 +254,7 @@ class StreamRepository:
             scaling=tuple((name, *scaling[name]) for name in columns),
         )
         levels = replace(settings, names=names, dependencies=tuple(level_dependencies(names)))
-        return cls(changes.of_values(found), levels.of_values(past))
+        return cls(changes.make(found), levels.make(past))
 
     def to_bytes(self) -> bytes:
         parts = {"changes": self.changes.to_bytes(), "levels": self.levels.to_bytes()}
