@@ -45,9 +45,8 @@ class Log:
 
     def __init__(self, console: Console, *, is_json: bool = False, is_live: bool = False) -> None:
         self.console, self.is_json = console, is_json
-        self._live = None
-        if is_live:
-            self._live = Live(console=console, refresh_per_second=4, transient=True)
+        live = Live(console=console, refresh_per_second=4, transient=True)
+        self._live = live if is_live else None
 
     def say(self, text: str, style: str | None = None) -> None:
         """Print a message about the whole run, unless output is JSON."""

@@ -9,7 +9,7 @@ ranking rather than the query, so that queries may change between runs.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,7 +61,7 @@ class Plan:
     folder : the checkpoints' folder; None: nothing is shared
     keeps_checkpoints : whether the next run uses the same folder, perhaps with different queries
     explanations, steps : by query, its plan in words and its last operation
-    upstream_names : function that returns a query and the queries upstream of it
+    queries : the planned queries
     late_split_frames : by query, the rows whose late rows are written to a separate sink
     shared : the queries whose rows several sinks read
     """
@@ -73,7 +73,7 @@ class Plan:
     frames: dict[str, DataFrame] = field(default_factory=dict)
     explanations: dict[str, str] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
-    upstream_names: Callable[[str], set[str]] = field(default=lambda name: {name})
+    queries: NamedQueries = field(init=False)
     late_split_frames: dict[str, DataFrame] = field(default_factory=dict)
     shared: list[SharedQuery] = field(default_factory=list)
 
@@ -95,7 +95,9 @@ class Plan:
 
     def late_target(self, query: str) -> float | None:
         """Return the largest drop ratio of a query and its upstream queries, or None."""
-        read = [self.steps[name] for name in self.upstream_names(query) if name in self.steps]
+        read = [
+            self.steps[name] for name in self.queries.upstream_of([query]) if name in self.steps
+        ]
         ratios = [each.facts.get("drop_ratio") for step in read for each in step.walk()]
         return max((ratio for ratio in ratios if ratio is not None), default=None)
 
@@ -113,7 +115,7 @@ class Plan:
         for shared in self.shared:
             for sink in self.streams if shared.is_new else ():
                 checkpoint = f"{self.folder}/{sink.name}"
-                is_reader = not self.upstream_names(sink.query).isdisjoint(shared.readers)
+                is_reader = not self.queries.upstream_of([sink.query]).isdisjoint(shared.readers)
                 if is_reader and _folder_exists(self.spark, f"{checkpoint}/offsets"):
                     why = (
                         f"has a checkpoint, {checkpoint}, from a run in which the sink did not "
@@ -192,8 +194,7 @@ def build_plan(
     texts = {query.name: query.sql for query in pipeline.queries}
     wanted = [sink.query for sink in pipeline.sinks]
     share = None if folder is None else plan.share_ranking
-    queries = NamedQueries(spark, texts, wanted, share)
-    plan.upstream_names = lambda name: queries.upstream_of([name])
+    queries = plan.queries = NamedQueries(spark, texts, wanted, share)
     for source in pipeline.sources:
         for name, frame in _source_frames(spark, source).items():
             frame.createOrReplaceTempView(name)

@@ -396,8 +396,7 @@ def _build_sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) 
             why = 'is not allowed for a console: add a format, for example format = "parquet"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.key is not None and table.value is None:
-        why = f'needs encoded rows: add {place}.value = "json"'
-        raise PipelineError.at(f"{place}.key", why)
+        raise PipelineError.at(f"{place}.key", f'needs encoded rows: add {place}.value = "json"')
     if "rows" in given and form != CONSOLE:
         why = f"applies only to console sinks; this sink writes {form}: remove `rows`"
         raise PipelineError.at(f"{place}.rows", why)

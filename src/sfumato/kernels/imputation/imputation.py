@@ -3,8 +3,6 @@
 Dependencies are chosen on scaled attributes (`dependency_choice`); imputed values are unscaled.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from sfumato.kernels.arrays import stable_order, with_room, write_at
@@ -38,22 +36,11 @@ CLOSE_DONORS = 10
 STEPS_PER_OBJECT = 10_000  # rough estimate
 
 
-class ImputationReport(NamedTuple):
-    """Report on the imputations, by attribute.
-
-    donors : int64[..., T], number of donors    spread : float64[..., T], range of their values
-    error : float64[..., T], largest distance by which a value was moved to reduce their number
-    """
-
-    donors: np.ndarray
-    spread: np.ndarray
-    error: np.ndarray
-
-
 @compiled_ieee
 def _joint_distribution(repository, most, scratch, chosen, which, report):
     """Return values of the g attributes `which` in rows that are near on all determinants, and
     their probabilities, float64[g, >= k] and float64[k]; k = 0 if there are too few rows."""
+    donors, spread, error = report
     constrained, choice = np.int64(0), repository.choice
     tree, widest = np.int64(-1), np.int64(-1)
     for t in which:
@@ -89,11 +76,11 @@ def _joint_distribution(repository, most, scratch, chosen, which, report):
         return distribution, weight
     span, moved = repository.span[repository.column_of[which]], np.zeros(g)
     for a in range(g):
-        report.donors[which[a]] = n
-        report.spread[which[a]] = distribution[a, :k].max() - distribution[a, :k].min()
+        donors[which[a]] = n
+        spread[which[a]] = distribution[a, :k].max() - distribution[a, :k].min()
     k = merge_nearest(distribution, weight, k, most, span, moved)
     for a in range(g):
-        report.error[which[a]] = moved[a]
+        error[which[a]] = moved[a]
     return distribution, weight[:k] / n
 
 
@@ -163,11 +150,12 @@ def _independent_distributions(repository, most, scratch, missing, chosen, repor
     If the distributions are too long, near values are merged or, with the nearest donors, only
     values at evenly spaced probability levels are kept.
     """
+    donors, spread, error = report
     nearest, g, product, number = repository.choice.most_donors > 0, 0, 1.0, 1
     for t in range(chosen.size):
         if missing[t]:
-            report.donors[t] = calibrated_distribution(repository, t, chosen[t], scratch)
-            report.spread[t] = scratch.info[t].spread
+            donors[t] = calibrated_distribution(repository, t, chosen[t], scratch)
+            spread[t] = scratch.info[t].spread
             product *= scratch.info[t].size
             g += 1
     if g > 1:
@@ -179,14 +167,14 @@ def _independent_distributions(repository, most, scratch, missing, chosen, repor
             continue
         info, weight, a = scratch.info[t], scratch.weight[t], repository.column_of[t]
         if product > most and nearest and info.size > info.limit:
-            info.size, report.error[t] = thin_to_quantiles(
+            info.size, error[t] = thin_to_quantiles(
                 scratch.distribution[t], weight, info.size, info.total, info.limit
             )
             info.total = 1.0
         elif product > most:
             info.size = merge_nearest(
                 scratch.distribution[t : t + 1], weight, info.size, info.limit,
-                repository.span[a : a + 1], report.error[t : t + 1],
+                repository.span[a : a + 1], error[t : t + 1],
             )  # fmt: skip
         number *= info.size
     return number
@@ -208,17 +196,17 @@ def impute_batch(repository, joint, limit, objects):
     limit : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
         DEFAULT_MAX_ALTERNATIVES    objects : float64[n, D], NaN = missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T] and
-    reason uint8[n], see `choose_dependencies`; `ImputationReport` of n; joined bool[n], whether
-    values were taken jointly).
+    reason uint8[n], see `choose_dependencies`; donors int64[n, T], their numbers; spread
+    float64[n, T], the range of their values; error float64[n, T], the largest distance by which a
+    value was moved to reduce their number; joined bool[n], whether values were taken jointly).
     Source: Ren et al. (2019), sections 2.2 and 3.
     """
     n, trees = objects.shape[0], repository.column_of.size
     scratch, steps, at = new_scratch(repository), np.int64(0), np.int64(0)
     chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
-    report = ImputationReport(
-        np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees))
-    )
+    donors = np.zeros((n, trees), np.int64)
+    spread, error = np.zeros((n, trees)), np.zeros((n, trees))
     prob, points = np.empty(2 * n + 16), np.empty((2 * n + 16) * trees)
     most = limit if limit < UNLIMITED else DEFAULT_MAX_ALTERNATIVES
     for i in range(n):
@@ -226,11 +214,11 @@ def impute_batch(repository, joint, limit, objects):
         reason[i] = choose_dependencies(repository, scratch, objects[i], chosen[i])
         end, missing = at, chosen[i] != PRESENT
         if reason[i] <= IMPUTED:
-            own = ImputationReport(report.donors[i], report.spread[i], report.error[i])
+            report = (donors[i], spread[i], error[i])
             if _is_taken_jointly(repository, joint, limit, chosen[i]):
                 which = np.flatnonzero(missing)
                 distribution, share = _joint_distribution(
-                    repository, most, scratch, chosen[i], which, own
+                    repository, most, scratch, chosen[i], which, report
                 )
                 end = at + share.size
                 prob, points = _grow(prob, points, end, trees)
@@ -243,14 +231,14 @@ def impute_batch(repository, joint, limit, objects):
                 joined[i] = end > at
             if end == at:
                 end += _independent_distributions(
-                    repository, most, scratch, missing, chosen[i], own
+                    repository, most, scratch, missing, chosen[i], report
                 )
                 prob, points = _grow(prob, points, end, trees)
                 _write_product(repository, objects[i], scratch, missing, prob, points, at, end)
         at = end
         offsets[i + 1] = at
     points = points[: at * trees].reshape((at, trees))
-    return offsets, prob[:at], points, chosen, reason, report, joined
+    return offsets, prob[:at], points, chosen, reason, donors, spread, error, joined
 
 
 @compiled_ieee

@@ -255,7 +255,7 @@ class Imputer:
             object with an infinite attribute is not imputed
         """
         objects = matrix_of(values, self.names)
-        offsets, prob, points, chosen, reason, (donors, spread, error), joint = (
+        offsets, prob, points, chosen, reason, donors, spread, error, joint = (
             imputation.impute_batch(self.prepared, self.joint, self.max_alternatives, objects)
         )
         bound = np.full(chosen.shape, np.inf)  # the least epsilon of each choice

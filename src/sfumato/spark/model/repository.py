@@ -156,18 +156,14 @@ def complete_rows(
         warn_of_gaps(wanted, known, total, 0)
         return None
     ends = rows.agg(
-        F.count(F.lit(1)).alias("complete"),
-        *(F.min(column(name)).alias(f"low{i}") for i, name in enumerate(wanted)),
-        *(F.max(column(name)).alias(f"high{i}") for i, name in enumerate(wanted)),
+        F.count(F.lit(1)), *(end(column(name)) for name in wanted for end in (F.min, F.max))
     ).first()
     assert ends is not None
-    warn_of_gaps(wanted, known, total, ends["complete"])
-    if ends["complete"] < 2:
+    warn_of_gaps(wanted, known, total, ends[0])
+    if ends[0] < 2:
         return None
-    extents = {
-        name: (ends[f"low{i}"], (ends[f"high{i}"] - ends[f"low{i}"]) or 1.0)
-        for i, name in enumerate(wanted)
-    }
+    pairs = zip(wanted, ends[1::2], ends[2::2], strict=True)
+    extents = {name: (low, (high - low) or 1.0) for name, low, high in pairs}
     hashed = F.xxhash64(F.lit(seed), *(column(name) for name in wanted))
     return arrow_of(rows.orderBy(hashed).limit(max_rows), wanted), extents
 
