@@ -8,10 +8,10 @@ import os
 from types import SimpleNamespace
 
 from pyspark.errors import StreamingQueryException
-from rich.console import Console
 
 from sfumato.cli.failures import find_unwritable, first_cause
 from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, format_cell
+from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.run import follow
 from sfumato.cli.sink_query import SinkQuery
@@ -47,7 +47,7 @@ def sink_query(starter, frames=1, **more):
 
 def followed(*queries):
     """Return the exit code of a run of these queries, and its output."""
-    console = Console(file=io.StringIO(), width=400)
+    console = RedactingConsole(file=io.StringIO(), width=400)
     return follow(queries, Log(console)), console.file.getvalue()
 
 

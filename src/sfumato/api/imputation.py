@@ -146,8 +146,9 @@ class Imputation(ImputationArguments):
         spark: Any = frame
         return self.prepare(spark.df.sparkSession).data
 
-    def check_kinds(self, frame: Frame) -> None:
-        """Raise TypeError if a column has different kinds in the repository and in a frame."""
+    def check(self, frame: Frame) -> None:
+        """Raise ValueError or TypeError unless a frame fits the arguments and the repository."""
+        super().check(frame)
         session = None if in_memory(frame) else cast("Any", frame).df.sparkSession
         past = repository_frame(self.repository, session)
         if self.order is None:

@@ -118,7 +118,6 @@ def impute_frame(
     frame = frame_of(df)
     imputation = imputation.with_bound(frame.max_alternatives)
     imputation.check(frame)
-    imputation.check_kinds(frame)
     if imputation.order is not None:
         settings, imputers = imputation.settings, imputation.prepared(frame)
         return run(stream_imputation_job(frame, settings, imputers, forget_after, name))

@@ -54,10 +54,10 @@ def open_pipeline(
     from sfumato.cli.session import command_session
 
     allowed = Permissions(allow_packages or trust, allow_settings or trust)
-    console, environment = RedactingConsole(), None
+    console = RedactingConsole()
     try:
         pipeline = read_pipeline(file)
-        console.environment = environment = pipeline.environment
+        console.environment = pipeline.environment
         check_settings(pipeline.spark, allowed)
         check_before_spark(pipeline, trusted=trust)
         check_code(pipeline, allowed)
@@ -66,20 +66,19 @@ def open_pipeline(
             cores,
             verbose,
             short=short,
-            page=page and not (console.is_terminal or environment.used),
+            page=page and not (console.is_terminal or console.environment.used),
             trust=trust,
             part=pipeline.spark,
-            environment=environment,
         )
-        with redact_streams(environment), started as spark:
+        with redact_streams(console.environment), started as spark:
             yield spark, pipeline, console
     except (PipelineError, NoJavaError) as error:
-        text = environment.hidden(str(error)) if environment else str(error)
+        text = console.environment.hidden(str(error))
         raise failed(text, USAGE if isinstance(error, PipelineError) else FAILED) from None
     except Exception as error:
-        if environment is None or not environment.used or isinstance(error, typer.Exit):
+        if not console.environment.used or isinstance(error, typer.Exit):
             raise
-        sys.stderr.write(environment.hidden("".join(traceback.format_exception(error))))
+        sys.stderr.write(console.environment.hidden("".join(traceback.format_exception(error))))
         raise typer.Exit(FAILED) from None
 
 
