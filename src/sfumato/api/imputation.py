@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from sfumato.api.calls import frame_of, in_memory, is_of_spark, plain_name, replace_columns
+from sfumato.api.calls import (
+    engine_module,
+    frame_of,
+    in_memory,
+    is_of_spark,
+    plain_name,
+    replace_columns,
+)
 from sfumato.calls import checks_call
-from sfumato.memory.frame import ArrowFrame
-from sfumato.memory.repository import read_parquet, rows_of
+from sfumato.memory.repository import read_parquet
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.tables.imputation.imputation_arguments import (
     ImputationArguments,
@@ -173,12 +179,8 @@ class Imputation(ImputationArguments):
         require_keys(frame, "repository", key)
         if self.order is not None:
             key = (*key, *frame.resolve("repository", self.order))
-        if isinstance(frame, ArrowFrame):
-            return rows_of(frame, names, key)
-        from sfumato.spark.model.repository import arrow_of
-
-        spark: Any = frame
-        return arrow_of(spark.df, names, key)
+        engine = engine_module(frame, "repository", "model.repository")
+        return engine.rows_of(frame, names, key)
 
 
 def check_repository(repository: Any) -> None:

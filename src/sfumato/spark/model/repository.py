@@ -124,15 +124,14 @@ def read(repository: str | Path, spark: SparkSession) -> DataFrame:
     return df
 
 
-def arrow_of(df: DataFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
+def rows_of(frame: SparkFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
     """Collect columns as doubles or strings, and the key unchanged. Raises if one is missing."""
-    frame = SparkFrame(df)
     cells = [
         column(name) if frame.kind(name) == "text" else column(name).cast("double")
         for name in frame.resolve("repository", list(wanted))
     ]
     named = [cell.alias(name) for cell, name in zip(cells, wanted, strict=True)]
-    return df.select(*named, *(column(name).alias(name) for name in key)).toArrow()
+    return frame.df.select(*named, *(column(name).alias(name) for name in key)).toArrow()
 
 
 def complete_rows(
@@ -165,7 +164,7 @@ def complete_rows(
     pairs = zip(wanted, ends[1::2], ends[2::2], strict=True)
     extents = {name: (low, (high - low) or 1.0) for name, low, high in pairs}
     hashed = F.xxhash64(F.lit(seed), *(column(name) for name in wanted))
-    return arrow_of(rows.orderBy(hashed).limit(max_rows), wanted), extents
+    return rows_of(SparkFrame(rows.orderBy(hashed).limit(max_rows)), wanted), extents
 
 
 def version_of(path: str) -> str | None:
