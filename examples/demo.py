@@ -97,7 +97,7 @@ def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
 
 def run_demo(
     spark: SparkSession,
-    console: Console,
+    console: RedactingConsole,
     folder: Path,
     prepared: Future[DemoData],
     view: RunView | None = None,

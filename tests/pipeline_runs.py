@@ -4,8 +4,8 @@ import io
 import json
 
 import pyarrow.dataset as ds
-from rich.console import Console
 
+from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import run
 
@@ -23,6 +23,6 @@ def written(folder):
 
 def ran(spark, folder, text, *, once=True, width=120):
     """Return exit code and output of a pipeline whose file is in `folder`."""
-    console = Console(file=io.StringIO(), width=width)
+    console = RedactingConsole(file=io.StringIO(), width=width)
     code = run(spark, parse_pipeline(text, folder / "p.toml"), console, once=once)
     return code, console.file.getvalue()

@@ -19,7 +19,7 @@ from sfumato.tables.disorder.released import release_order
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
 from sfumato.tables.imputation.table_earlier_values import EarlierValuesTableConfig
-from sfumato.tables.imputation.table_stream_imputation import StreamImputationTableConfig
+from sfumato.tables.imputation.table_imputation import StreamImputationTableConfig
 from sfumato.tables.joins.table_asof_join import AsofTableConfig
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig

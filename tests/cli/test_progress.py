@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import json
 
-from rich.console import Console
-
 from sfumato.cli.output import Log
+from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.metrics.anomalies import DisorderDetector, StallDetector
 from sfumato.metrics.progress import (
     GAUGES,
@@ -67,7 +66,7 @@ def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
 
 
 def logged(machines, **more):
-    console = Console(file=io.StringIO(), width=40)
+    console = RedactingConsole(file=io.StringIO(), width=40)
     log = Log(console, is_json=machines)
     counts = {"rows": 10, "late": 2, **more}
     rows_out = {"rows": 8}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from rich.console import Console
 
 from pipeline_runs import put, written
+from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import RunView, run
 from sfumato.live.view import view
@@ -56,7 +56,7 @@ ROWS = [
 @pytest.mark.spark
 def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
     put(tmp_path / "in", "a.json", ROWS)
-    console, seen = Console(file=io.StringIO(), width=250), RunView()
+    console, seen = RedactingConsole(file=io.StringIO(), width=250), RunView()
     pipeline = parse_pipeline(PIPELINE, tmp_path / "p.toml")
     assert run(spark, pipeline, console, once=True, view=seen) == 0
     said = console.file.getvalue()

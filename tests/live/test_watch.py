@@ -8,10 +8,10 @@ import time
 
 import httpx
 import pytest
-from rich.console import Console
 
 import sfumato as sf
 from pipeline_runs import put
+from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import run, serve_run
 from sfumato.metrics.history import QUANTILES, quantile
@@ -91,7 +91,7 @@ def test_a_port_that_is_none_is_refused(port):
 
 def test_a_run_shows_its_text_plan_target_and_newest_answers(spark, tmp_path):
     put(tmp_path / "in", "a.json", ROWS)
-    console = Console(file=io.StringIO(), width=200)
+    console = RedactingConsole(file=io.StringIO(), width=200)
     file = tmp_path / "figures.jsonl"
     with serve_run(console, 0, metrics_file=file) as seen:
         pipeline = parse_pipeline(FILE, tmp_path / "p.toml")

@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from examples import demo_data
 from examples.demo import run_demo
 from examples.demo_data import write_data
+from sfumato.cli.pipeline.environment import RedactingConsole
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_PKG_RESOURCES = """
@@ -60,7 +60,7 @@ def test_the_demo_loses_no_row_and_says_what_it_found(spark, tmp_path):
     data = write_data(tmp_path, 5000)
     prepared: Future = Future()
     prepared.set_result(data)
-    console = Console(file=io.StringIO(), width=400)
+    console = RedactingConsole(file=io.StringIO(), width=400)
     assert run_demo(spark, console, tmp_path, prepared) == 0
     said = console.file.getvalue()
     rows = spark.read.parquet(str(tmp_path / "flights by timetable"))

@@ -15,7 +15,7 @@ from sfumato.api.calls import (
     plain_name,
     replace_columns,
 )
-from sfumato.api.imputation import Imputation, repository_frame
+from sfumato.api.imputation import Imputation, active_session, repository_frame
 from sfumato.operators.arguments import scaling_pairs
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
@@ -24,11 +24,10 @@ from sfumato.operators.imputation.stream_discovery import MIN_CHANGES, discover_
 from sfumato.tables.imputation.discovery_query import (
     check_attribute_count,
     columns_to_search,
-    remaining_dependents,
     require_defaults,
     warn_of_gaps,
 )
-from sfumato.tables.imputation.repositories import MAX_PAST_ROWS, changes_of, complete_columns
+from sfumato.tables.imputation.repositories import MAX_PAST_ROWS, changes_of, complete_matrix
 from sfumato.tables.imputation.table_earlier_values import require_ages
 from sfumato.tables.reading.frame import column_names
 from sfumato.tables.reading.types import floats_of
@@ -125,7 +124,7 @@ def discover_dependencies(
     else:
         replace_columns(given, plain_name)
     repository, attributes, dependents, order, key = given.values()
-    frame = repository_frame(repository)
+    frame = repository_frame(repository, active_session())
     dependents = column_names("dependents", dependents) or None
     if order is not None:
         order = frame.single_column("order", order)
@@ -157,10 +156,12 @@ def discover_dependencies(
         return []
     rows, extents = found
     wanted = [*extents]
+    if dependents is not None:
+        dependents = [name for name in dependents if name in wanted or name not in asked]
     return discover(
-        complete_columns(rows, wanted),
+        complete_matrix(rows, wanted),
         names=wanted,
-        dependents=remaining_dependents(dependents, asked, wanted),
+        dependents=dependents,
         within=within,
         confidence=confidence,
         epsilons=epsilons,

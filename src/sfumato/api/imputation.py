@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from sfumato.api.calls import frame_of, in_memory, is_of_spark, plain_name, replace_columns
+from sfumato.api.calls import (
+    engine_module,
+    frame_of,
+    in_memory,
+    is_of_spark,
+    plain_name,
+    replace_columns,
+)
 from sfumato.calls import checks_call
-from sfumato.memory.frame import ArrowFrame
-from sfumato.memory.repository import is_table, read_parquet, rows_of
+from sfumato.memory.repository import read_parquet
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.tables.imputation.imputation_arguments import (
     ImputationArguments,
@@ -118,9 +124,7 @@ class Imputation(ImputationArguments):
         ValueError, TypeError
             For a repository without the required columns.
         """
-        imputer = self.settings.make(
-            self.rows_of(repository_frame(self.repository, of_spark=False))
-        )
+        imputer = self.settings.make(self.rows_of(repository_frame(self.repository)))
         warn_of_few_rows(imputer.shared)
         return imputer
 
@@ -137,14 +141,8 @@ class Imputation(ImputationArguments):
         """
         from sfumato.spark.model.repository import prepare_repository
 
-        known = self.__dict__.get("_prepared")
-
-        def frame() -> Frame:
-            return repository_frame(self.repository, of_spark=True, spark=spark)
-
-        found = prepare_repository(
-            self.settings, self.repository, frame, known, lambda: self.rows_of(frame())
-        )
+        frame = partial(repository_frame, self.repository, spark)
+        found = prepare_repository(self, frame, self.__dict__.get("_prepared"))
         self.__dict__["_prepared"] = found
         return found
 
@@ -154,11 +152,11 @@ class Imputation(ImputationArguments):
         spark: Any = frame
         return self.prepare(spark.df.sparkSession).data
 
-    def check_kinds(self, frame: Frame) -> None:
-        """Raise TypeError if a column has different kinds in the repository and in a frame."""
-        memory = in_memory(frame)
-        spark: Any = None if memory else cast("Any", frame).df.sparkSession
-        past = repository_frame(self.repository, of_spark=not memory, spark=spark)
+    def check(self, frame: Frame) -> None:
+        """Raise ValueError or TypeError unless a frame fits the arguments and the repository."""
+        super().check(frame)
+        session = None if in_memory(frame) else cast("Any", frame).df.sparkSession
+        past = repository_frame(self.repository, session)
         if self.order is None:
             require_same_kinds(frame, past, self.settings.names)
             return
@@ -181,12 +179,8 @@ class Imputation(ImputationArguments):
         require_keys(frame, "repository", key)
         if self.order is not None:
             key = (*key, *frame.resolve("repository", self.order))
-        if isinstance(frame, ArrowFrame):
-            return rows_of(frame, names, key)
-        from sfumato.spark.model.repository import arrow_of
-
-        spark: Any = frame
-        return arrow_of(spark.df, names, key)
+        engine = engine_module(frame, "repository", "model.repository")
+        return engine.rows_of(frame, names, key)
 
 
 def check_repository(repository: Any) -> None:
@@ -199,7 +193,7 @@ def check_repository(repository: Any) -> None:
         from sfumato.spark.model.repository import require_static
 
         require_static(repository)
-    elif not is_table(repository):
+    elif not hasattr(repository, "__arrow_c_stream__"):
         raise TypeError(
             "`repository` must be a static DataFrame, a pandas, Polars or Arrow table, a Parquet "
             f"path or a table's name; got {type(repository).__module__.split('.')[0]}."
@@ -207,20 +201,20 @@ def check_repository(repository: Any) -> None:
         )
 
 
-def repository_frame(
-    repository: Any, *, of_spark: bool | None = None, spark: SparkSession | None = None
-) -> Frame:
-    """Return the frame of a repository.
+def active_session() -> SparkSession | None:
+    """Return the active Spark session of this process, or None."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
 
-    of_spark : whether Spark reads the data at a path; None: if a session is active
-    """
+    return SparkSession.getActiveSession()
+
+
+def repository_frame(repository: Any, spark: SparkSession | None = None) -> Frame:
+    """Return the frame of a repository. spark : reads the data at a path; None: in memory"""
     check_repository(repository)
     if not isinstance(repository, str | Path):
         return frame_of(repository, "repository")
-    if of_spark is None and "pyspark.sql" in sys.modules:
-        from pyspark.sql import SparkSession
-
-        spark = SparkSession.getActiveSession()
     if spark is None:
         return read_parquet(repository)
     from sfumato.spark.model.frame import SparkFrame

@@ -18,7 +18,7 @@ from sfumato.api.calls import (
 from sfumato.api.imputation import Imputation
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.tables.imputation.imputation_arguments import DEFAULT_LEAST_ROWS
-from sfumato.tables.imputation.table_stream_imputation import stream_imputation_job
+from sfumato.tables.imputation.table_imputation import stream_imputation_job
 
 
 @public(
@@ -118,7 +118,6 @@ def impute_frame(
     frame = frame_of(df)
     imputation = imputation.with_bound(frame.max_alternatives)
     imputation.check(frame)
-    imputation.check_kinds(frame)
     if imputation.order is not None:
         settings, imputers = imputation.settings, imputation.prepared(frame)
         return run(stream_imputation_job(frame, settings, imputers, forget_after, name))

@@ -36,7 +36,6 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Spark's erro
 @contextmanager
 def open_pipeline(
     file: Path,
-    console: RedactingConsole,
     cores: int | None,
     verbose: bool,
     trust: bool,
@@ -45,7 +44,7 @@ def open_pipeline(
     *,
     short: bool = True,
     page: bool = False,
-) -> Iterator[tuple[SparkSession, Pipeline]]:
+) -> Iterator[tuple[SparkSession, Pipeline, RedactingConsole]]:
     """Read a pipeline file and start its session; exit the command with an error on failure."""
     from sfumato.cli.configure import NoJavaError
     from sfumato.cli.pipeline.checks import check_before_spark
@@ -55,10 +54,10 @@ def open_pipeline(
     from sfumato.cli.session import command_session
 
     allowed = Permissions(allow_packages or trust, allow_settings or trust)
-    environment = None
+    console = RedactingConsole()
     try:
         pipeline = read_pipeline(file)
-        console.environment = environment = pipeline.environment
+        console.environment = pipeline.environment
         check_settings(pipeline.spark, allowed)
         check_before_spark(pipeline, trusted=trust)
         check_code(pipeline, allowed)
@@ -67,20 +66,19 @@ def open_pipeline(
             cores,
             verbose,
             short=short,
-            page=page and not environment.used,
+            page=page and not (console.is_terminal or console.environment.used),
             trust=trust,
             part=pipeline.spark,
-            environment=environment,
         )
-        with redact_streams(environment), started as spark:
-            yield spark, pipeline
+        with redact_streams(console.environment), started as spark:
+            yield spark, pipeline, console
     except (PipelineError, NoJavaError) as error:
-        text = environment.hidden(str(error)) if environment else str(error)
+        text = console.environment.hidden(str(error))
         raise failed(text, USAGE if isinstance(error, PipelineError) else FAILED) from None
     except Exception as error:
-        if environment is None or not environment.used or isinstance(error, typer.Exit):
+        if not console.environment.used or isinstance(error, typer.Exit):
             raise
-        sys.stderr.write(environment.hidden("".join(traceback.format_exception(error))))
+        sys.stderr.write(console.environment.hidden("".join(traceback.format_exception(error))))
         raise typer.Exit(FAILED) from None
 
 
@@ -184,10 +182,9 @@ def run(
     verbose: Verbose = False,
 ) -> None:
     """Run the pipeline FILE until Ctrl-C."""
-    console = RedactingConsole()
-    given, page = (trust, allow_packages, allow_settings), not console.is_terminal
-    opened = open_pipeline(file, console, cores, verbose, *given, short=once, page=page)
-    with opened as (spark, pipeline):
+    given = trust, allow_packages, allow_settings
+    opened = open_pipeline(file, cores, verbose, *given, short=once, page=True)
+    with opened as (spark, pipeline, console):
         from sfumato.cli.output import Log
         from sfumato.cli.run import run as run_pipeline
         from sfumato.cli.run import serve_run
@@ -221,9 +218,8 @@ def explain(
     verbose: Verbose = False,
 ) -> None:
     """Explain what the queries of the pipeline FILE do; run nothing."""
-    console = RedactingConsole()
     given = trust, allow_packages, allow_settings
-    with open_pipeline(file, console, cores, verbose, *given) as (spark, pipeline):
+    with open_pipeline(file, cores, verbose, *given) as (spark, pipeline, console):
         from sfumato.cli.plan import build_plan
         from sfumato.spark.model.repository import without_data
 
@@ -266,9 +262,8 @@ def check(
         return
     if file is None:
         raise failed("`sfumato check` needs a FILE, or --schema", USAGE)
-    console = RedactingConsole()
     given = trust, allow_packages, allow_settings
-    with open_pipeline(file, console, cores, verbose, *given) as (spark, pipeline):
+    with open_pipeline(file, cores, verbose, *given) as (spark, pipeline, console):
         from sfumato.cli.check import check_pipeline
 
         for line in check_pipeline(spark, pipeline):

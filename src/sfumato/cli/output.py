@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
@@ -43,11 +43,12 @@ class Log:
     is_live : refresh a table instead of writing a line per micro-batch
     """
 
-    def __init__(self, console: Console, *, is_json: bool = False, is_live: bool = False) -> None:
+    def __init__(
+        self, console: RedactingConsole, *, is_json: bool = False, is_live: bool = False
+    ) -> None:
         self.console, self.is_json = console, is_json
-        self._live = None
-        if is_live:
-            self._live = Live(console=console, refresh_per_second=4, transient=True)
+        live = Live(console=console, refresh_per_second=4, transient=True)
+        self._live = live if is_live else None
 
     def say(self, text: str, style: str | None = None) -> None:
         """Print a message about the whole run, unless output is JSON."""
@@ -94,10 +95,7 @@ class Log:
 
     def refresh(self, queries: Sequence[SinkQuery]) -> None:
         if self._live is not None:
-            shown, console = _progress_group(queries), self.console
-            if isinstance(console, RedactingConsole):
-                shown = console.hidden(shown)
-            self._live.update(shown)
+            self._live.update(self.console.hidden(_progress_group(queries)))
 
     def end(self, queries: Sequence[SinkQuery], failed: SinkQuery | None) -> None:
         """Report the totals of a run, including dropped rows, and the cause of a failure."""
@@ -137,8 +135,7 @@ class Log:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _json(self, **fields: Any) -> None:
-        if isinstance(self.console, RedactingConsole) and self.console.environment is not None:
-            fields = hide_secrets(fields, self.console.environment.hidden)
+        fields = hide_secrets(fields, self.console.environment.hidden)
         self._line(json.dumps(fields, default=_as_json))
 
 

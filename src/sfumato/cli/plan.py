@@ -9,7 +9,7 @@ ranking rather than the query, so that queries may change between runs.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.cli.failures import first_cause
-from sfumato.cli.pipeline.checks import check_statements
 from sfumato.cli.pipeline.frames import encode, read_source
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, PipelineError, PipelineSource, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
@@ -62,7 +61,7 @@ class Plan:
     folder : the checkpoints' folder; None: nothing is shared
     keeps_checkpoints : whether the next run uses the same folder, perhaps with different queries
     explanations, steps : by query, its plan in words and its last operation
-    upstream_names : function that returns a query and the queries upstream of it
+    queries : the planned queries
     late_split_frames : by query, the rows whose late rows are written to a separate sink
     shared : the queries whose rows several sinks read
     """
@@ -74,7 +73,7 @@ class Plan:
     frames: dict[str, DataFrame] = field(default_factory=dict)
     explanations: dict[str, str] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
-    upstream_names: Callable[[str], set[str]] = field(default=lambda name: {name})
+    queries: NamedQueries = field(init=False)
     late_split_frames: dict[str, DataFrame] = field(default_factory=dict)
     shared: list[SharedQuery] = field(default_factory=list)
 
@@ -103,7 +102,9 @@ class Plan:
 
     def late_target(self, query: str) -> float | None:
         """Return the largest drop ratio of a query and its upstream queries, or None."""
-        read = [self.steps[name] for name in self.upstream_names(query) if name in self.steps]
+        read = [
+            self.steps[name] for name in self.queries.upstream_of([query]) if name in self.steps
+        ]
         ratios = [each.facts.get("drop_ratio") for step in read for each in step.walk()]
         return max((ratio for ratio in ratios if ratio is not None), default=None)
 
@@ -121,7 +122,7 @@ class Plan:
         for shared in self.shared:
             for sink in self.streams if shared.is_new else ():
                 checkpoint = f"{self.folder}/{sink.name}"
-                is_reader = not self.upstream_names(sink.query).isdisjoint(shared.readers)
+                is_reader = not self.queries.upstream_of([sink.query]).isdisjoint(shared.readers)
                 if is_reader and _folder_exists(self.spark, f"{checkpoint}/offsets"):
                     why = (
                         f"has a checkpoint, {checkpoint}, from a run in which the sink did not "
@@ -200,8 +201,7 @@ def build_plan(
     texts = {query.name: query.sql for query in pipeline.queries}
     wanted = [sink.query for sink in pipeline.sinks]
     share = None if folder is None else plan.share_ranking
-    queries = NamedQueries(spark, texts, wanted, share)
-    plan.upstream_names = lambda name: queries.upstream_of([name])
+    queries = plan.queries = NamedQueries(spark, texts, wanted, share)
     for source in pipeline.sources:
         for name, frame in _source_frames(spark, source).items():
             frame.createOrReplaceTempView(name)
@@ -209,12 +209,11 @@ def build_plan(
     for query in pipeline.queries:
         name = query.name
         with errors_at(f"queries.{name}.sql"):
-            planned = queries.frames(name)
-            check_statements(name, planned)
-            _ = planned[0].df.schema  # analyse now, so that an error names its query
-        planned[0].df.createOrReplaceTempView(name)
-        plan.frames[name], plan.steps[name] = planned[0].df, planned[0].step
-        plan.explanations[name] = explain_step(planned[0].step)
+            planned = queries.frames(name)[0]
+            _ = planned.df.schema  # analyse now, so that an error names its query
+        planned.df.createOrReplaceTempView(name)
+        plan.frames[name], plan.steps[name] = planned.df, planned.step
+        plan.explanations[name] = explain_step(planned.step)
         if others := [other for other in queries.answered_with(name) if other != name]:
             plan.explanations[name] += f"\nanswered in one run with {', '.join(others)}"
     for sink in pipeline.sinks:
@@ -260,9 +259,9 @@ def shortest_trigger(sinks: Iterable[Sink]) -> str | None:
     """Return the sinks' shortest trigger; None if a sink has no trigger."""
     triggers = [sink.trigger for sink in sinks]
     given = [trigger for trigger in triggers if trigger is not None]
-    if not given or len(given) < len(triggers):
+    if len(given) < len(triggers):
         return None
-    return min(given, key=lambda trigger: microseconds("trigger", trigger))
+    return min(given, key=lambda trigger: microseconds("trigger", trigger), default=None)
 
 
 def _folder_exists(spark: SparkSession, folder: str) -> bool:

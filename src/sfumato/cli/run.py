@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from sfumato.cli.output import Log, format_cell
+from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.model import Pipeline, PipelineError, Sink
 from sfumato.cli.plan import Plan, build_plan, errors_at, shortest_trigger
 from sfumato.cli.sink_query import MAX_ATTEMPTS, SinkQuery, start_sink
@@ -99,7 +100,7 @@ POLL_INTERVAL_SECONDS = 0.25
 def run(
     spark: SparkSession,
     pipeline: Pipeline,
-    console: Console,
+    console: RedactingConsole,
     *,
     once: bool = False,
     log: Log | None = None,
@@ -177,8 +178,6 @@ def follow(queries: Sequence[SinkQuery], log: Log) -> int:
                 log.refresh(queries)
                 time.sleep(POLL_INTERVAL_SECONDS)
     except KeyboardInterrupt:
-        for query in queries:
-            query.interrupted = query.query is not None
         log.say("Stopping: the next run continues after the last finished micro-batch.")
     finally:
         for query in queries:

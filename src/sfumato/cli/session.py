@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.configure import CONF_VARIABLES, quiet_children, use_java
-from sfumato.cli.pipeline.environment import Environment, redact_children
+from sfumato.cli.pipeline.environment import RedactingConsole, redact_children
 from sfumato.cli.pipeline.model import PipelineError, SparkPart
 from sfumato.spark.settings import settings
 from sfumato.spark.state.operator_owners import available_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.console import Console
 
 # A short run ends before the optimising JIT compiler pays off; without it the first rows are
 # faster. The size of the code cache must then be set, or it fills up and compilation stops.
@@ -115,7 +114,7 @@ def _cores() -> int:
 
 @contextmanager
 def command_session(
-    console: Console,
+    console: RedactingConsole,
     cores: int | None,
     verbose: bool,
     *,
@@ -123,15 +122,14 @@ def command_session(
     page: bool = False,
     trust: bool = False,
     part: SparkPart = LOCAL,
-    environment: Environment | None = None,
 ) -> Iterator[SparkSession]:
     """Start a session for one command, and stop it afterwards; see `session`."""
     os.environ["TZ"] = "UTC"  # PySpark returns timestamps in the zone of this process
     if hasattr(time, "tzset"):
         time.tzset()
     children = nullcontext() if verbose else quiet_children()
-    if verbose and environment is not None and environment.used:
-        children = redact_children(environment)
+    if verbose and console.environment.used:
+        children = redact_children(console.environment)
     with console.status("Starting Spark"), children:
         spark = _started(part, cores=cores, short=short, page=page)
     if not verbose:  # the command reports errors in one line

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars
+from sfumato.memory.frame import ArrowFrame, frame_of
 from sfumato.tables.imputation.discovery_query import AttributeRanges, valued_columns, warn_of_gaps
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles, floats_of
-
-
-def is_table(given: Any) -> bool:
-    """Return whether a value is a pandas, Polars or Arrow table."""
-    of_arrow = isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")
-    return of_arrow or is_pandas(given) or is_polars(given)
 
 
 def read_parquet(path: str | Path) -> ArrowFrame:

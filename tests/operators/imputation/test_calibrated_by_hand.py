@@ -161,14 +161,14 @@ def test_ranks_of_rows_left_out_are_those_by_hand_without_them(t):
     objects = known[picked].copy()
     objects[rng.random(objects.shape) < 0.2] = np.nan
     objects[:, t] = np.nan
-    found = held_out_ranks(without, t, objects, picked, chance)
+    ranks, distances, _, scores = held_out_ranks(without, t, objects, picked, chance)
     shift, span = np.array([imputer.scaling[name] for name in NAMES]).T
     compared = 0
     for i, row in enumerate(picked):
         others = np.delete(known, row, axis=0)
         centre = (objects[i] - shift) / span
         raw = raw_law(others, (others - shift) / span, centre, t, NAMES, how)
-        assert (raw is None) == np.isnan(found.score[i])
+        assert (raw is None) == np.isnan(scores[i])
         if raw is None or not raw[3][0] <= raw[0].min() <= raw[0].max() <= raw[3][1]:
             continue  # values may then end at the bounds of the index
         order = np.argsort(raw[0])
@@ -177,9 +177,9 @@ def test_ranks_of_rows_left_out_are_those_by_hand_without_them(t):
         share = weight / weight.sum()
         score = share @ np.abs(law - known[row, t])
         score -= share @ np.abs(law[:, None] - law[None, :]) @ share / 2
-        assert found.beyond[i] == pytest.approx(beyond, abs=1e-12)
-        assert found.score[i] == pytest.approx(score, rel=1e-9)
-        assert np.isnan(found.rank[i]) if rank is None else found.rank[i] == pytest.approx(rank)
+        assert distances[i] == pytest.approx(beyond, abs=1e-12)
+        assert scores[i] == pytest.approx(score, rel=1e-9)
+        assert np.isnan(ranks[i]) if rank is None else ranks[i] == pytest.approx(rank)
         compared += 1
     assert compared >= 8
 

@@ -1,9 +1,7 @@
 """Checks of a pipeline that need neither Spark nor data."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from sfumato.cli.pipeline.model import REPLAY, Pipeline, PipelineError, PipelineSource, Query, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
@@ -106,7 +104,11 @@ def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
 def _check_query(query: Query, known: list[str] | None, later: list[str], trusted: bool) -> None:
     """Raise SqlError or PipelineError if a query is invalid or reads an unknown table."""
     script = parse_script(query.sql, trusted=trusted)
-    check_statements(query.name, script.statements)
+    if len(script.statements) != 1:
+        why = f"must be one statement; got {len(script.statements)}"
+        raise PipelineError.at(
+            f"queries.{query.name}.sql", f"{why}. Write one [queries.NAME] per statement"
+        )
     body = script.statements[0].body
     check_query(script, body)
     for table in tables_read(body):
@@ -121,12 +123,3 @@ def _check_query(query: Query, known: list[str] | None, later: list[str], truste
             why = f"{name} is not a source or query above this one; there are {', '.join(known)}"
             why += did_you_mean(name, known)
         raise at(query.sql, table, why)
-
-
-def check_statements(name: str, statements: Sequence[Any]) -> None:
-    """Raise PipelineError unless a query is exactly one statement."""
-    if len(statements) != 1:
-        why = (
-            f"must be one statement; got {len(statements)}. Write one [queries.NAME] per statement"
-        )
-        raise PipelineError.at(f"queries.{name}.sql", why)

@@ -14,7 +14,7 @@ import string
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TextIO, cast
@@ -193,10 +193,9 @@ class RedactingConsole(Console):
     Its width is that of the terminal, `width` or $COLUMNS, or FILE_WIDTH without any of these.
     """
 
-    environment: Environment | None = None
-
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.environment = Environment({})
         if not (self.is_terminal or "width" in options or "COLUMNS" in os.environ):
             self.width = FILE_WIDTH
 
@@ -205,13 +204,12 @@ class RedactingConsole(Console):
 
     def hidden(self, shown: Any) -> Any:
         """Hide the values in a string, table or group before lines are wrapped."""
-        known = self.environment
-        if known is None or not known.used:
+        if not self.environment.used:
             return shown
         if isinstance(shown, str):
-            return known.hidden(shown)
+            return self.environment.hidden(shown)
         if isinstance(shown, Text):
-            text = known.hidden(shown.plain)
+            text = self.environment.hidden(shown.plain)
             return shown if text == shown.plain else Text(text, style=shown.style)
         if isinstance(shown, Group):
             return Group(*map(self.hidden, shown.renderables))
@@ -243,13 +241,9 @@ class RedactingStream:
 @contextmanager
 def redact_streams(environment: Environment) -> Iterator[None]:
     """Hide values in all output of this process: logs, warnings, tracebacks in threads."""
-    before = sys.stdout, sys.stderr
-    sys.stdout = cast(TextIO, RedactingStream(sys.stdout, environment.hidden))
-    sys.stderr = cast(TextIO, RedactingStream(sys.stderr, environment.hidden))
-    try:
+    out, err = (RedactingStream(of, environment.hidden) for of in (sys.stdout, sys.stderr))
+    with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
         yield
-    finally:
-        sys.stdout, sys.stderr = before
 
 
 def redact_children(environment: Environment) -> AbstractContextManager[None]:

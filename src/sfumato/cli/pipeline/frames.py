@@ -17,7 +17,6 @@ DEFAULT_METADATA = ("partition",)
 CONFLUENT, SCHEMA_ID_BYTES = "confluent-avro", 5  # bytes before the value: 0 and the schema id
 DEAD_LETTER_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")  # from Kafka
 
-
 SourceFrames = tuple[DataFrame, DataFrame | None]  # decoded rows, undecodable rows
 
 

@@ -10,7 +10,6 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -187,7 +186,6 @@ class Pipeline:
     environment : the used variables, whose values must not be printed
     """
 
-    file: Path
     sources: tuple[PipelineSource, ...]
     queries: tuple[Query, ...]
     sinks: tuple[Sink, ...]

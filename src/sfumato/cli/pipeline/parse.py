@@ -11,10 +11,10 @@ import os
 import re
 import tomllib
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -35,7 +35,6 @@ from sfumato.cli.pipeline.model import (
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
 
-T = TypeVar("T")
 OPTIONS_PLACE = re.compile(r"(sources|sinks)\.[^.]+\.options|spark\.settings")
 SQL = re.compile(r"queries\.[^.]+\.sql")
 
@@ -48,11 +47,11 @@ def read_pipeline(file: Path) -> Pipeline:
     if not files:
         raise PipelineError(f"the folder {file} has no *.toml file")
     contents = [(each, _parse_toml(_read_text(each), each)) for each in files]
-    return _build_pipeline(_merge(contents), file, file)
+    return _build_pipeline(_merge(contents), file)
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
-    return _build_pipeline(_parse_toml(text, file), file, file.resolve().parent)
+    return _build_pipeline(_parse_toml(text, file), file.resolve().parent)
 
 
 def _read_text(file: Path) -> str:
@@ -61,10 +60,8 @@ def _read_text(file: Path) -> str:
     except FileNotFoundError:
         raise PipelineError(f"no such file: {file}") from None
     except UnicodeDecodeError as error:
-        where = f"byte {error.start + 1} is not valid"
-        raise PipelineError(
-            f"{file} is not UTF-8 text ({where}): save the file as UTF-8"
-        ) from error
+        why = f"is not UTF-8 text (byte {error.start + 1} is not valid): save the file as UTF-8"
+        raise PipelineError(f"{file} {why}") from error
     except OSError as error:
         raise PipelineError(f"cannot read {file}: {error}") from error
 
@@ -99,12 +96,15 @@ def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
     return whole
 
 
-def _build_pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
+def _build_pipeline(content: Mapping[str, Any], folder: Path) -> Pipeline:
     environment, folder = Environment(os.environ), folder.resolve()
     try:
-        read = convert(_fill(content, "", environment), PipelineFile)
+        filled = _fill(content, "", environment)
+        try:
+            read = msgspec.convert(filled, PipelineFile)
+        except msgspec.ValidationError:
+            raise _problem(filled, PipelineFile, "") from None
         pipeline = Pipeline(
-            file,
             tuple(build_source(name, table, folder) for name, table in read.sources.items()),
             tuple(replace(query, name=name) for name, query in read.queries.items()),
             build_sinks(read.sinks, content.get("sinks", {}), folder),
@@ -178,15 +178,8 @@ def _check_names(pipeline: Pipeline) -> None:
 # ---- errors of msgspec, with the position in the file and a similar word -------------------------
 
 
-def convert(content: Any, kind: type[T]) -> T:
-    """Convert a table of the file. Raises PipelineError for its first type error."""
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError:
-        raise _problem(content, kind, "") from None
-
-
 def _problem(value: Any, kind: Any, place: str) -> PipelineError:
+    """Return the first error in a value of the file that is not of this type."""
     bare, notes = _unwrap(kind)
     origin, arguments = typing.get_origin(bare), typing.get_args(bare)
     is_table = isinstance(bare, type) and issubclass(bare, FileTable)
@@ -196,15 +189,11 @@ def _problem(value: Any, kind: Any, place: str) -> PipelineError:
         fields = {each.name: each for each in written}
         for key in (key for key in value if key not in fields):
             whose = f"the table [{place}]" if place else "a pipeline"
-            known = f"{', '.join(fields)}{did_you_mean(key, fields)}"
-            return PipelineError.at(
-                _join(place, key), f"is not a known key; {whose} accepts {known}"
-            )
+            why = f"is not a known key; {whose} accepts {', '.join(fields)}"
+            return PipelineError.at(_join(place, key), f"{why}{did_you_mean(key, fields)}")
         for key in (key for key, each in fields.items() if each.required and key not in value):
-            (example,) = next(
-                each.examples for each in _unwrap(fields[key].type)[1] if each.examples
-            )
-            why = f'is missing, for example {key} = "{example}"'
+            examples = (each.examples for each in _unwrap(fields[key].type)[1] if each.examples)
+            why = f'is missing, for example {key} = "{next(examples)[0]}"'
             return PipelineError.at(_join(place, key), why)
         parts = [(_join(place, key), each, fields[key].type) for key, each in value.items()]
     elif isinstance(value, dict) and origin is dict:
@@ -248,6 +237,23 @@ def _join(place: str, key: str) -> str:
 WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 REPLAY_KEYS = ("order", "speed", "rows_per_batch")
 READ_KEYS = ("format", "path", "table", "value", "avro_schema", "metadata", "dead_letters")
+CONFLICTS = (("path", "table"), *((key, "replay") for key in READ_KEYS))
+"""Pairs of keys that cannot be combined."""
+NAMES = 'the names of the columns: add {place}.schema = "id string"'
+KAFKA_VALUE = 'a decoded Kafka value: add {place}.value = "json" to a source of format "kafka"'
+NEEDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], Any]], ...] = (
+    (("speed",), "`{place}.order`, the column of arrival times", lambda t: t.order or not t.replay),
+    (REPLAY_KEYS, 'a file to replay: add {place}.replay = "file.parquet"', lambda t: t.replay),
+    (("avro_schema",), 'values decoded from Avro: add {place}.value = "avro"', lambda t: t.is_avro),
+    (
+        ("dead_letters",),
+        'decoded values: add {place}.value = "json"',
+        lambda t: t.value or t.format == "json",
+    ),
+    (("value", "dead_letters"), NAMES, lambda t: t.is_avro or t.schema),
+    (("metadata",), KAFKA_VALUE, lambda t: t.value and t.format == "kafka"),
+)
+"""Keys of a source that need others: the keys, what they need, and whether a source has that."""
 
 
 def absolute(path: str | None, folder: Path) -> Any:
@@ -259,72 +265,41 @@ def build_spark(table: SparkPart, folder: Path, hidden: tuple[str, ...]) -> Spar
     """Build the session settings. hidden : options whose values Spark must redact"""
     for name, key in (("spark.master", "master"), ("spark.jars.packages", "packages")):
         if name in table.settings:
-            raise PipelineError.at(
-                f"spark.settings.{name}", f": write this setting as `spark.{key}`"
-            )
+            why = f": write this setting as `spark.{key}`"
+            raise PipelineError.at(f"spark.settings.{name}", why)
     jars = tuple(absolute(jar, folder) for jar in table.jars)
     return replace(table, jars=jars, hidden=hidden)
 
 
 def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSource:
-    """Build a source. Raises PipelineError for incompatible keys."""
+    """Build a source; the keys of a replay become options. Raises PipelineError."""
     place = f"sources.{name}"
     _check_place(place, table)
-    table = replace(table, name=name)
-    if table.replay is not None:
-        return _build_replay(place, table, folder)
-    if not table.format and table.table is None:
+    if not (table.format or table.table or table.replay):
         why = (
             "needs a Spark format and its options, or a file to replay: "
             'format = "json" or replay = "file.parquet"'
         )
         raise PipelineError.at(place, why)
-    for key in REPLAY_KEYS:
-        if getattr(table, key) is not None:
-            why = f'needs a file to replay: add {place}.replay = "file.parquet"'
-            raise PipelineError.at(f"{place}.{key}", why)
-    decodes, schema = table.value is not None, table.avro_schema
-    if table.is_avro:
-        schema = _avro_schema(place, table, folder)
-    elif table.avro_schema is not None:
-        why = f'needs values decoded from Avro: add {place}.value = "avro"'
-        raise PipelineError.at(f"{place}.avro_schema", why)
-    if table.dead_letters is not None and not decodes and table.format != "json":
-        why = f'needs decoded values: add {place}.value = "json"'
-        raise PipelineError.at(f"{place}.dead_letters", why)
-    for key in ("value", "dead_letters"):
-        if getattr(table, key) and not table.is_avro and table.schema is None:
-            why = f'needs the names of the columns: add {place}.schema = "id string"'
-            raise PipelineError.at(f"{place}.{key}", why)
-    if table.metadata and (table.format != "kafka" or not decodes):
-        why = (
-            f'needs a decoded Kafka value: add {place}.value = "json" to a source of format "kafka"'
-        )
-        raise PipelineError.at(f"{place}.metadata", why)
-    return replace(table, path=absolute(table.path, folder), avro_schema=schema)
-
-
-def _build_replay(place: str, table: PipelineSource, folder: Path) -> PipelineSource:
-    """Build a source that replays a file; the replay keys become options."""
-    for key in READ_KEYS:
-        if getattr(table, key):
-            why = f"and `{place}.replay` cannot be combined: remove one of the two"
-            raise PipelineError.at(f"{place}.{key}", why)
-    if table.speed is not None and table.order is None:
-        why = f"needs `{place}.order`, the column of arrival times"
-        raise PipelineError.at(f"{place}.speed", why)
+    for keys, needed, has_it in NEEDS:
+        for key in keys:
+            if getattr(table, key) not in (None, ()) and not has_it(table):
+                raise PipelineError.at(f"{place}.{key}", f"needs {needed.format(place=place)}")
+    chosen = {key: getattr(table, key) for key in REPLAY_KEYS}
+    how = {key: str(value) for key, value in chosen.items() if value is not None}
     for key in ("speed", "rows_per_batch"):
-        if table.static and getattr(table, key) is not None:
+        if table.static and key in how:
             why = (
                 "and `static` cannot be combined, because a static source is not replayed: remove "
                 "one of them"
             )
             raise PipelineError.at(f"{place}.{key}", why)
-    chosen = {key: getattr(table, key) for key in REPLAY_KEYS}
-    how = {key: str(value) for key, value in chosen.items() if value is not None}
-    unused = dict.fromkeys(("replay", *REPLAY_KEYS))
-    path, options = absolute(table.replay, folder), {**table.options, **how}
-    return replace(table, format=REPLAY, path=path, options=options, **unused)
+    if table.replay is not None:
+        unused = dict.fromkeys(("replay", *REPLAY_KEYS))
+        path, options = absolute(table.replay, folder), {**table.options, **how}
+        return replace(table, name=name, format=REPLAY, path=path, options=options, **unused)
+    schema = _avro_schema(place, table, folder) if table.is_avro else None
+    return replace(table, name=name, path=absolute(table.path, folder), avro_schema=schema)
 
 
 def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
@@ -421,8 +396,7 @@ def _build_sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) 
             why = 'is not allowed for a console: add a format, for example format = "parquet"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.key is not None and table.value is None:
-        why = f'needs encoded rows: add {place}.value = "json"'
-        raise PipelineError.at(f"{place}.key", why)
+        raise PipelineError.at(f"{place}.key", f'needs encoded rows: add {place}.value = "json"')
     if "rows" in given and form != CONSOLE:
         why = f"applies only to console sinks; this sink writes {form}: remove `rows`"
         raise PipelineError.at(f"{place}.rows", why)
@@ -447,6 +421,7 @@ def _check_place(place: str, table: PipelineSource | Sink) -> None:
         if key.lower() == "path":
             why = f'is not allowed: write `{place}.path` = "..."'
             raise PipelineError.at(f"{place}.options.path", why)
-    if table.table is not None and table.path is not None:
-        why = f"and `{place}.table` cannot be combined: remove one of the two"
-        raise PipelineError.at(f"{place}.path", why)
+    for key, other in CONFLICTS:
+        if getattr(table, key, None) and getattr(table, other, None):
+            why = f"and `{place}.{other}` cannot be combined: remove one of the two"
+            raise PipelineError.at(f"{place}.{key}", why)

@@ -90,7 +90,7 @@ def _tail_value(repository, t, x, info):
 
 
 @lean
-def _merge_valued(distribution, weight, n):
+def merge_equal(distribution, weight, n):
     """Merge equal values of n ascending ones and drop values without weight; return the count."""
     k = 0
     for i in range(n):
@@ -130,7 +130,7 @@ def calibrate(repository, t, group, scratch):
         distribution[above] = max(_tail_value(repository, t, y, info), largest)
         weight[below] = far if j == TAIL else (curve[0] - far) / TAIL
         weight[above] = far if j == TAIL else (1.0 - top - far) / TAIL
-    info.size, info.total = _merge_valued(distribution, weight, k + 2 * length), 1.0
+    info.size, info.total = merge_equal(distribution, weight, k + 2 * length), 1.0
 
 
 @lean

@@ -54,6 +54,11 @@ def rows_in_box(repository, t, constrained, scratch, enough, out):
 
 
 @lean_inline
+def _count_in_box(repository, t, constrained, scratch, enough):
+    return rows_in_box(repository, t, constrained, scratch, enough, scratch.places[:0])[0]
+
+
+@lean_inline
 def _applies(scratch, constrained):
     """Return whether the object has all attributes that the box of `scratch` constrains."""
     present = True
@@ -73,10 +78,7 @@ def _choose_combination(repository, t, scratch):
         constrained = narrow_box(repository, t, sets.combination[c], np.int64(0), scratch.search)
         if _applies(scratch, constrained):
             applied = 1
-            if (
-                rows_in_box(repository, t, constrained, scratch, least, scratch.places[:0])[0]
-                >= least
-            ):
+            if _count_in_box(repository, t, constrained, scratch, least) >= least:
                 return sets.combination[c], applied
     return np.int64(NO_RULE), applied
 
@@ -96,9 +98,7 @@ def choose_narrowest(repository, t, scratch):
         if _applies(scratch, narrow_box(repository, t, bit, np.int64(0), search)):
             applied = 1
             constrained = narrow_box(repository, t, chosen | bit, np.int64(0), search)
-            found, _ = rows_in_box(
-                repository, t, constrained, scratch, least + 1, scratch.places[:0]
-            )
+            found = _count_in_box(repository, t, constrained, scratch, least + 1)
             if found >= least or (chosen == 0 and found > 0):
                 chosen |= bit
                 if found <= least:

@@ -3,8 +3,6 @@
 Dependencies are chosen on scaled attributes (`dependency_choice`); imputed values are unscaled.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from sfumato.kernels.arrays import stable_order, with_room, write_at
@@ -38,34 +36,11 @@ CLOSE_DONORS = 10
 STEPS_PER_OBJECT = 10_000  # rough estimate
 
 
-class Completion(NamedTuple):
-    """Settings of an imputation.
-
-    joint : bool, take several missing attributes from the same rows if there are such rows
-    most : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
-        DEFAULT_MAX_ALTERNATIVES
-    """
-
-    joint: bool
-    most: int
-
-
-class ImputationReport(NamedTuple):
-    """Report on the imputations, by attribute.
-
-    donors : int64[..., T], number of donors    spread : float64[..., T], range of their values
-    error : float64[..., T], largest distance by which a value was moved to reduce their number
-    """
-
-    donors: np.ndarray
-    spread: np.ndarray
-    error: np.ndarray
-
-
 @compiled_ieee
 def _joint_distribution(repository, most, scratch, chosen, which, report):
     """Return values of the g attributes `which` in rows that are near on all determinants, and
     their probabilities, float64[g, >= k] and float64[k]; k = 0 if there are too few rows."""
+    donors, spread, error = report
     constrained, choice = np.int64(0), repository.choice
     tree, widest = np.int64(-1), np.int64(-1)
     for t in which:
@@ -76,12 +51,10 @@ def _joint_distribution(repository, most, scratch, chosen, which, report):
             tree, widest = np.int64(t), constrained - before
     places, g, codes = scratch.places, which.size, repository.row_codes
     n, _ = rows_in_box(repository, tree, constrained, scratch, places.size, places)
-    if choice.most_donors > 0:
-        n = (
-            keep_nearest(repository, tree, constrained, n, scratch)
-            if n >= choice.least_donors
-            else 0
-        )
+    if choice.most_donors > 0 and n >= choice.least_donors:
+        n = keep_nearest(repository, tree, constrained, n, scratch)
+    elif choice.most_donors > 0:
+        n = 0
     rows = repository.trees.rows[tree][places[:n]]
     for t in which[::-1]:
         rows = rows[stable_order(codes[t][rows])]
@@ -103,11 +76,11 @@ def _joint_distribution(repository, most, scratch, chosen, which, report):
         return distribution, weight
     span, moved = repository.span[repository.column_of[which]], np.zeros(g)
     for a in range(g):
-        report.donors[which[a]] = n
-        report.spread[which[a]] = distribution[a, :k].max() - distribution[a, :k].min()
+        donors[which[a]] = n
+        spread[which[a]] = distribution[a, :k].max() - distribution[a, :k].min()
     k = merge_nearest(distribution, weight, k, most, span, moved)
     for a in range(g):
-        report.error[which[a]] = moved[a]
+        error[which[a]] = moved[a]
     return distribution, weight[:k] / n
 
 
@@ -155,7 +128,7 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
 
 
 @lean
-def _is_taken_jointly(repository, completion, chosen):
+def _is_taken_jointly(repository, joint, limit, chosen):
     """Return whether several missing attributes are taken from the same rows.
 
     They are if requested, or if all have nearest donors and the limit on alternatives would leave
@@ -167,7 +140,7 @@ def _is_taken_jointly(repository, completion, chosen):
             missing += 1
             needed *= CLOSE_DONORS
             lent &= chosen[t] > 0
-    return missing > 1 and (completion.joint or (lent and completion.most < needed))
+    return missing > 1 and (joint or (lent and limit < needed))
 
 
 @lean
@@ -177,11 +150,12 @@ def _independent_distributions(repository, most, scratch, missing, chosen, repor
     If the distributions are too long, near values are merged or, with the nearest donors, only
     values at evenly spaced probability levels are kept.
     """
+    donors, spread, error = report
     nearest, g, product, number = repository.choice.most_donors > 0, 0, 1.0, 1
     for t in range(chosen.size):
         if missing[t]:
-            report.donors[t] = calibrated_distribution(repository, t, chosen[t], scratch)
-            report.spread[t] = scratch.info[t].spread
+            donors[t] = calibrated_distribution(repository, t, chosen[t], scratch)
+            spread[t] = scratch.info[t].spread
             product *= scratch.info[t].size
             g += 1
     if g > 1:
@@ -193,14 +167,14 @@ def _independent_distributions(repository, most, scratch, missing, chosen, repor
             continue
         info, weight, a = scratch.info[t], scratch.weight[t], repository.column_of[t]
         if product > most and nearest and info.size > info.limit:
-            info.size, report.error[t] = thin_to_quantiles(
+            info.size, error[t] = thin_to_quantiles(
                 scratch.distribution[t], weight, info.size, info.total, info.limit
             )
             info.total = 1.0
         elif product > most:
             info.size = merge_nearest(
                 scratch.distribution[t : t + 1], weight, info.size, info.limit,
-                repository.span[a : a + 1], report.error[t : t + 1],
+                repository.span[a : a + 1], error[t : t + 1],
             )  # fmt: skip
         number *= info.size
     return number
@@ -215,34 +189,36 @@ def _grow(prob, points, needed, trees):
 
 
 @compiled_ieee
-def impute_batch(repository, completion, objects):
+def impute_batch(repository, joint, limit, objects):
     """Return the alternatives of many objects.
 
-    completion : `Completion`    objects : float64[n, D], NaN = missing
+    joint : bool, take several missing attributes from the same rows if there are such rows
+    limit : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
+        DEFAULT_MAX_ALTERNATIVES    objects : float64[n, D], NaN = missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T] and
-    reason uint8[n], see `choose_dependencies`; `ImputationReport` of n; joined bool[n], whether
-    values were taken jointly).
+    reason uint8[n], see `choose_dependencies`; donors int64[n, T], their numbers; spread
+    float64[n, T], the range of their values; error float64[n, T], the largest distance by which a
+    value was moved to reduce their number; joined bool[n], whether values were taken jointly).
     Source: Ren et al. (2019), sections 2.2 and 3.
     """
     n, trees = objects.shape[0], repository.column_of.size
     scratch, steps, at = new_scratch(repository), np.int64(0), np.int64(0)
     chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
-    report = ImputationReport(
-        np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees))
-    )
+    donors = np.zeros((n, trees), np.int64)
+    spread, error = np.zeros((n, trees)), np.zeros((n, trees))
     prob, points = np.empty(2 * n + 16), np.empty((2 * n + 16) * trees)
-    most = completion.most if completion.most < UNLIMITED else DEFAULT_MAX_ALTERNATIVES
+    most = limit if limit < UNLIMITED else DEFAULT_MAX_ALTERNATIVES
     for i in range(n):
         steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.trees.rows.shape[1])
         reason[i] = choose_dependencies(repository, scratch, objects[i], chosen[i])
         end, missing = at, chosen[i] != PRESENT
         if reason[i] <= IMPUTED:
-            own = ImputationReport(report.donors[i], report.spread[i], report.error[i])
-            if _is_taken_jointly(repository, completion, chosen[i]):
+            report = (donors[i], spread[i], error[i])
+            if _is_taken_jointly(repository, joint, limit, chosen[i]):
                 which = np.flatnonzero(missing)
                 distribution, share = _joint_distribution(
-                    repository, most, scratch, chosen[i], which, own
+                    repository, most, scratch, chosen[i], which, report
                 )
                 end = at + share.size
                 prob, points = _grow(prob, points, end, trees)
@@ -255,29 +231,14 @@ def impute_batch(repository, completion, objects):
                 joined[i] = end > at
             if end == at:
                 end += _independent_distributions(
-                    repository, most, scratch, missing, chosen[i], own
+                    repository, most, scratch, missing, chosen[i], report
                 )
                 prob, points = _grow(prob, points, end, trees)
                 _write_product(repository, objects[i], scratch, missing, prob, points, at, end)
         at = end
         offsets[i + 1] = at
     points = points[: at * trees].reshape((at, trees))
-    return offsets, prob[:at], points, chosen, reason, report, joined
-
-
-class HeldOutRanks(NamedTuple):
-    """Hidden values compared with the distributions from the other rows; NaN without donors.
-
-    rank : float64[s] in [0, 1], position of a value within the donors' range; NaN beyond it
-    beyond : float64[s], distance below (< 0) or above (> 0) the donors' range; 0 within it
-    deviation : float64[s], standard deviation of the donors' values
-    score : float64[s], continuous ranked probability score
-    """
-
-    rank: np.ndarray
-    beyond: np.ndarray
-    deviation: np.ndarray
-    score: np.ndarray
+    return offsets, prob[:at], points, chosen, reason, donors, spread, error, joined
 
 
 @compiled_ieee
@@ -287,10 +248,12 @@ def held_out_ranks(repository, t, objects, rows, chance):
     objects : float64[s, D], the rows without attribute t and others    rows : int64[s], row numbers
     chance : float64[s] in [0, 1), see `rank_of`
     repository : with `least_donors` increased by one, because each row also finds itself
+    Returns float64[4, s], NaN without donors: the rank of each value within the donors' range (NaN
+    beyond it), its distance below (< 0) or above (> 0) that range, the standard deviation of the
+    donors' values, and the continuous ranked probability score.
     """
     scratch, first = new_scratch(repository), repository.first_value[t]
-    rank, beyond = np.full(rows.size, np.nan), np.full(rows.size, np.nan)
-    deviation, scores = np.full(rows.size, np.nan), np.full(rows.size, np.nan)
+    found = np.full((4, rows.size), np.nan)
     for i in range(rows.size):
         scale(repository, objects[i], scratch.scaled)
         chosen, _ = choose_narrowest(repository, t, scratch)
@@ -300,14 +263,14 @@ def held_out_ranks(repository, t, objects, rows, chance):
         own = repository.values[first + repository.row_codes[t, rows[i]]]
         total, k = scratch.info[t].total, scratch.info[t].size
         distribution, weight = scratch.distribution[t], scratch.weight[t]
-        beyond[i] = min(own - distribution[0], 0.0) + max(own - distribution[k - 1], 0.0)
-        if beyond[i] == 0.0:
-            rank[i] = rank_of(own, distribution, weight, k, total, chance[i])
-        deviation[i] = deviation_of(distribution, weight, k, total)
+        beyond = min(own - distribution[0], 0.0) + max(own - distribution[k - 1], 0.0)
+        if beyond == 0.0:
+            found[0, i] = rank_of(own, distribution, weight, k, total, chance[i])
+        found[1, i], found[2, i] = beyond, deviation_of(distribution, weight, k, total)
         cumulated, score = 0.0, 0.0
         for j in range(k):
             value, share = distribution[j], weight[j] / total
             cumulated += share
             score += share * (abs(value - own) - value * (2.0 * cumulated - share - 1.0))
-        scores[i] = score
-    return HeldOutRanks(rank, beyond, deviation, scores)
+        found[3, i] = score
+    return found

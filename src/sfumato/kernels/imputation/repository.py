@@ -98,7 +98,7 @@ class ImputationScratch(NamedTuple):
     scaled : float64[D], the object    search : the box and its nodes
     places, distance, share, local_values : [P + 1], of donors    tally : int64[], zeros, by rank
     distribution, weight : float64[T, P + 2 TAIL + 2], ascending values per attribute, and weights
-    info : ATTRIBUTE_INFO[T]    line : float64[D + 2, D + 2], see `local_line`
+    info : ATTRIBUTE_INFO[T]    line : float64[D + 2, D + 2], see `donors`
     """
 
     scaled: np.ndarray

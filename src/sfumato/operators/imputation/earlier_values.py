@@ -1,11 +1,12 @@
 """Earlier values in a stream: the newest known value of every attribute, and its age."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.imputation import earlier_values as kernel
+from sfumato.kernels.imputation import known_values
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, pad
 from sfumato.operators.state.declared import Array
@@ -20,6 +21,11 @@ class EarlierValuesConfig:
 
     def __post_init__(self) -> None:
         whole("attributes", self.attributes)
+
+
+def grow(array: Any, keys: int, fill: float) -> Any:
+    """Pad an array to at least this number of keys, with room for keys that arrive one by one."""
+    return array if keys <= len(array) else pad(array, max(keys, len(array) * 3 // 2), fill)
 
 
 class EarlierValues(Operator):
@@ -88,8 +94,9 @@ class EarlierValues(Operator):
             raise ValueError(f"`key` must be at least 0; got {keys.min()}")
         if np.isnan(times).any():
             raise ValueError("`time` must be known for every row; got NaN")
-        self._grow(int(keys.max(initial=-1)) + 1)
-        return kernel.earlier_values(
+        known = int(keys.max(initial=-1)) + 1
+        self.known, self.since = (grow(of, known, np.nan) for of in (self.known, self.since))
+        return known_values.earlier_values(
             *(np.require(a, requirements=["C", "W"]) for a in (keys, times, rows)),
             self.known,
             self.since,
@@ -100,8 +107,3 @@ class EarlierValues(Operator):
         codes = np.asarray(keys, np.int64)
         codes = codes[codes < len(self.known)]
         self.known[codes] = self.since[codes] = np.nan
-
-    def _grow(self, keys: int) -> None:
-        if keys > len(self.known):
-            keys = max(keys, len(self.known) * 3 // 2)  # for keys that arrive one by one
-            self.known, self.since = (pad(a, keys, np.nan) for a in (self.known, self.since))

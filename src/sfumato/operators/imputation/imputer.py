@@ -255,9 +255,8 @@ class Imputer:
             object with an infinite attribute is not imputed
         """
         objects = matrix_of(values, self.names)
-        completion = imputation.Completion(self.joint, self.max_alternatives)
-        offsets, prob, points, chosen, reason, (donors, spread, error), joint = (
-            imputation.impute_batch(self.prepared, completion, objects)
+        offsets, prob, points, chosen, reason, donors, spread, error, joint = (
+            imputation.impute_batch(self.prepared, self.joint, self.max_alternatives, objects)
         )
         bound = np.full(chosen.shape, np.inf)  # the least epsilon of each choice
         for t, own in enumerate(self._ordered):
@@ -359,6 +358,7 @@ class Imputer:
             weighting[name] = arrays[name]
         known = {name: arrays[name] for name in ("curve", "tails", "far")}
         imputer._prepare({**known, "weighting": weighting})
+        imputer.__dict__["fingerprint"] = zlib.crc32(data)
         return imputer
 
     def _apply_settings(self, settings: ImputerSettings) -> None:

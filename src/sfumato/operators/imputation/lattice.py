@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, islice
 
 import numpy as np
@@ -133,16 +134,12 @@ def tightest_dependencies(dependencies: Iterable[Dependency], dependent: str) ->
 
 def donor_estimator(scaled: Floats, names: Sequence[str]) -> Callable[[Dependency], float]:
     """Return a function that estimates a dependency's donors among rows float64[N, D]."""
-    dimensions: dict[tuple[str, ...], float] = {}
 
-    def expected(dependency: Dependency) -> float:
-        chosen = dependency.names
-        if chosen not in dimensions:
-            columns = [names.index(name) for name in chosen]
-            dimensions[chosen] = correlation_dimension(scaled[:, columns])
-        return expected_donors(dependency, len(scaled), dimensions[chosen])
+    @cache
+    def dimension(chosen: tuple[str, ...]) -> float:
+        return correlation_dimension(scaled[:, [names.index(name) for name in chosen]])
 
-    return expected
+    return lambda each: expected_donors(each, len(scaled), dimension(each.names))
 
 
 def _tightness(dependency: Dependency) -> tuple[float, int, float, str]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from sfumato.kernels.imputation.calibration import ENOUGH_ROWS, curve_of, reach_of
 from sfumato.kernels.imputation.donor_tree import DonorTree, build_tree, tree_order
-from sfumato.kernels.imputation.imputation import HeldOutRanks, held_out_ranks
-from sfumato.kernels.imputation.local_line import DONORS_PER_SLOPE
+from sfumato.kernels.imputation.donors import DONORS_PER_SLOPE
+from sfumato.kernels.imputation.imputation import held_out_ranks
 from sfumato.kernels.imputation.repository import (
     TAIL,
     WEIGHTING,
@@ -144,19 +144,19 @@ class HeldOut:
         digits, so that rounding errors have no effect. changes : replaced repository fields"""
         picked = self.picked[:most]
         gaps = (self.draws[0, : picked.size] < MISSING_SHARE) & self.repository.sets.determinants[t]
-        score = self._ranks(t, picked, gaps, **changes).score
+        score = self._ranks(t, picked, gaps, **changes)[3]
         score = score[np.isfinite(score)]
         return float(f"{score.mean():.9g}") if score.size else np.inf
 
-    def ranks(self, t: int, missing: int, **changes: Any) -> HeldOutRanks:
-        """Return ranks of hidden values of attribute t while some other attributes are missing."""
+    def ranks(self, t: int, missing: int, **changes: Any) -> Floats:
+        """Return `held_out_ranks` of attribute t while some other attributes are missing."""
         picked, asked = self.calibrating, np.flatnonzero(self.repository.sets.determinants[t])
         gaps = np.zeros((picked.size, self.rows.shape[1]), np.bool_)
         order = np.argsort(self.draws[1, : picked.size][:, asked], axis=1)
         np.put_along_axis(gaps, asked[order[:, :missing]], True, axis=1)
         return self._ranks(t, picked, gaps, **changes)
 
-    def _ranks(self, t: int, picked: Ints, gaps: Bools, **changes: Any) -> HeldOutRanks:
+    def _ranks(self, t: int, picked: Ints, gaps: Bools, **changes: Any) -> Floats:
         objects, chance = self.rows[picked], self.chance[: picked.size]
         objects[gaps] = np.nan
         objects[:, self.repository.column_of[t]] = np.nan
@@ -227,9 +227,8 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> 
     for group in range(groups):
         many = range(group, asked if group == groups - 1 else group + 1)
         several = [held_out.ranks(t, missing, **known) for missing in many if missing < asked]
-        ranks.append([np.concatenate(parts) for parts in zip(*several, strict=True)])
-    both = [np.concatenate([own[i] for own in ranks if own] or [np.empty(0)]) for i in (1, 2)]
-    beyond, deviation = (each[np.isfinite(each)] for each in both)
+        ranks.append(np.concatenate([np.empty((4, 0)), *several], axis=1))
+    _, beyond, deviation, _ = (each[np.isfinite(each)] for each in np.concatenate(ranks, axis=1))
     if not beyond.size:
         return
     beyond = np.abs(beyond)
@@ -237,7 +236,7 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> 
     covered = np.quantile(beyond, COVERED_SHARE, method="higher")
     weighting["margin"] = max(weighting["margin"], covered)
     for group, own in enumerate(ranks):
-        if own:
+        if own.size:
             rank, far, off, _ = own
             far = far / np.hypot(weighting["unit"], off)  # its square may be 0
             inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])

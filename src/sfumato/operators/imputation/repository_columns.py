@@ -32,18 +32,8 @@ def columns_of(
 ) -> tuple[tuple[str, ...], Floats]:
     """Return names and rows float64[N, D] of a repository in either form. Raises ValueError."""
     if isinstance(repository, Mapping):
-        if names is None:
-            names = list(repository)
-        missing = [name for name in names if name not in repository]
-        if missing or not names:
-            raise ValueError(
-                f"`repository` must have the columns {list(names)}; {missing} are missing"
-            )
-        columns = [np.asarray(repository[name], np.float64) for name in names]
-        if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
-            shapes = [column.shape for column in columns]
-            raise ValueError(f"`repository` must have columns of the same length; got {shapes}")
-        repository = np.column_stack(columns)
+        names = list(repository) if names is None else names
+        repository = _stacked("repository", repository, names)
     elif names is None:
         raise ValueError("a `repository` given as a matrix needs `names` for its columns")
     rows = finite("repository", repository)
@@ -54,6 +44,17 @@ def columns_of(
     if len(names) > MAX_MASK_BITS:
         raise ValueError(f"`repository` must have at most {MAX_MASK_BITS} columns")
     return tuple(names), rows
+
+
+def _stacked(argument: str, values: Mapping[str, npt.ArrayLike], names: Sequence[str]) -> Floats:
+    missing = [name for name in names if name not in values]
+    if missing or not names:
+        raise ValueError(f"`{argument}` must have all of {list(names)}; {missing} are missing")
+    columns = [np.asarray(values[name], np.float64) for name in names]
+    if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
+        shapes = [column.shape for column in columns]
+        raise ValueError(f"`{argument}` must have columns of the same length; got {shapes}")
+    return np.column_stack(columns)
 
 
 def sample_rows(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
@@ -67,10 +68,7 @@ def sample_rows(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
 def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str]) -> Floats:
     """Return these columns as float64[n, D], C-contiguous. Raises ValueError."""
     if isinstance(values, Mapping):
-        missing = [name for name in names if name not in values]
-        if missing:
-            raise ValueError(f"`values` must have all of {list(names)}; {missing} are missing")
-        values = np.column_stack([np.asarray(values[n], np.float64) for n in names])
+        values = _stacked("values", values, names)
     matrix = np.require(values, np.float64, ["C", "W"])
     if matrix.ndim != 2 or matrix.shape[1] != len(names):
         raise ValueError(

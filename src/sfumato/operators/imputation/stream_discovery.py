@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.kernels.imputation.imputation import UNLIMITED, Completion, impute_batch
+from sfumato.kernels.imputation.imputation import UNLIMITED, impute_batch
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency
@@ -126,7 +126,7 @@ def _scores(
     found: Scores = {}
     for d, candidate in enumerate(imputer.dependencies_of(0)):
         sets = prepared._replace(sets=only_dependency(prepared.sets, 0, d))
-        offsets, prob, values, *_ = impute_batch(sets, Completion(False, UNLIMITED), objects)
+        offsets, prob, values, *_ = impute_batch(sets, False, UNLIMITED, objects)
         scores = _ranked_scores(offsets, prob, values[:, 0], true)
         found[candidate] = np.where(np.diff(offsets) > 0, scores, of_all)
     return found

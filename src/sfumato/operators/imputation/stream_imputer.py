@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
-from sfumato.kernels.imputation.feedback import correct_widths
-from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of, pad
+from sfumato.kernels.imputation.known_values import correct_widths
+from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.earlier_values import EarlierValues, EarlierValuesConfig
+from sfumato.operators.imputation.earlier_values import EarlierValues, EarlierValuesConfig, grow
 from sfumato.operators.imputation.imputer import Imputed, Imputer
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Operator
@@ -118,7 +118,7 @@ class StreamImputer(Operator):
     A missing attribute with an earlier value is imputed by its change. Other missing attributes are
     then imputed by levels, with the means of the former as known values. Every fourth row of a key
     hides each of its known values in turn and imputes it by its change. From the results,
-    `kernels.imputation.feedback` corrects the widths per key, attribute and side.
+    `kernels.imputation.known_values` corrects the widths per key, attribute and side.
 
     Results do not depend on how rows are split into calls.  State: 4 T + 1 numbers per key.
     """
@@ -150,7 +150,8 @@ class StreamImputer(Operator):
         key : int64[n], codes    time : float64[n]    values : float64[n, T], NaN is missing
         """
         changes, levels = imputers
-        self._grow(int(key.max(initial=-1)) + 1)
+        for name in ("low", "high", "rows"):
+            setattr(self, name, grow(getattr(self, name), int(key.max(initial=-1)) + 1, 0))
         earlier, age = self.known.process(key, time, values)
         columns, missing = change_columns(values, earlier, age), np.isnan(values)
         at_all = np.isfinite(earlier)
@@ -202,12 +203,6 @@ class StreamImputer(Operator):
         codes = keys[keys < len(self.rows)]
         for name in ("low", "high", "rows"):
             getattr(self, name)[codes] = 0
-
-    def _grow(self, keys: int) -> None:
-        if keys > len(self.rows):
-            wanted = max(keys, len(self.rows) * 3 // 2)
-            for name in ("low", "high", "rows"):
-                setattr(self, name, pad(getattr(self, name), wanted, 0))
 
 
 def means_of(imputed: Imputed) -> Floats:

@@ -40,12 +40,10 @@ def without_data() -> Iterator[None]:
 
 
 def prepare_repository(
-    settings: ImputationSettings,
-    repository: Any,
-    frame: Callable[[], Frame],
-    known: PreparedRepository | None,
-    rows: Callable[[], pa.Table],
+    imputation: Any, frame: Callable[[], Frame], known: PreparedRepository | None
 ) -> PreparedRepository:
+    """Prepare the repository of an `sf.Imputation`, unless `known` is still up to date."""
+    settings = imputation.settings
     if _WITHOUT_DATA.get():
         past = frame()
         named = zip(settings.names, past.resolve("repository", list(settings.names)), strict=True)
@@ -56,10 +54,10 @@ def prepare_repository(
             | {name: [0.0, 0.0] for name in settings.key}
         )
         return PreparedRepository(settings, settings.make(two_rows).to_bytes(), None, None)
-    path = path_of(repository)
+    path = path_of(imputation.repository)
     version = None if path is None else version_of(path)  # before reading: a repeated read is safe
     if known is None or known.version != version:
-        imputer = settings.make(rows())
+        imputer = settings.make(imputation.rows_of(frame()))
         warn_of_few_rows(imputer.shared)
         known = PreparedRepository(settings, imputer.to_bytes(), path, version)
     return known
@@ -83,26 +81,24 @@ class PreparedRepository:
 
     def newest(self) -> RepositoryImputer:
         """Return the imputer of the path's current data, or of older data if no file is visible."""
-        if self.path is None:
-            return self.imputer()
-        version = version_of(self.path)
-        if version == self.version:
-            return self.imputer()
+        version = None if self.path is None else version_of(self.path)
         held = _NEWEST.get((self.path, self.settings))
-        if version is None:
-            return self.imputer() if held is None else held[1]
+        if version is None and held is not None:
+            return held[1]
+        if version in (None, self.version):
+            return self.imputer()
         if held is None or held[0] != version:
             from pyarrow import dataset
 
             wanted = [*self.settings.names, *self.settings.key]
             rows = dataset.dataset(self.path, format="parquet").to_table(wanted)
-            held = version, self.settings.of_values(rows)
+            held = version, self.settings.make(rows)
             _NEWEST.clear()
             _NEWEST[self.path, self.settings] = held
         return held[1]
 
 
-_NEWEST: dict[tuple[str, ImputationSettings], tuple[str, RepositoryImputer]] = {}
+_NEWEST: dict[tuple[str | None, ImputationSettings], tuple[str | None, RepositoryImputer]] = {}
 
 
 def require_static(repository: Any) -> None:
@@ -128,15 +124,14 @@ def read(repository: str | Path, spark: SparkSession) -> DataFrame:
     return df
 
 
-def arrow_of(df: DataFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
+def rows_of(frame: SparkFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
     """Collect columns as doubles or strings, and the key unchanged. Raises if one is missing."""
-    frame = SparkFrame(df)
     cells = [
         column(name) if frame.kind(name) == "text" else column(name).cast("double")
         for name in frame.resolve("repository", list(wanted))
     ]
     named = [cell.alias(name) for cell, name in zip(cells, wanted, strict=True)]
-    return df.select(*named, *(column(name).alias(name) for name in key)).toArrow()
+    return frame.df.select(*named, *(column(name).alias(name) for name in key)).toArrow()
 
 
 def complete_rows(
@@ -160,20 +155,16 @@ def complete_rows(
         warn_of_gaps(wanted, known, total, 0)
         return None
     ends = rows.agg(
-        F.count(F.lit(1)).alias("complete"),
-        *(F.min(column(name)).alias(f"low{i}") for i, name in enumerate(wanted)),
-        *(F.max(column(name)).alias(f"high{i}") for i, name in enumerate(wanted)),
+        F.count(F.lit(1)), *(end(column(name)) for name in wanted for end in (F.min, F.max))
     ).first()
     assert ends is not None
-    warn_of_gaps(wanted, known, total, ends["complete"])
-    if ends["complete"] < 2:
+    warn_of_gaps(wanted, known, total, ends[0])
+    if ends[0] < 2:
         return None
-    extents = {
-        name: (ends[f"low{i}"], (ends[f"high{i}"] - ends[f"low{i}"]) or 1.0)
-        for i, name in enumerate(wanted)
-    }
+    pairs = zip(wanted, ends[1::2], ends[2::2], strict=True)
+    extents = {name: (low, (high - low) or 1.0) for name, low, high in pairs}
     hashed = F.xxhash64(F.lit(seed), *(column(name) for name in wanted))
-    return arrow_of(rows.orderBy(hashed).limit(max_rows), wanted), extents
+    return rows_of(SparkFrame(rows.orderBy(hashed).limit(max_rows)), wanted), extents
 
 
 def version_of(path: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.operators.imputation.discovery import MAX_MISSES, NothingDiscovered, Search
@@ -86,16 +86,6 @@ def warn_of_gaps(
     hint = f": {gaps}. To use more rows, pass `attributes` without these columns" if gaps else ""
     have = f"{complete:,} of {rows:,} rows have a finite number in every column{hint}"
     _warn(f"no dependency found: {have}" if complete < fewest else f"only {have}")
-
-
-def remaining_dependents(
-    dependents: Iterable[str] | None, wanted: Sequence[str], left: Sequence[str]
-) -> list[str] | None:
-    """Return the dependents, except columns of `wanted` that are not in `left`."""
-    if dependents is None:
-        return None
-    gone = set(wanted) - set(left)
-    return [name for name in dependents if name not in gone]
 
 
 def _warn(text: str) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from sfumato.limits import MAX_ALTERNATIVES, check_alternatives
-from sfumato.operators.arguments import one_of, scaling_pairs, whole
+from sfumato.operators.arguments import scaling_pairs, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
-from sfumato.operators.imputation.imputer import FALLBACKS, IMPUTATION_METHODS
+from sfumato.operators.imputation.imputer import ImputerSettings
 from sfumato.operators.imputation.stream_imputer import MAX_CHANGING, MAX_CHOSEN, change_names
 from sfumato.tables.imputation.repositories import ImputationSettings
 from sfumato.tables.imputation.table_earlier_values import require_ages
@@ -25,7 +25,6 @@ DEFAULT_LEAST_ROWS = 200  # 199 rows support a 99% probability range
 class ImputationArguments(ABC):
     """The arguments of `sf.Imputation`. Raises ValueError or TypeError if they are invalid."""
 
-    called: ClassVar = "sf.Imputation"
     function: ClassVar = "sf.impute"
 
     repository: Any
@@ -50,10 +49,7 @@ class ImputationArguments(ABC):
                 "`attributes` must not name `prob`, which is reserved for the probabilities of "
                 "alternatives: rename the column"
             )
-        one_of("fallback", self.fallback, FALLBACKS)
-        one_of("method", self.method, IMPUTATION_METHODS)
-        if self.least_donors is not None:
-            whole("least_donors", self.least_donors)
+        ImputerSettings(self.joint, None, self.fallback, self.method, self.least_donors)  # checks
         whole("least_rows", self.least_rows)
         scaling_pairs(self.scaling)
         object.__setattr__(self, "key", tuple(column_names("key", self.key)))
@@ -120,11 +116,11 @@ class ImputationArguments(ABC):
             return given
         if not isinstance(given, Mapping):
             kind = type(given).__name__
-            raise TypeError(f"`impute` must be {cls.called}(...) or a dict; got {kind}")
+            raise TypeError(f"`impute` must be sf.Imputation(...) or a dict; got {kind}")
         try:
             return cls(**given)
         except TypeError as error:
-            raise TypeError(f"`impute` must have the arguments of {cls.called}: {error}") from None
+            raise TypeError(f"`impute` must have the arguments of sf.Imputation: {error}") from None
 
     @abstractmethod
     def prepared(self, frame: Frame) -> bytes:

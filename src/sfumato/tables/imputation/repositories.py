@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import zlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Self, TypeVar
+from functools import cached_property, lru_cache
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +15,7 @@ import pyarrow.compute as pc
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.repository_columns import sample_rows
 from sfumato.operators.imputation.stream_imputer import (
     change_dependencies,
     change_names,
@@ -39,11 +38,10 @@ from sfumato.tables.reading.user_warnings import warn_user
 
 REPOSITORY_KIND, STREAM_KIND = "imputers of a repository", "imputers of a stream"
 REPOSITORIES_VERSION = 1
-MAX_CACHED = 4  # prepared repositories cached per process
 MIN_ROWS_FOR_90 = 19  # with fewer rows, a new value lies outside their range with probability > 10%
 MAX_PAST_ROWS = 10_000  # rows of a stream's past per imputer, sampled if there are more
 # Settings that are not arguments of `Imputer`
-TABLE_ONLY_SETTINGS = ("names", "key", "least_rows", "order", "most_rows")
+TABLE_ONLY_SETTINGS = ("key", "least_rows", "order", "most_rows")
 Owners = Ints  # numbers of keys with a separate imputer, -1 for other keys
 
 
@@ -75,16 +73,14 @@ class ImputationSettings:
     order: str = ""
     most_rows: int | None = None
 
-    def make(self, repository: pa.Table) -> AnyRepository:
-        """Return the imputers over a repository's complete rows. Raises ValueError if it has none.
+    def make(self, repository: pa.Table) -> Any:
+        """Return the `RepositoryImputer` or, with an order, the `StreamRepository` of a repository.
 
         repository : table with the columns `names`, `key` and `order`
+        Raises ValueError if it has no complete rows.
         """
         if self.order:
             return StreamRepository.of(self, repository)
-        return self.of_values(repository)
-
-    def of_values(self, repository: pa.Table) -> RepositoryImputer:
         categories = {}
         for name in self.names:
             column = repository.column(name)
@@ -113,22 +109,18 @@ class ImputationSettings:
         return RepositoryImputer(shared, own, categories)
 
     def _imputer(
-        self, rows: pa.Table, scaling: Mapping[str, Sequence[float]], categories: tuple[str, ...]
+        self, repository: pa.Table, scaling: Mapping[str, Any], categories: tuple[str, ...]
     ) -> Imputer:
-        columns = complete_columns(rows, self.names)
-        if not columns[self.names[0]].size:
+        rows = complete_matrix(repository, self.names)
+        if not len(rows):
             raise ValueError(
                 "`repository` must have at least one row with finite numbers in all of "
-                f"{', '.join(self.names)}; found no such row among {rows.num_rows}"
+                f"{', '.join(self.names)}; found no such row among {repository.num_rows}"
             )
-        known = columns[self.names[0]].size
-        if self.most_rows is not None and known > self.most_rows:
-            # The columns are sorted, so the sample does not depend on the row order.
-            drawn = np.random.default_rng(0).choice(known, self.most_rows, replace=False)
-            columns = {name: column[np.sort(drawn)] for name, column in columns.items()}
+        if self.most_rows is not None:  # of sorted rows, so that their order has no effect
+            rows = sample_rows(rows, self.most_rows, np.random.default_rng(0))
         given = {name: of for name, of in vars(self).items() if name not in TABLE_ONLY_SETTINGS}
-        pairs = {name: (shift, span) for name, (shift, span) in scaling.items()}
-        return Imputer(columns, **given | {"scaling": pairs, "categories": categories})
+        return Imputer(rows, **given | {"scaling": scaling, "categories": categories})
 
 
 def codes_of(column: pa.ChunkedArray | pa.Array, texts: Sequence[str]) -> Floats:
@@ -160,7 +152,8 @@ class RepositoryImputer:
         return {key: number for number, key in enumerate(self.own)}
 
     @cached_property
-    def _imputers(self) -> list[Imputer]:
+    def imputers(self) -> list[Imputer]:
+        """The imputers by the numbers of `owners`; the last, number -1, is the shared one."""
         return [*self.own.values(), self.shared]
 
     def owners(self, keys: pa.Table) -> Owners:
@@ -196,12 +189,8 @@ class RepositoryImputer:
                 found.append(np.where(enough[place], codes, np.nan))
         return np.ascontiguousarray(np.stack(found, axis=1)), texts
 
-    def imputer_of(self, owner: int) -> Imputer:
-        """Return the imputer with a number from `owners`."""
-        return self._imputers[owner]
-
     def to_bytes(self) -> bytes:
-        parts = [np.frombuffer(imputer.to_bytes(), np.uint8) for imputer in self._imputers]
+        parts = [np.frombuffer(imputer.to_bytes(), np.uint8) for imputer in self.imputers]
         arrays = {str(i): part for i, part in enumerate(parts)}
         values = {"keys": [*self.own], "categories": self.categories}
         return pack(REPOSITORY_KIND, REPOSITORIES_VERSION, Snapshot(values, arrays))
@@ -210,25 +199,16 @@ class RepositoryImputer:
     def from_bytes(cls, data: bytes) -> Self:
         """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
         saved = unpack(data, REPOSITORY_KIND, REPOSITORIES_VERSION)
-        imputers = []
-        for part in saved.arrays.values():
-            imputers.append(Imputer.from_bytes(part.tobytes()))
-            # The value that `Imputer.fingerprint` would compute.
-            imputers[-1].__dict__["fingerprint"] = zlib.crc32(part.tobytes())
-        *own, shared = imputers
+        *own, shared = [Imputer.from_bytes(part.tobytes()) for part in saved.arrays.values()]
         by_key = dict(zip(saved.values["keys"], own, strict=True))
         return cls(shared, by_key, saved.values["categories"])
 
 
-def complete_columns(table: pa.Table, names: Sequence[str]) -> dict[str, Floats]:
-    """Return the columns as float64, for the rows with finite numbers in all of them.
-
-    The rows are sorted, so that the imputer is independent of the row order. Cost: O(D N log N).
-    """
+def complete_matrix(table: pa.Table, names: Sequence[str]) -> Floats:
+    """Return the rows with finite numbers in all columns, float64[n, D], sorted. O(D N log N)."""
     matrix = numbers_of(table, names)
     matrix = matrix[np.isfinite(matrix).all(axis=1)]
-    matrix = matrix[np.lexsort(matrix.T[::-1])] + 0.0  # -0.0, which sorts like 0.0, becomes 0.0
-    return {name: np.ascontiguousarray(matrix[:, a]) for a, name in enumerate(names)}
+    return matrix[np.lexsort(matrix.T[::-1])] + 0.0  # -0.0, which sorts like 0.0, becomes 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +254,7 @@ class StreamRepository:
             scaling=tuple((name, *scaling[name]) for name in columns),
         )
         levels = replace(settings, names=names, dependencies=tuple(level_dependencies(names)))
-        return cls(changes.of_values(found), levels.of_values(past))
+        return cls(changes.make(found), levels.make(past))
 
     def to_bytes(self) -> bytes:
         parts = {"changes": self.changes.to_bytes(), "levels": self.levels.to_bytes()}
@@ -314,13 +294,10 @@ def has_few_rows(imputer: Imputer) -> bool:
 def warn_of_few_rows(imputer: Imputer) -> None:
     if not has_few_rows(imputer):
         return
+    shown = f"{(imputer.rows - 1) / (imputer.rows + 1):.0%}"
+    meaning = f"these rows support ranges of at most {shown}, and wider ranges are extrapolated"
     if imputer.rows == 1:
         meaning = "one row does not show how values vary, and is the only alternative"
-    else:
-        shown = (imputer.rows - 1) / (imputer.rows + 1)
-        meaning = (
-            f"these rows support ranges of at most {shown:.0%}, and wider ranges are extrapolated"
-        )
     warn_user(
         f"`repository` has {imputer.rows} complete row{'s' * (imputer.rows > 1)}, but a "
         f"calibrated 90% range needs at least {MIN_ROWS_FOR_90}: {meaning}",
@@ -329,17 +306,9 @@ def warn_of_few_rows(imputer: Imputer) -> None:
 
 
 AnyRepository = RepositoryImputer | StreamRepository
-R = TypeVar("R", RepositoryImputer, StreamRepository)
-_CACHED: OrderedDict[tuple[int, int], AnyRepository] = OrderedDict()
 
 
-def cached_imputer(data: bytes, kind: type[R]) -> R:
+@lru_cache(maxsize=4)
+def cached_imputer(data: bytes, kind: type[AnyRepository]) -> Any:
     """Return the imputers restored from `to_bytes`, cached per process."""
-    name = (zlib.crc32(data), len(data))
-    imputer = _CACHED.get(name)
-    if imputer is None:
-        imputer = _CACHED[name] = kind.from_bytes(data)
-        while len(_CACHED) > MAX_CACHED:
-            _CACHED.popitem(last=False)
-    assert isinstance(imputer, kind)
-    return imputer
+    return kind.from_bytes(data)

@@ -168,7 +168,14 @@ def released_values(
     scope = None
     if frame.marks_late([order]):
         scope = scope_of(keys, frame.ordered_by_keys("punctuation") or [], "values cannot be known")
-        values += [*controller_readers(), (ARRIVAL, Column(_arrival_column(frame)))]
+        arrival = frame.columns_with_role(ARRIVED)
+        if not arrival:
+            raise ValueError(
+                f"the rows were reordered, but the {frame.noun} no longer has their arrival "
+                "column, which gives the order in which late rows become known. Keep this column, "
+                "or remove the late rows and drop `late` and `punctuation`"
+            )
+        values += [*controller_readers(), (ARRIVAL, Column(arrival[0]))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),
@@ -186,15 +193,3 @@ def require_ages(frame: Frame, order: str) -> None:
         raise TypeError(
             f"`order` must be a timestamp or a number; `{order}` is {frame.type_name(order)}"
         )
-
-
-def _arrival_column(frame: Frame) -> str:
-    """Return the controller's arrival column. Raises ValueError if there is none."""
-    found = frame.columns_with_role(ARRIVED)
-    if found:
-        return found[0]
-    raise ValueError(
-        f"the rows were reordered, but the {frame.noun} no longer has their arrival column, which "
-        "gives the order in which late rows become known. Keep this column, or remove the late "
-        "rows and drop `late` and `punctuation`"
-    )

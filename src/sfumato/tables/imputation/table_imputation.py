@@ -1,13 +1,48 @@
-"""Imputation of incomplete rows over Arrow tables, without an order."""
+"""Imputation of incomplete rows over Arrow tables: by values, or by changes in a stream."""
 
-from collections.abc import Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Floats
+from sfumato.operators.arrays import Floats, Ints, by_code
 from sfumato.operators.imputation.imputer import IMPUTED, Imputed, Imputer
-from sfumato.tables.imputation.repositories import RepositoryImputer, has_few_rows
+from sfumato.operators.imputation.stream_imputer import ImputedRows, StreamImputer
+from sfumato.operators.state.declared import Part
+from sfumato.tables.arrow import numbers_of
+from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
+from sfumato.tables.imputation.repositories import (
+    ImputationSettings,
+    RepositoryImputer,
+    StreamRepository,
+    cached_imputer,
+    has_few_rows,
+    seconds_of,
+)
+from sfumato.tables.imputation.table_earlier_values import (
+    EarlierValuesTableConfig,
+    TableEarlierValues,
+    released_values,
+)
+from sfumato.tables.operator import ROW
+from sfumato.tables.reading.frame import EXISTENCE, Frame
+from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.results import (
+    DOUBLE_TYPE,
+    STRING_TYPE,
+    Field,
+    Output,
+    alternatives_type,
+    passthrough_outputs,
+)
+from sfumato.tables.reading.rows import Doubles
+from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.user_warnings import GAPS_KEY
 
 UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` for a row without alternatives
 SLICE_ROWS = 256  # rows imputed at once; a row may have one alternative per repository row
@@ -34,23 +69,26 @@ def impute_table(
     """
     for begin in range(0, len(values), SLICE_ROWS):
         part = slice(begin, min(begin + SLICE_ROWS, len(values)))
-        own = values[part]
-        if keys is None:
-            owners = np.full(len(own), -1)
-        else:
+        own, weights = values[part], None if existence is None else existence[part]
+        owners = np.full(len(own), -1)
+        if keys is not None:
             owners = imputer.owners(keys.slice(begin, len(own)))
-        weights = None if existence is None else existence[part]
-        groups, places = [], []
-        for owner in np.unique(owners).tolist():
-            of = np.flatnonzero(owners == owner)
+        parts = []
+        for owner, of in by_code(owners):
             weight = None if weights is None else weights[of]
             shared = keys is not None and owner < 0
-            of_owner = imputer.imputer_of(owner)
+            of_owner = imputer.imputers[owner]
             imputed = of_owner.impute(own[of])
-            groups.append(imputed_columns(of_owner, imputed, weight, shared, texts or {}))
-            places.append(of)
-        order = pa.array(np.argsort(np.concatenate(places)))
-        yield part, groups[0] if len(groups) == 1 else pa.concat_tables(groups).take(order)
+            parts.append((of, imputed_columns(of_owner, imputed, weight, shared, texts or {})))
+        yield part, in_order(parts)
+
+
+def in_order(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
+    """Return the rows of all parts, each given with its places, in the order of the places."""
+    places, tables = zip(*parts, strict=True)
+    if len(tables) == 1:
+        return tables[0]
+    return pa.concat_tables(tables).take(pa.array(np.argsort(np.concatenate(places))))
 
 
 def imputed_columns(
@@ -103,3 +141,128 @@ def _explanations(imputer: Imputer, imputed: Imputed) -> pa.Array:
         text = imputer.explain(imputed, i)
         texts.append(None if reason == 0 else text if reason == IMPUTED else UNIMPUTABLE + text)
     return pa.array(texts, pa.string()).take(pa.array(which.reshape(-1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamImputationTableConfig(EarlierValuesTableConfig):
+    """Settings of an imputation of streams over tables.
+
+    imputers : `StreamRepository.to_bytes`; a checkpoint stores only the checksum
+    weighted : whether rows have a column `existence`
+    """
+
+    imputers: bytes
+    weighted: bool = False
+
+    kind, version = "stream imputation", 1
+    counters = (
+        "rows", "invalid", "out_of_order", "complete", "imputed", "unimputable", *FLAGS,
+        "tested", "covered", "widened",
+    )  # fmt: skip
+
+    def make(self) -> TableStreamImputation:
+        return TableStreamImputation(self)
+
+
+class TableStreamImputation(TableEarlierValues):
+    """`StreamImputer` over Arrow tables, for the keys of one bucket.
+
+    Answers have `row`, alternatives and imputed_by. Rows without order or key are imputed by values
+    alone, and are not remembered.
+    """
+
+    config: StreamImputationTableConfig
+    state = {"operator": Part()}
+
+    def __init__(self, config: StreamImputationTableConfig) -> None:
+        super().__init__(config)
+        self.operator = StreamImputer(config.attributes)
+        self.repository = cached_imputer(config.imputers, StreamRepository)
+
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        codes, time = self.codes(rows), seconds_of(rows.column("order0"))
+        slices = (slice(i, i + SLICE_ROWS) for i in range(0, rows.num_rows, SLICE_ROWS))
+        return [self._impute(rows[of], codes[of], time[of]) for of in slices]
+
+    def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
+        self.counts["invalid"] += rows.num_rows
+        parts = impute_table(self.repository.levels, self._values(rows), self._existence(rows))
+        return [self._answer(rows[part], found) for part, found in parts]
+
+    def _impute(self, rows: pa.Table, codes: np.ndarray, time: Floats) -> pa.Table:
+        """Return the answers to at most `SLICE_ROWS` rows, each by the imputers of its key."""
+        keys = rows.select(self.config.key_columns)
+        changes, levels = self.repository.changes, self.repository.levels
+        owners = np.column_stack([changes.owners(keys), levels.owners(keys)])
+        values, existence = self._values(rows), self._existence(rows)
+        parts = []
+        for pair in np.unique(owners, axis=0).tolist():
+            of = np.flatnonzero((owners == pair).all(axis=1))
+            imputers = changes.imputers[pair[0]], levels.imputers[pair[1]]
+            found, counts = self.operator.process(imputers, codes[of], time[of], values[of])
+            for name, count in zip(("tested", "covered", "widened"), counts, strict=True):
+                self.counts[name] += count
+            for imputed in found:
+                weight = None if existence is None else existence[of[imputed.places]]
+                own = self.repository.changes.own or self.repository.levels.own
+                shared = bool(own) and imputed.ways[0][0] in (changes.shared, levels.shared)
+                columns = imputed_rows_columns(imputed, weight, shared)
+                parts.append((of[imputed.places], columns))
+        return self._answer(rows, in_order(parts))
+
+    def _answer(self, rows: pa.Table, found: pa.Table) -> pa.Table:
+        by = found.column(IMPUTED_BY)
+        none = found.column(ALTERNATIVES).null_count
+        self.counts["complete"] += by.null_count
+        self.counts["unimputable"] += none
+        self.counts["imputed"] += rows.num_rows - by.null_count - none
+        for flag in FLAGS:
+            self.counts[flag] += int(np.count_nonzero(found.column(flag)))
+        columns = {name: found.column(name) for name in (ALTERNATIVES, IMPUTED_BY)}
+        return pa.table({ROW: rows.column(ROW), **columns})
+
+    def _values(self, rows: pa.Table) -> Floats:
+        return numbers_of(rows, self.config.value_columns)
+
+    def _existence(self, rows: pa.Table) -> Floats | None:
+        if not self.config.weighted:
+            return None
+        existence: Floats = np.minimum(numbers_of(rows, [EXISTENCE])[:, 0], 1.0)
+        return existence
+
+
+def imputed_rows_columns(rows: ImputedRows, existence: Floats | None, shared: bool) -> pa.Table:
+    """Return the columns of `impute_table` for rows imputed by one or two imputers."""
+    found = [imputed_columns(*way, existence, shared, {}) for way in rows.ways]
+    if len(found) == 1:
+        return found[0]
+    first, second = found
+    texts = [of.column(IMPUTED_BY).combine_chunks() for of in found]
+    failed = second.column(ALTERNATIVES).combine_chunks().is_null()
+    both = pc.binary_join_element_wise(*texts, "; ")
+    columns = {ALTERNATIVES: alternatives_of(rows.ways[0][0], rows.result, existence, {})}
+    columns[IMPUTED_BY] = pc.if_else(failed, texts[1], both)
+    columns |= {flag: pc.or_(first.column(flag), second.column(flag)) for flag in FLAGS}
+    return pa.table(columns)
+
+
+def stream_imputation_job(
+    frame: Frame,
+    settings: ImputationSettings,
+    imputers: bytes,
+    forget_after: str | timedelta | float | None,
+    name: str | None,
+) -> Job:
+    """Return the job of `impute` with an order. Raises ValueError or TypeError if it is invalid."""
+    wanted = frame.resolve("attributes", list(settings.attributes))
+    reading, known = released_values(frame, wanted, settings.order, settings.key, forget_after)
+    weighted = EXISTENCE in frame.columns
+    if weighted:
+        reading = replace(reading, values=(*reading.values, (EXISTENCE, Doubles(EXISTENCE))))
+    config = StreamImputationTableConfig(imputers=imputers, weighted=weighted, **known)
+    kind = alternatives_type(Field(of, DOUBLE_TYPE) for of in settings.attributes)
+    outputs = passthrough_outputs(frame, frame.columns, ROW)
+    outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, {GAPS_KEY: "true"}))
+    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
+    given = [Input(frame, reading, {"attributes": wanted})]
+    return Job("impute", "impute", name, given, config, outputs, order=[*reading.order])

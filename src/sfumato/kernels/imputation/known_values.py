@@ -1,14 +1,17 @@
-"""Online correction of imputed distributions with known values: conformal feedback.
+"""Known values of a stream: the newest before each row, and conformal feedback from hidden ones.
 
-A known value is hidden, imputed as if it were missing, and compared with the range from 5% to 95%.
-Each value beyond an end of the range widens that side of later distributions. Each value within the
-range narrows both sides a little, so that in the long run 5% of the values lie beyond each end.
+For feedback, a known value is hidden, imputed as if it were missing, and compared with the range
+from 5% to 95%. Each value beyond an end of the range widens that side of later distributions. Each
+value within the range narrows both sides a little, so that in the long run 5% of the values lie
+beyond each end.
 
 Source: adaptive conformal inference (Gibbs and Candès 2021), applied to the logarithm of the width
 on each side of the median.
 """
 
 import math
+
+import numpy as np
 
 from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled, lean
@@ -27,6 +30,27 @@ def _quantile(value, prob, order, level):
         if cumulated >= level - 1e-12:
             return value[j]
     return value[last]
+
+
+@compiled
+def earlier_values(key, time, values, known, since):
+    """Return (earlier, age), float64[n, T] each; NaN if there is no earlier value.
+
+    key : int64[n] in [0, keys)    time : float64[n]
+    values : float64[n, T]; values that are not finite are missing
+    known, since : float64[keys, T], value and time of the newest known value by time, NaN before
+        the first; updated in place, but not by older rows
+    O(n T).
+    """
+    n, attributes = values.shape
+    earlier, age = np.empty((n, attributes)), np.empty((n, attributes))
+    for i in range(n):
+        for a in range(attributes):
+            newest = since[key[i], a]
+            earlier[i, a], age[i, a] = known[key[i], a], time[i] - newest
+            if np.isfinite(values[i, a]) and not time[i] < newest:
+                known[key[i], a], since[key[i], a] = values[i, a], time[i]
+    return earlier, age
 
 
 @compiled
