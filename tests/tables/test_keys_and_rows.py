@@ -217,10 +217,3 @@ def test_a_damaged_table_is_an_error_or_another_table_never_a_crash(place, bit):
     data[place % len(data)] ^= 1 << bit
     with suppress(SnapshotError):
         from_bytes("rows", data).to_pylist()
-
-
-def test_rows_say_how_much_memory_they_take():
-    rows = RowStore()
-    rows.append(pa.table({"key0": pa.array(range(3000))}))
-    assert 3000 * 8 * 2 <= rows.nbytes <= 3000 * 8 * 4
-    assert rows.nbytes >= rows._chunks[0].rows.nbytes

@@ -201,9 +201,8 @@ class ArrowFrame(Frame):
                     f"{factor:,}, or convert the column to timestamps",
                 )
 
-    def require_late(self) -> None:
+    def require_late(self, metadata: bool = True) -> None:
         """Raise ValueError even for a controller's flags if a library has dropped the metadata."""
-        super().require_late()
         if self.dropped_by and self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
                 "the rows have the columns `late` and `punctuation` of reorder, but not the "
@@ -211,6 +210,7 @@ class ArrowFrame(Frame):
                 "Pass the result of reorder unchanged (sf.where keeps the metadata), use an Arrow "
                 "table, or drop both columns"
             )
+        super().require_late(metadata)
 
     @property
     def expressions(self) -> ArrowExpressions:

@@ -112,7 +112,7 @@ def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
 
         def cells(name: ColumnRef) -> pa.Array:
             column = frame.single_column("condition", name.parts[0])
-            return field_at(as_array(frame.table.column(column)), name, 1)
+            return field_at(as_array(frame.table.column(column)), name)
 
         return frame.table.filter(evaluate_condition(asked, cells, frame.table.num_rows))
     holds = evaluate_condition(asked, tuples.cells, len(tuples.owner))

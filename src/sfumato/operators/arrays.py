@@ -23,11 +23,11 @@ def pad(array: Any, length: int, fill: Any = 0) -> Any:
     return np.concatenate([array, more])
 
 
-def resize(array: Any, room: int, begin: int = 0, end: int | None = None) -> Any:
-    """Copy entries [begin, end) of the last axis to the front of a zeroed axis of size `room`."""
+def resize(array: Any, room: int) -> Any:
+    """Copy the last axis, cut or padded with zeros to the size `room`."""
     result = np.zeros((*array.shape[:-1], room), array.dtype)
-    kept = array[..., begin:end][..., :room]
-    result[..., : kept.shape[-1]] = kept
+    kept = min(array.shape[-1], room)
+    result[..., :kept] = array[..., :kept]
     return result
 
 

@@ -92,12 +92,7 @@ def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Return a column as one contiguous array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = whole.chunk(0) if whole.num_chunks else pa.array([], whole.type)
-    return whole
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def fields_of(column: pa.ChunkedArray | pa.Array) -> dict[str, pa.Array]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from sfumato.operators.arrays import Floats, Ints, compact, pad, renumber
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import SavedTable
+from sfumato.tables.arrow import SavedTable, as_array
 from sfumato.tables.row_store import RowStore
 
 NAN = float("nan")  # a single object, which dictionaries find by identity
@@ -224,9 +224,7 @@ def _local_codes(column: pa.ChunkedArray) -> Ints:
         seen: dict[Any, int] = {}
         values = map(_hashable, column.to_pylist())
         return np.array([seen.setdefault(value, len(seen)) for value in values], np.int64)
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    encoded = as_array(column).dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 

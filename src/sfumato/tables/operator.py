@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sfumato.operators.state.config import CHANGEABLE, fingerprint
 from sfumato.operators.state.declared import Part, Value
-from sfumato.operators.state.stateful import Stateful, load_bytes, saved_bytes, snapshot_errors
+from sfumato.operators.state.stateful import Stateful, load_bytes, restore_state, saved_bytes
 from sfumato.tables.arrival_order import Arrival, arrival_order, count_out_of_order
 from sfumato.tables.arrow import as_numbers, concat_tables, has_all_values, take_rows
 from sfumato.tables.keys import KeyIndex
@@ -108,11 +108,7 @@ class TableConfig(ABC):
     def restore(self, data: bytes) -> TableOperator:
         """Return the operator of a `snapshot`. Raises SnapshotError for other bytes."""
         _, saved = load_bytes(data, self.kind, self.version)
-        with snapshot_errors(self.kind):
-            operator = self.make()
-            operator.load_state(saved)
-        saved.check_empty()
-        return operator
+        return restore_state(self.kind, self.make, saved)
 
     def fingerprint(self) -> str:
         """Return text that identifies the config; a checkpoint with different text is rejected."""
@@ -183,9 +179,7 @@ class TableOperator(Stateful):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """Return the answers to rows (at least one) in arrival order."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no `answers`, because it overrides `process`"
-        )
+        raise NotImplementedError  # in operators that override `process`
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether rows can be processed; `process_invalid` gets the others."""

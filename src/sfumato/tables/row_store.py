@@ -69,11 +69,6 @@ class RowStore(Stateful):
     def __len__(self) -> int:
         return sum(map(len, self._chunks))
 
-    @property
-    def nbytes(self) -> int:
-        places = [at.nbytes for *_, at in self._chunks if at is not None]
-        return sum(each.numbers.nbytes + each.rows.nbytes for each in self._chunks) + sum(places)
-
     def append(self, rows: pa.Table, numbers: Ints | None = None) -> Ints:
         """Store rows under ascending numbers >= `next`, by default consecutive; return them."""
         if numbers is None:

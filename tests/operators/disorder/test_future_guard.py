@@ -60,7 +60,7 @@ def test_rows_set_aside_fill_at_most_half_of_the_buffer_and_the_farthest_goes_as
     reorder.process(np.zeros(len(bad), np.int64), bad, arrival)
     assert reorder.counters["future"] == 15
     assert reorder.counters["expelled"] == 13
-    assert reorder.punctuations()[0] <= event.max()
+    assert reorder.punctuations_of(np.arange(1))[0] <= event.max()
 
 
 def test_a_change_of_the_clocks_by_minutes_is_accepted_within_48_rows():

@@ -136,7 +136,7 @@ def test_idle_keys_release_what_they_hold_but_for_rows_from_the_future():
     assert len(out.number) == 20
     assert not out.late.any()
     assert (np.diff(out.event_time) >= 0).all()
-    assert reorder.punctuations()[0] == out.event_time.max() == out.punctuation[0]
+    assert reorder.punctuations_of(np.arange(1))[0] == out.event_time.max() == out.punctuation[0]
     assert np.bincount(reorder.waiting.key).tolist() == [1, 20]
     late = reorder.process(np.array([0]), out.event_time[-1:] - 1, arrival[-1:])
     assert late.late.tolist() == [True]

@@ -41,7 +41,7 @@ def test_a_peak_of_keys_leaves_little_behind(control):
         operator.process([(0, table_of(last))], 0)
     assert len(operator.index) == 2
     assert len(controllers._states) < states / 100
-    assert len(controllers._memory) < 20_000
+    assert len(controllers.memory) < 20_000
     assert len(operator.snapshot()) < peak / 10
 
 

@@ -67,12 +67,13 @@ class Controllers(Stateful):
         self.control = control
         self._kernel = control.kernel
         self._states = new_controllers(1)
-        self._slot = np.zeros(0, np.int64)  # by code
+        self.slot = np.zeros(0, np.int64)  # by code
         self._size = 0  # codes below this exist
         self._end, self._gone = 1, 0  # first unassigned slot; number of forgotten slots
-        self._memory = np.zeros(0, np.int64)
+        self.memory = np.zeros(0, np.int64)
         self._usage = np.zeros(2, np.int64)  # assigned entries of the memory; unused among them
-        self._counts = np.zeros(1, COUNTS)
+        # Totals named in `COUNTS`, including forgotten controllers
+        self.counts = np.zeros(len(COUNTS.names or ()), np.int64)
         self.rows = 0  # arrivals at all controllers
 
     def __len__(self) -> int:
@@ -80,27 +81,22 @@ class Controllers(Stateful):
 
     def grow(self, wanted: int) -> None:
         """Create controllers up to code `wanted` - 1."""
-        if wanted > len(self._slot):
-            self._slot = pad(self._slot, max(wanted, 2 * len(self._slot)))
+        if wanted > len(self.slot):
+            self.slot = pad(self.slot, max(wanted, 2 * len(self.slot)))
         self._size = max(self._size, wanted)
 
-    @property
-    def punctuation(self) -> Ints:
-        """Current punctuations, int64[n] microseconds; the int64 minimum where unknown."""
-        return self.punctuation_of(np.arange(self._size))
-
     def punctuation_of(self, codes: Ints) -> Ints:
-        """Return int64[k] microseconds: the current punctuations of these controllers."""
-        states, slots = self._states, self._slot[codes]
+        """Return int64[k] microseconds: the current punctuations, the int64 minimum if unknown."""
+        states, slots = self._states, self.slot[codes]
         return np.maximum(states["punctuation"][slots], states["floor"][slots])
 
     def clock_of(self, codes: Ints) -> Ints:
         """Return int64[k] microseconds: the latest arrivals at these controllers."""
-        return self._states["clock"][self._slot[codes]]
+        return self._states["clock"][self.slot[codes]]
 
     def horizon_of(self, codes: Ints) -> Ints:
         """Return int64[k]: the latest event times that guards accept; int64 maximum if inactive."""
-        states, slots = self._states, self._slot[codes]
+        states, slots = self._states, self.slot[codes]
         bound = np.minimum(states["bound"][slots], states["fast_bound"][slots])
         last = states["clock"][slots] - bound
         return np.where(states["guarded"][slots] == 1, last, END_OF_TIME)
@@ -108,7 +104,7 @@ class Controllers(Stateful):
     def plausible_of(self, codes: Ints) -> Ints:
         """Return int64[k]: the latest plausible event times at the end of a stream. Later times are
         far ahead of both other rows and the arrivals."""
-        states, slots = self._states, self._slot[codes]
+        states, slots = self._states, self.slot[codes]
         last = states["clock"][slots] + np.maximum(MAX_CLOCK_SKEW_US, -states["far_ahead"][slots])
         last = np.where(states["guarded"][slots] == 1, last, END_OF_TIME)
         return np.maximum(last, self.horizon_of(codes))
@@ -134,14 +130,14 @@ class Controllers(Stateful):
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)
-        self._memory, times, late, duplicate, number, expelled, forced = punctuate(
+        self.memory, times, late, duplicate, number, expelled, forced = punctuate(
             event_time, arrival, sent, (order, starts), slots, ids,
-            self._kernel, self._states, self._counts[0], self._memory, self._usage,
+            self._kernel, self._states, self.counts.view(COUNTS)[0], self.memory, self._usage,
         )  # fmt: skip
         if expelled.size or forced.size:
-            alive = np.flatnonzero(self._slot)
+            alive = np.flatnonzero(self.slot)
             code = np.zeros(len(self._states), np.int64)
-            code[self._slot[alive]] = alive
+            code[self.slot[alive]] = alive
             expelled[1], forced[1] = code[expelled[1]], code[forced[1]]
         return Judgement(times[0], times[1], late, duplicate, number, expelled.T, forced.T)
 
@@ -159,23 +155,23 @@ class Controllers(Stateful):
 
     def advance(self, codes: Ints, times: Ints) -> None:
         """Record that rows up to `times` were released; earlier rows are late from now on."""
-        raise_floors(times, self._slots(codes), self._kernel, self._states, self._memory)
+        raise_floors(times, self._slots(codes), self._kernel, self._states, self.memory)
 
     def _slots(self, codes: Ints) -> Ints:
         """Return int64[k]: the slots of these distinct controllers; assign missing slots."""
-        fresh = codes[self._slot[codes] == 0]
+        fresh = codes[self.slot[codes] == 0]
         begin, self._end = self._end, self._end + len(fresh)
-        self._slot[fresh] = np.arange(begin, self._end)
+        self.slot[fresh] = np.arange(begin, self._end)
         if self._end > len(self._states):
             more = max(self._end, 2 * len(self._states)) - len(self._states)
             self._states = np.concatenate([self._states, new_controllers(more)])
-        return self._slot[codes]
+        return self.slot[codes]
 
     def forget(self, codes: Ints) -> None:
         """Reset these controllers (int64[], distinct)."""
-        slots = self._slot[codes]
+        slots = self.slot[codes]
         slots = slots[slots > 0]
-        self._slot[codes] = 0
+        self.slot[codes] = 0
         self._states["held"][slots] = 0
         self._gone += len(slots)
         self._usage[1] += self._states["length"][slots].sum()
@@ -184,22 +180,15 @@ class Controllers(Stateful):
 
     def before_saving(self) -> None:
         """Free unused slots and memory; afterwards slots ascend with the codes."""
-        alive = np.flatnonzero(self._slot)
-        states = self._states[self._slot[alive]]
+        self.slot = self.slot[: self._size]
+        alive = np.flatnonzero(self.slot)
+        states = self._states[self.slot[alive]]
         offsets, at = ranges_of(states["place"], states["length"])
-        states["place"], self._memory = offsets[:-1], self._memory[at]
-        self._usage[:] = len(self._memory), 0
+        states["place"], self.memory = offsets[:-1], self.memory[at]
+        self._usage[:] = len(self.memory), 0
         self._states = np.concatenate([new_controllers(1), states])
         self._end, self._gone = len(self._states), 0
-        self._slot[alive] = np.arange(1, self._end)
-
-    @property
-    def slot(self) -> Ints:
-        return self._slot[: self._size]
-
-    @slot.setter
-    def slot(self, saved: Ints) -> None:
-        self._slot, self._size = saved, len(saved)
+        self.slot[alive] = np.arange(1, self._end)
 
     @property
     def states(self) -> np.ndarray:
@@ -212,27 +201,11 @@ class Controllers(Stateful):
         self._states = np.concatenate([new_controllers(1), states])
         self._end = len(self._states)
 
-    @property
-    def memory(self) -> Ints:
-        return self._memory[: self._usage[0]]
-
-    @memory.setter
-    def memory(self, saved: Ints) -> None:
-        self._memory, self._usage[0] = saved, len(saved)
-
-    @property
-    def counts(self) -> Ints:
-        """Totals named in `COUNTS`, int64[], including forgotten controllers."""
-        return self._counts.view(np.int64)
-
-    @counts.setter
-    def counts(self, saved: Ints) -> None:
-        self._counts = saved.view(COUNTS)
-
     def after_loading(self) -> None:
+        self._size, self._usage[0] = len(self.slot), len(self.memory)
         if not np.array_equal(self.slot[self.slot > 0], np.arange(1, self._end)):
             raise ValueError("the slots of its controllers must be 1, 2, ... in order of the codes")
-        check_controllers(self._states[1:], len(self._memory), self._kernel)
+        check_controllers(self._states[1:], len(self.memory), self._kernel)
 
 
 def check_controllers(states: np.ndarray, memory: int, control: state.Control) -> None:

@@ -126,7 +126,7 @@ class Punctuator(Operator):
     @property
     def punctuation(self) -> int:
         """Current punctuation, int64 microseconds; the int64 minimum while none is known."""
-        return int(self.controllers.punctuation[0])
+        return int(self.controllers.punctuation_of(np.zeros(1, np.int64))[0])
 
     @property
     def counters(self) -> dict[str, int]:

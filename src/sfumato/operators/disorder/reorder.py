@@ -126,22 +126,21 @@ class Reorder(Operator):
         if self.config.by_source:
             grown = after > before
             self.sources.record_punctuations(fresh.source[grown], after[grown])
-        fresh, late = fresh.take(order), late.take(order)
-        before, after = before.take(order), after.take(order)
-        least = after
+        fresh, late, least = fresh.take(order), late.take(order), after.take(order)
         if self.config.by_source:
-            least = self.sources.key_punctuations(present, starts, fresh.source, after, counting)
+            least = self.sources.key_punctuations(present, starts, fresh.source, least, counting)
         elif len(others := np.setdiff1d(np.append(expelled[:, 1], forced[:, 1]), present)):
             also = np.union1d(present, others)  # keys whose rows make room
             starts = np.append(starts[np.searchsorted(present, also)], len(order))
             present = also
         groups, events = (order, starts, present), (expelled, forced)
-        return self._release(fresh, groups, before, after, least, late, events)
+        return self._release(fresh, groups, arrival, before, after, least, late, events)
 
     def _release(
         self,
         fresh: WaitingRows,
         groups: tuple[Ints, Ints, Ints],
+        arrival: Ints,
         before: Ints,
         after: Ints,
         least: Ints,
@@ -152,11 +151,12 @@ class Reorder(Operator):
 
         fresh : new rows by key
         groups : their order in the call, the start of each key's rows, and the keys
-        before, after : punctuation of each row's source before and after the row
+        arrival, before, after : arrivals, and punctuations of their sources before and after them,
+            in the order of the call
         least : punctuation of each row's key after the row
         events : `expelled` and `forced` of `Judgement`
         """
-        (order, starts, present), (expelled, forced), n = groups, events, len(fresh.key)
+        (order, starts, present), expelled, n = groups, events[0], len(fresh.key)
         held, places = self._held.rows_of(present)
         known = self.controllers.punctuation_of
         last = least[starts[1:] - 1] if self.config.by_source else known(present)
@@ -171,29 +171,19 @@ class Reorder(Operator):
         arrived = np.append(np.full(old, -1), np.arange(n))
         on_arrival = np.append(np.zeros(old, bool), late)
         position = release_positions(rows.due, group, arrived, on_arrival, starts, least)
-        late, turn, stays = on_arrival, position, position < 0
-        if len(expelled) or len(forced):
-            at, late, times = _emissions(rows, position, on_arrival, order, before, after, events)
-            turn, stays = group * (n + 1) + at, at == n
-            self.expelled += int(late.sum() - on_arrival.sum())
+        at, late, times = _emissions(rows, position, on_arrival, order, before, after, events)
+        self.expelled += int(late.sum() - on_arrival.sum())
+        stays, turn = at == n, group * (n + 1) + at
         staying = rows.take(stays)
         self._held.add(staying)
         self.newly_held = np.sort(staying.number)
         out = np.flatnonzero(~stays)
         out = out[np.lexsort((*self._release_order(rows.take(out)), turn[out]))]
-        if late is on_arrival:
-            at = position[out]
-            punctuation = np.where(on_arrival[out], before[at], after[at])
-            arrival = fresh.arrival[at]
-        else:
-            punctuation, arrival = times[out], np.empty(n, np.int64)
-            arrival[order] = fresh.arrival
-            arrival = arrival[at[out]]
-        gone, late = rows.take(out), late[out]
+        gone, late, punctuation = rows.take(out), late[out], times[out]
         if self.config.by_source:
             punctuation[~late] = self.sources.release_punctuations(gone.due[~late], gone.key[~late])
             self.sources.raise_level(present, last)
-        return _released(gone, late, punctuation, arrival)
+        return _released(gone, late, punctuation, arrival[at[out]])
 
     def _release_order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
         """Return the columns that order a key's rows for release, the most significant last."""
@@ -243,12 +233,10 @@ class Reorder(Operator):
         return self._drain(rows, np.ones(self._key_count, bool))
 
     def forget(self, keys: Ints) -> Released:
-        """Release all rows of finished keys, as `flush` does; their codes may be reused. Raises
-        ValueError with `by_source`."""
-        if self.config.by_source:
-            raise ValueError(
-                "a key with sources cannot be forgotten, because it waits for its sources"
-            )
+        """Release all rows of finished keys, as `flush` does; their codes may be reused.
+
+        Only without `by_source`, because a key with sources waits for them.
+        """
         rows, places = self._held.rows_of(np.unique(keys))
         self._held.remove(places)
         out = self._drain(rows, NO_CODES)
@@ -302,10 +290,6 @@ class Reorder(Operator):
         """Return the held rows of these keys (ascending, distinct), by number within each key."""
         return self._held.rows_of(keys)[0]
 
-    def punctuations(self) -> np.ndarray:
-        """Return int64[keys] microseconds: the current punctuation of each key."""
-        return self.punctuations_of(np.arange(self._key_count))
-
     def punctuations_of(self, keys: Ints) -> Ints:
         """Return int64[k] microseconds: the current punctuations of these ascending keys."""
         if not self.config.by_source:
@@ -347,15 +331,16 @@ def _emissions(
     after: Ints,
     events: tuple[Ints, Ints],
 ) -> tuple[Ints, Bools, Ints]:
-    """Return when rows are emitted if some are expelled or forced out: places in the call, int64[m]
-    (the number of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
+    """Return when rows are emitted, also expelled or forced out: places in the call, int64[m] (the
+    number of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
 
     position : places without these events, among the arrivals by key
+    before, after : punctuations in the order of the call
     """
     (expelled, forced), n = events, len(order)
     at, late = np.append(order, n)[position], on_arrival.copy()
-    punctuation = np.append(after, NO_TIME)[position]
-    punctuation[on_arrival] = before[position[on_arrival]]
+    punctuation = np.append(after, NO_TIME)[at]
+    punctuation[on_arrival] = before[at[on_arrival]]
     for place, source, first, end, time in expelled.tolist():
         row = rows.has_number_in(source, first, end) & ~late & (at >= place)
         at[row], late[row], punctuation[row] = place, True, time

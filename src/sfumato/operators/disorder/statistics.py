@@ -41,7 +41,7 @@ class BufferFigures(NamedTuple):
 class BufferStatistics:
     """Statistics of the held rows after each micro-batch; four figures are kept per key.
 
-    Cost: O(held rows of the keys that just had rows), plus O(keys) if a least figure increased.
+    Cost: O(keys), plus O(held rows of the keys that just had rows).
     The first call, and the first after `reset`, cost O(all held rows).
     """
 
@@ -52,7 +52,6 @@ class BufferStatistics:
     def reset(self) -> None:
         """Discard the figures, after rows were released by a method other than `process`."""
         self._least = np.full((4, 1), END_OF_TIME)  # per key: oldest, punctuation, -lag, arrival
-        self._at = np.zeros(4, np.int64)  # a key with the minimum of each figure
         self._present: Ints | None = None
 
     def update(self, present: Ints, forgotten: Ints = NO_CODES) -> BufferFigures:
@@ -64,11 +63,12 @@ class BufferStatistics:
         before = np.unique(self.reorder.waiting.key) if self._present is None else self._present
         self._update_keys(np.unique(np.concatenate([before, present, forgotten])), present)
         self._present = present
-        least = self._least[np.arange(4), self._at].tolist()
+        least = self._least.min(axis=1).tolist()
         oldest, punctuation, ahead, arrival = (None if x == END_OF_TIME else x for x in least)
         waited = None if arrival is None else max(0, self.reorder.newest - arrival)
         lag = None if ahead is None else -ahead
-        slowest = None if oldest is None else _slowest_source(self.reorder, int(self._at[0]))
+        key = int(self._least[0].argmin())
+        slowest = None if oldest is None else _slowest_source(self.reorder, key)
         return BufferFigures(oldest, punctuation, lag, waited, slowest)
 
     def _update_keys(self, keys: Ints, present: Ints) -> None:
@@ -89,13 +89,7 @@ class BufferStatistics:
         if keys[-1] >= self._least.shape[1]:
             more = 2 * int(keys[-1]) + 1 - self._least.shape[1]
             self._least = np.pad(self._least, ((0, 0), (0, more)), constant_values=END_OF_TIME)
-        for least, new, i in zip(self._least, figures, range(4), strict=True):
-            before = least[self._at[i]]
-            least[keys] = new
-            if least[self._at[i]] > before:
-                self._at[i] = least.argmin()
-            elif new.min() < least[self._at[i]]:
-                self._at[i] = keys[new.argmin()]
+        self._least[:, keys] = figures
 
 
 def _slowest_source(reorder: Reorder, key: int) -> int | None:

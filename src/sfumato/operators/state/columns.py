@@ -34,7 +34,9 @@ class Columns:
             if isinstance(declared, Array):
                 sizes = (lengths.get(s, 0) if isinstance(s, str) else s for s in declared.sizes)
                 arrays[name] = np.empty([size or 0 for size in sizes], declared.dtype)
-        return cls(**arrays, **({cls._begins: np.zeros(1, np.int64)} if cls._begins else {}))
+        if cls._begins:
+            arrays[cls._begins] = np.zeros(1, np.int64)
+        return cls(**arrays)
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:

@@ -1,7 +1,8 @@
 """Configs as JSON, their fingerprints, and the differences between two fingerprints.
 
 A config is a frozen dataclass that validates itself when it is created. Its values are numbers,
-strings, bools, None, durations, other configs, and tuples and dicts of such values.
+strings, bools, None, durations, other configs, and tuples of such values. Only fingerprints may
+contain dicts.
 """
 
 import json
@@ -10,7 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import timedelta
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -104,16 +105,10 @@ def _read(name: str, hint: Any, value: Any) -> Any:
                 return _read(name, one, value)
             except SnapshotError:
                 continue
-    elif origin is Literal and value in inner:
-        return value
     elif origin is tuple and isinstance(value, list):
         kinds = inner[:1] * len(value) if inner[-1:] == (Ellipsis,) else inner
         if len(kinds) == len(value):
             return tuple(_read(name, k, part) for k, part in zip(kinds, value, strict=True))
-    elif origin in (list, Sequence) and isinstance(value, list):
-        return [_read(name, inner[0], part) for part in value]
-    elif origin in (dict, Mapping) and isinstance(value, dict):
-        return {key: _read(name, inner[1], part) for key, part in value.items()}
     elif isinstance(hint, type) and is_dataclass(hint):
         saved_name = _saved_name(hint)
         if isinstance(value, dict) and list(value) == [saved_name]:

@@ -7,7 +7,7 @@ writable and of the declared dtype, shape and range.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,11 +41,6 @@ class Saved:
             raise SnapshotError(f"the snapshot has no array `{name}`")
         return self.arrays.pop(name)
 
-    def convert_below(self, prefix: str) -> Callable[[str, Any], Any] | None:
-        """Return `convert` for parts whose names do not include `prefix`."""
-        convert = self.convert
-        return convert and (lambda name, table: convert(prefix + name, table))
-
     def check_empty(self) -> None:
         """Raise SnapshotError if parts are left."""
         if left := [*self.values, *self.arrays]:
@@ -68,13 +63,12 @@ class Value:
     """A JSON scalar, list or dict.
 
     kind : int, float, str, bool, list, dict or tuple (a list of scalars or None)
-    low, high : inclusive bounds of a number; with low=0 and no `high`, at most 2**60
+    low : inclusive lower bound of a number, which is then at most 2**60
     none : whether None is allowed
     """
 
     kind: type = int
-    low: float | None = None
-    high: float | None = None
+    low: int | None = None
     none: bool = False
 
     def save(self, value: Any, name: str, saved: Saved) -> None:
@@ -95,17 +89,14 @@ class Value:
     def _within(self, value: Any) -> bool:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return False
-        if self.low == 0 and self.high is None and value > MAX_COUNT:
-            return False
-        above = self.low is None or value >= self.low
-        return above and (self.high is None or value <= self.high)
+        return self.low is None or self.low <= value <= MAX_COUNT
 
 
 class Array:
     """An array with a dtype and a length per dimension.
 
     dtype : bool, int (int64), float (float64) or another numeric NumPy dtype
-    sizes : per dimension a name, a number, or None for any length; "n+1" is one more than "n"
+    sizes : per dimension a name, a number, or None for any length
     low, high : inclusive lower bound; exclusive upper bound, a number or the name of a length
     """
 
@@ -146,21 +137,18 @@ class Array:
         return np.require(array, self.dtype, ["C", "W"])
 
 
-@dataclass(frozen=True)
-class Offsets:
+class Offsets(Array):
     """Offsets int64[n + 1] of n lists that are stored end to end in an array of length m.
 
     n, m : names of these two lengths, or numbers
     """
 
-    n: Size
-    m: Size
-
-    def save(self, value: Any, name: str, saved: Saved) -> None:
-        Array(int, None).save(value, name, saved)
+    def __init__(self, n: Size, m: Size) -> None:
+        super().__init__(int)
+        self.n, self.m = n, m
 
     def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> np.ndarray:
-        offsets = Array(int, None).load(saved, name, sizes, owner, present)
+        offsets = super().load(saved, name, sizes, owner, present)
         if not offsets.size or offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
             raise SnapshotError(f"`{name}` must begin with 0 and not decrease")
         check_size(name, self.n, offsets.size - 1, sizes)
@@ -235,24 +223,15 @@ def check_size(name: str, size: Size, length: int, sizes: Sizes) -> None:
     """Compare a length with the known length of the name `size`, or record it."""
     if size is None:
         return
-    if isinstance(size, str) and size.endswith("+1"):
-        size, length = size[:-2], length - 1
     known = sizes.setdefault(size, length) if isinstance(size, str) else size
     if length != known:
         raise SnapshotError(f"`{name}` must have length {known} (`{size}`); got {length}")
 
 
-def sizes_of(config: Any) -> Sizes:
-    """Return the integers of a config as lengths."""
-    if not is_dataclass(config):
-        return {}
-    of = {f.name: getattr(config, f.name) for f in fields(config)}
-    return {name: v for name, v in of.items() if isinstance(v, int) and not isinstance(v, bool)}
-
-
 @dataclass(frozen=True)
 class List:
-    """A list of items declared by `of`. Arrays of the items are stored end to end, in one array.
+    """A list of items declared by `of`. Arrays of the items are stored end to end, in one array;
+    items do not contain tables.
 
     A length that first occurs in an item applies to that item alone; known lengths are shared.
     Cost: about 20 microseconds per item. For more than a few thousand items, use arrays.
@@ -297,7 +276,6 @@ class List:
             one = Saved(
                 {part: column[i] for part, column in values.items()},
                 {part: arrays[i] for part, arrays in cut.items() if arrays[i] is not None},
-                saved.convert_below(f"{name}."),
             )
             out.append(self.of.load(one, "item", dict(sizes), owner, None))
             one.values = {part: value for part, value in one.values.items() if value is not None}

@@ -1,13 +1,13 @@
 """State as declared attributes, with saving and loading derived from the declarations."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, ClassVar, Self, get_type_hints
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 import numpy as np
 
 from sfumato.operators.state.config import as_json, from_json
-from sfumato.operators.state.declared import Declaration, Saved, Sizes, sizes_of
+from sfumato.operators.state.declared import Declaration, Saved, Sizes
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 
 
@@ -36,12 +36,15 @@ class Stateful:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays in the attributes; classes may override it."""
-        return _bytes_of(vars(self), set())
+        """Bytes of all arrays in the attributes."""
+        return _bytes_of(self, set())
 
     def lengths(self) -> Sizes:
-        """Return the lengths that are known before loading."""
-        return sizes_of(self.config)
+        """Return the integers of the config, the lengths that are known before loading."""
+        if not is_dataclass(self.config):
+            return {}
+        of = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        return {name: v for name, v in of.items() if isinstance(v, int) and not isinstance(v, bool)}
 
     def save_state(self, saved: Saved, prefix: str = "") -> None:
         self.before_saving()
@@ -55,6 +58,9 @@ class Stateful:
             present = getattr(self, name, None)
             setattr(self, name, declaration.load(saved, prefix + name, sizes, self, present))
         self.after_loading()
+
+
+State = TypeVar("State", bound=Stateful)
 
 
 def saved_bytes(kind: str, version: int, stateful: Stateful, values: Mapping[str, Any]) -> bytes:
@@ -72,6 +78,19 @@ def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Sa
     if not isinstance(state, dict):
         raise SnapshotError(f"the snapshot of `{kind}` has no state")
     return values, Saved(state, dict(snapshot.arrays))
+
+
+def restore_state(kind: str, make: Callable[[], State], saved: Saved) -> State:
+    """Return `make()` with the saved state. Raises SnapshotError if either fails."""
+    try:
+        stateful = make()
+        stateful.load_state(saved)
+    except (SnapshotError, ImportError, OSError):  # the last two are faults of the installation
+        raise
+    except Exception as error:  # any error of a constructor, a check or a kernel
+        raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
+    saved.check_empty()
+    return stateful
 
 
 class Operator(Stateful):
@@ -107,34 +126,22 @@ class Operator(Stateful):
         Raises SnapshotError for bytes that are damaged, or of a different kind or version.
         """
         values, saved = load_bytes(data, cls.kind, cls.version)
-        with snapshot_errors(cls.kind):
-            config = from_json(get_type_hints(cls)["config"], values["config"])
-            operator = cls.from_config(config, **resources)
-            operator.load_state(saved)
-        saved.check_empty()
-        return operator
-
-
-@contextmanager
-def snapshot_errors(kind: str) -> Iterator[None]:
-    """Convert errors raised while a snapshot is loaded into SnapshotError."""
-    try:
-        yield
-    except (SnapshotError, ImportError, OSError):  # the last two are faults of the installation
-        raise
-    except Exception as error:  # any error of a constructor, a check or a kernel
-        raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
+        kind = get_type_hints(cls)["config"]
+        return restore_state(
+            cls.kind,
+            lambda: cls.from_config(from_json(kind, values["config"]), **resources),
+            saved,
+        )
 
 
 def _bytes_of(held: Any, seen: set[int]) -> int:
     if id(held) in seen:
         return 0
     seen.add(id(held))
-    if isinstance(held, Stateful) and type(held).nbytes is Stateful.nbytes:
-        return _bytes_of(vars(held), seen)
-    if isinstance(held, Stateful | np.ndarray):
+    if isinstance(held, np.ndarray):
         return held.nbytes
-    if type(held).__module__.startswith(__name__.split(".")[0]) and hasattr(held, "__dict__"):
+    ours = type(held).__module__.startswith(__name__.split(".")[0]) and hasattr(held, "__dict__")
+    if ours or isinstance(held, Stateful):
         held = vars(held)
     if isinstance(held, dict):
         held = tuple(held.values())

@@ -27,9 +27,12 @@ RELEASED = (PUNCTUATION, LATE, "order0")  # the release order
 ARRIVAL = "arrival"  # orders late rows with equal punctuations
 
 
-def punctuations_of(rows: pa.Table) -> np.ndarray:
-    """Return int64[n]: the rows' punctuations, with NO_PUNCTUATION for NULL."""
-    return _times(rows, PUNCTUATION)
+def punctuations_of(rows: pa.Table, name: str = PUNCTUATION) -> np.ndarray:
+    """Return int64[n]: the rows' punctuations, or other times, with NO_PUNCTUATION for NULL."""
+    column = rows.column(name)
+    times = np.full(len(column), NO_PUNCTUATION)
+    times[pc.is_valid(column).to_numpy()] = as_numbers(column.drop_null())
+    return times
 
 
 def lateness_of(rows: pa.Table) -> np.ndarray:
@@ -46,16 +49,9 @@ def release_order(rows: pa.Table) -> np.ndarray:
     late = lateness_of(rows)
     columns = [punctuations_of(rows), late]
     if ARRIVAL in rows.column_names:
-        columns.append(np.where(late, _times(rows, ARRIVAL), NO_PUNCTUATION))
+        columns.append(np.where(late, punctuations_of(rows, ARRIVAL), NO_PUNCTUATION))
     columns.append(as_numbers(rows.column("order0")))
     return arrival_order(columns, [as_numbers(rows.column(TIE))])
-
-
-def _times(rows: pa.Table, name: str) -> np.ndarray:
-    column = rows.column(name)
-    times = np.full(len(column), NO_PUNCTUATION)
-    times[pc.is_valid(column).to_numpy()] = as_numbers(column.drop_null())
-    return times
 
 
 class LateRowBuffer(Stateful):

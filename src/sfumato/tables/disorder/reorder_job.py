@@ -69,11 +69,8 @@ def reorder_job(
         raise TypeError(f"`early` must be True or False; got {early!r}")
     if early and forget_after is not None:
         raise ValueError("`early` and `forget_after` cannot be combined: leave one of them out")
-    for added in (
-        *CONTROLLER_COLUMNS,
-        *([DUPLICATE] if ids else []),
-        *([EARLY_COLUMN] if early else []),
-    ):
+    flags = [DUPLICATE] * bool(ids) + [EARLY_COLUMN] * early
+    for added in (*CONTROLLER_COLUMNS, *flags):
         found = frame.find_column(added)
         if found is not None and not (is_reordered and found == added):
             as_added = "" if found == added else f", which has the same name as `{added}`"
@@ -120,13 +117,10 @@ def reorder_job(
     order = order_metadata(keys, event, config.forget_after is not None, bool(sources))
     outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
-    if ids:
-        remembered = {REMEMBERED: str(config.forget_after or 0.0)}
-        about = with_roles({ADDED_COLUMN: "true", **remembered}, [DUPLICATE])
-        outputs.append(Output(DUPLICATE, (DUPLICATE,), BOOLEAN_TYPE, about, default=False))
-    if early:
-        about = with_roles({ADDED_COLUMN: "true"}, [EARLY_COLUMN])
-        outputs.append(Output(EARLY_COLUMN, (EARLY_COLUMN,), BOOLEAN_TYPE, about, default=False))
+    for flag in flags:
+        remembered = {REMEMBERED: str(config.forget_after or 0.0)} if flag == DUPLICATE else {}
+        about = with_roles({ADDED_COLUMN: "true", **remembered}, [flag])
+        outputs.append(Output(flag, (flag,), BOOLEAN_TYPE, about, default=False))
     shares_buffer = waits["max_buffer_total"] is not None
     described = {"event_time": event, "source": sources, "unique": ids}
     return Job(

@@ -259,9 +259,8 @@ class TableReorder(TableOperator):
             return None
         if source == AWAITED:
             return "an expected source that has sent no rows"
-        columns = range(self.config.keys, self.config.keys + self.config.sources)
-        codes = np.array([source])
-        return ", ".join(str(self.source_index.take(codes, i)[0].as_py()) for i in columns)
+        columns = self.source_index.values(np.array([source])).columns[self.config.keys :]
+        return ", ".join(str(column[0].as_py()) for column in columns)
 
     def before_saving(self) -> None:
         self.rows.keep(self.operator.waiting.number)

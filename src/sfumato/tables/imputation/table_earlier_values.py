@@ -161,7 +161,6 @@ def released_values(
     order, keys = frame.single_column("order", order), frame.keys("key", key)
     require_ages(frame, order)
     frame.require_late()
-    frame.require_controller_metadata()
     frame.require_event_time("order", [order])
     values: list[tuple[str, ColumnReader]] = []
     values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]

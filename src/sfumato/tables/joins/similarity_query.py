@@ -86,7 +86,6 @@ class JoinSide:
             self._require_plain(called)
         frame.require_late()
         frame.require_tuples()
-        frame.require_controller_metadata()
         self.orders = frame.resolve(f"order{of}", query.order)
         self.keys = frame.keys(f"key{of}", query.key)
         frame.require_orders(f"order{of}", self.orders)

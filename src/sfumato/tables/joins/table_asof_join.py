@@ -164,7 +164,6 @@ def asof_join_job(
         of = f" of the {side} {frame.noun}"
         frame.require_late()
         frame.require_tuples()
-        frame.require_controller_metadata()
         orders.append([frame.single_column(f"order{of}", order)])
         keys.append(frame.keys(f"key{of}", key))
         frame.require_time(f"order{of}", orders[-1][0])

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.operators.state.stateful import Stateful, load_bytes, saved_bytes, snapshot_errors
+from sfumato.operators.state.stateful import Stateful, load_bytes, restore_state, saved_bytes
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import concat_tables
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
@@ -200,11 +200,7 @@ class ChainConfig:
                 "Start from an empty checkpoint, or use the release that wrote the snapshot"
             )
         saved.convert = None if change is None else change.saved
-        with snapshot_errors(self.kind):
-            chain = self.make()
-            chain.load_state(saved)
-        saved.check_empty()
-        return chain
+        return restore_state(self.kind, self.make, saved)
 
 
 class Chain(Stateful):

@@ -200,9 +200,9 @@ def find_name(name: str, known: list[str]) -> str | None:
     return meant[0] if meant else None
 
 
-def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
-    """Return the struct field that `name.parts[start:]` names. Raises ValueError if missing."""
-    for part in name.parts[start:]:
+def field_at(column: pa.Array, name: ColumnRef) -> pa.Array:
+    """Return the struct field that `name` names in a column. Raises ValueError if missing."""
+    for part in name.parts[1:]:
         fields = fields_of(column) if pa.types.is_struct(column.type) else {}
         field = find_name(part, list(fields))
         if field is None:

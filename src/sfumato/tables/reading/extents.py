@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US, max_alternatives_with_uncertain_time
-from sfumato.operators.arrays import Bools, Ints, offsets_of
+from sfumato.operators.arrays import Bools, Ints, offsets_of, ranges_of
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.validity import why_invalid
 from sfumato.windows import Range
@@ -61,16 +61,14 @@ def spread_over_extents(
 
 def _pair(tuples: Tuples, time: Ints, valid: Bools, window: Range) -> tuple[Ints, Ints, Ints, Ints]:
     """Return (row, extent, alternatives, lengths) per row and extent; extent 0 if invalid."""
-    first = time // window.slide_us  # number of the first extent; extent i ends at (i + 1) * slide
-    count = np.where(valid[tuples.owner], (time + window.length_us) // window.slide_us - first, 0)
+    good, first = valid[tuples.owner], time // window.slide_us  # extent i ends at (i + 1) * slide
+    count = np.where(good, (time + window.length_us) // window.slide_us - first, 1)
+    _, extent = ranges_of(np.where(good, first, 0), count)
     place = np.repeat(np.arange(len(time)), count)
-    number = np.arange(len(place)) - np.repeat(offsets_of(count)[:-1], count)
-    row, extent = tuples.owner[place], first[place] + number
-    bad = np.flatnonzero(~valid[tuples.owner])
     without = np.flatnonzero(~valid & (tuples.lengths == 0))
-    row = np.concatenate([row, tuples.owner[bad], without])
-    extent = np.concatenate([extent, np.zeros(len(bad) + len(without), np.int64)])
-    place = np.concatenate([place, bad, np.full(len(without), -1)])
+    row = np.append(tuples.owner[place], without)
+    extent = np.append(extent, np.zeros(len(without), np.int64))
+    place = np.append(place, np.full(len(without), -1))
     order = np.lexsort((place, extent, row))
     row, extent, place = row[order], extent[order], place[order]
     begins = np.ones(len(row), np.bool_)

@@ -583,21 +583,16 @@ class Frame(ABC):
         forgets = FORGETS in self._metadata("punctuation")
         return self.controller(order, keys) is not None and not forgets
 
-    def require_controller_metadata(self) -> None:
-        """Raise ValueError if a controller's columns have lost their metadata.
-
-        Without it, late rows would be processed as rows in order.
-        """
-        if self.has_punctuations and not self.has_controller_metadata:
+    def require_late(self, metadata: bool = True) -> None:
+        """Raise ValueError if a controller's rows have lost the column `late` or, if it is needed,
+        the metadata. Late rows would be processed as rows in order."""
+        if metadata and self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
                 f"the rows have the columns `late` and `punctuation` of {self.prefix}reorder, but "
                 f"the {self.noun} has lost the metadata that describes them, as happens in CSV "
                 "and JSON files: keep the rows in Parquet, or give the schema of the reordered "
                 "rows to the reader, or drop both columns"
             )
-
-    def require_late(self) -> None:
-        """Raise ValueError if a controller's rows have no column `late`."""
         if self.ordered_by_keys("punctuation") is not None and not self.has_punctuations:
             raise ValueError(
                 "the rows were reordered, but the column `late`, which marks late rows, is "

@@ -6,7 +6,7 @@ The table is part of a Spark frame, an in-memory table, or an earlier operator's
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -331,11 +331,10 @@ class Reading:
         given, tuples = table.num_rows, Tuples(table)
         wrong = self.rule.check_table(tuples)
         counts = self._count_left_out(table, wrong)
-        out, dropped = wrong.invalid if counts else None, []
+        out, dropped = wrong.invalid, []
         if self.rule.probabilities and not self.rule.keeps_absent:
-            absent = tuples.absent(self.rule.existence)
-            out = absent if out is None else out | absent
-        if out is not None and out.any():
+            out |= tuples.absent(self.rule.existence)
+        if out.any():
             if self.keeps_dropped:
                 dropped.append(self._dropped_rows(table.filter(pa.array(out)), wrong.invalid[out]))
             tuples = Tuples(table.filter(pa.array(~out)))
@@ -355,7 +354,9 @@ class Reading:
         return pa.table(self._passthrough_columns(table) | {"reason": reasons})
 
     def _passthrough_columns(self, table: pa.Table) -> dict[str, Any]:
-        row = _struct([table.column(name) for name in self.passed], table.num_rows)
+        cells = [as_array(table.column(name)) for name in self.passed]
+        cells = cells or [pa.array(np.zeros(table.num_rows, np.int32))]  # a struct has fields
+        row = pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
         return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
 
     def _count_left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
@@ -384,12 +385,6 @@ def _ascends(order: pa.ChunkedArray) -> bool:
         return False
     numbers = as_numbers(order)
     return bool((numbers[1:] > numbers[:-1]).all())
-
-
-def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
-    """Return the columns as one struct of c0, c1, ...; with no columns, a single field 0."""
-    cells = [as_array(column) for column in columns] or [pa.array(np.zeros(rows, np.int32))]
-    return pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
 
 
 def controller_readers() -> list[tuple[str, ColumnReader]]:

@@ -174,7 +174,7 @@ class Tuples:
         """Return the values of an attribute or column for every alternative."""
         attribute = find_name(name.parts[0], self.attributes)
         if attribute is not None:
-            return field_at(self.fields[attribute], name, 1)
+            return field_at(self.fields[attribute], name)
         column = find_name(name.parts[0], self.table.column_names)
         if column is None:
             known = [*self.attributes, *self.table.column_names]
@@ -182,7 +182,7 @@ class Tuples:
                 f"there is no column or attribute `{name.parts[0]}`; there are "
                 f"{', '.join(known)}{did_you_mean(name.parts[0], known)}"
             )
-        cells = field_at(as_array(self.table.column(column)), name, 1)
+        cells = field_at(as_array(self.table.column(column)), name)
         return cells.take(pa.array(self.owner)) if self.uncertain else cells
 
     def has_attribute(self, expression: Expression) -> bool:

@@ -18,21 +18,11 @@ from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
 RADIUS = "radius"  # fixed name of the radius column
-# Reasons, shared by tables and Spark columns.
-NO_EXISTENCE = "existence is not a number in [0, 1]"
-NO_ALTERNATIVES = "no alternatives"
-NULL_ALTERNATIVE = "an alternative is NULL"
-NO_PROBABILITY = "an alternative's prob is missing or not in (0, 1]"
-ABOVE_ONE = "the probabilities sum to "  # followed by the sum
 RULE_ABOVE_ONE = "with this row, the probabilities of its rule sum to "  # followed by the sum
 
 
 def missing_attribute_reason(name: str) -> str:
     return f"an alternative's {name} is missing or not finite"
-
-
-def missing_value_reason(name: str) -> str:
-    return f"{name} is missing or not finite"
 
 
 def invalid_radius_reason(name: str) -> str:
@@ -106,9 +96,10 @@ def why_invalid(
     if existence is not None and existence in columns.column_names:
         exists = floats_of(as_doubles(columns.column(existence), f"`{existence}`"))
         valid = (exists >= 0.0) & (exists <= 1.0 + RESCALED_SUM_TOLERANCE)  # 0: absent
-        reasons.add(~valid, NO_EXISTENCE)
+        reasons.add(~valid, "existence is not a number in [0, 1]")
     for name in attributes or ():
-        reasons.add(_is_missing(as_array(columns.column(name))), missing_value_reason(name))
+        missing = _is_missing(as_array(columns.column(name)))
+        reasons.add(missing, f"{name} is missing or not finite")
     for name, most, text in bounds:
         reasons.add(_exceeds(as_array(columns.column(name)), most), text)
     return reasons
@@ -192,16 +183,18 @@ def _add_alternative_reasons(
     crowded, above = lengths > bound, total > 1.0 + SUM_TOLERANCE
     for many in np.unique(lengths[crowded]).tolist():
         reasons.add(crowded & (lengths == many), f"{many}{too_many_reason(bound)}")
-    reasons.add(lengths == 0, NO_ALTERNATIVES)
+    reasons.add(lengths == 0, "no alternatives")
     if tuples.flat.null_count:
-        add(tuples.flat.is_null().to_numpy(zero_copy_only=False), NULL_ALTERNATIVE)
-    add(~((prob > 0.0) & (prob <= 1.0)), NO_PROBABILITY)  # false for NaN
+        add(tuples.flat.is_null().to_numpy(zero_copy_only=False), "an alternative is NULL")
+    credible = (prob > 0.0) & (prob <= 1.0)  # false for NaN
+    add(~credible, "an alternative's prob is missing or not in (0, 1]")
     for name in attributes:
         add(_is_missing(tuples.fields[name]), missing_attribute_reason(name))
     for name, most, text in bounds:
         add(_exceeds(tuples.fields[name], most), f"an alternative's {text}")
     for value in np.unique(total[above]).tolist():
-        reasons.add(above & (total == value), ABOVE_ONE + java_text(value))
+        text = f"the probabilities sum to {java_text(value)}"
+        reasons.add(above & (total == value), text)
 
 
 def _is_missing(column: pa.Array) -> Bools:

@@ -312,7 +312,6 @@ def resample_job(
                 'one, as with .alias("ts")'
             )
     frame.require_late()
-    frame.require_controller_metadata()
     frame.require_event_time("order", [order])
     numeric, wanted = fill in ("linear", "mean"), _columns(frame, columns, order, keys, fill)
     if AGE in map(str.lower, [*keys, order, *wanted]):

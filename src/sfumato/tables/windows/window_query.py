@@ -195,10 +195,8 @@ class WindowQuery:
     def __post_init__(self) -> None:
         frame = self.frame
         object.__setattr__(self, "quantiles", number_tuple("quantiles", self.quantiles))
-        frame.require_late()
+        frame.require_late(metadata=not self.timed)
         frame.require_tuples(self.existence)
-        if not self.timed:
-            frame.require_controller_metadata()
         for text, argument in self.arguments.items():
             frame.expressions.check(argument, text)
         if self.existence is not None:
