@@ -4,7 +4,7 @@ Spark resolves names, so references to an uncertain attribute become columns of 
 the distribution (an array of struct<prob, x>), `expected_x` the expected value.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -120,6 +120,7 @@ class Block:
     sources : the planned tables;  unknown : tables that the session does not have
     joined_starts : starts of relations whose condition has become part of a source
     answered : the words of answered clauses, which are removed from the text
+    handled : spans that aggregates or a ranking over a window answer
     """
 
     tables: Tables
@@ -133,6 +134,7 @@ class Block:
     unknown: list[Name] = field(default_factory=list)
     joined_starts: set[int] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
+    handled: list[Node] = field(default_factory=list)
     _planned: dict[int, PlannedFrame | None] = field(default_factory=dict)
 
     @property
@@ -184,6 +186,13 @@ class Block:
     def word_lists(self) -> list[Items]:
         """Return the items of all clauses and conditions."""
         return [clause.items for clause in self.clauses] + self.conditions()
+
+    def references(self) -> Iterator[Reference]:
+        return (reference for items in self.word_lists() for reference in references(items))
+
+    def is_handled(self, place: int) -> bool:
+        """Return whether a position in the text is in a handled span."""
+        return any(node.start <= place < node.end for node in self.handled)
 
     def is_piped(self) -> bool:
         return any(
@@ -299,25 +308,11 @@ class AddedColumn(NamedTuple):
         return self.function if self.attribute is None else f"{self.function}_{self.attribute}"
 
 
-def is_handled_nowhere(place: int) -> bool:
-    """Return False: no position in the text is handled elsewhere."""
-    return False
-
-
 class Measures:
-    """Replacement of uncertain attributes and their measures with added columns.
+    """Replacement of a block's uncertain attributes and their measures with added columns."""
 
-    is_handled : predicate of text positions that are handled elsewhere
-    """
-
-    def __init__(
-        self,
-        text: str,
-        sources: list[Source],
-        edits: Rewriting,
-        is_handled: Callable[[int], bool] = is_handled_nowhere,
-    ) -> None:
-        self.text, self.sources, self.edits, self.is_handled = text, sources, edits, is_handled
+    def __init__(self, block: Block, edits: Rewriting) -> None:
+        self.block, self.text, self.sources, self.edits = block, block.text, block.sources, edits
         self.names: dict[AddedColumn, str] = {}
 
     def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
@@ -327,7 +322,7 @@ class Measures:
         distributions : whether an attribute without a measure denotes its distribution
         """
         for reference in references(items, enter=outside_measures(self.sources)):
-            if self.is_handled(reference.start):
+            if self.block.is_handled(reference.start):
                 continue
             if reference.call is None and distributions:
                 self._distribution(reference, named)

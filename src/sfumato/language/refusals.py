@@ -1,6 +1,6 @@
 """Checks that refuse queries before any function is called."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -238,8 +238,7 @@ def remove_stream_word(
 
 def check_tables(block: Block) -> None:
     """Raise SqlError for a measure over an unknown table, or a join on an uncertain attribute."""
-    named = (reference for items in block.word_lists() for reference in references(items))
-    if block.unknown and any(is_measure_of(reference, block.sources) for reference in named):
+    if block.unknown and any(is_measure_of(r, block.sources) for r in block.references()):
         raise block.tables.unknown(block.unknown[0], block.scope)
     for items in block.conditions():
         for reference in (
@@ -265,27 +264,23 @@ def check_unanswered(block: Block) -> None:
             raise at(text, clause.place, f"{clause.keyword} {EXTENT_REASON}")
         if clause.word == "SELECT" and is_word(first, "DISTINCT"):
             raise at(text, first, f"DISTINCT {EXTENT_REASON}")
-    for items in block.word_lists():
-        for reference in references(items):
-            name = reference.parts[-1].upper()
-            is_aggregate = reference.call is not None and name.lower() in AGGREGATES
-            if not is_aggregate or is_measure_of(reference, sources):
-                continue
-            attribute = attribute_argument(reference, sources)
-            if ranged:
-                reason = OVER_REASON if is_word(reference.after, "OVER") else EXTENT_REASON
-                raise at(text, reference.word, f"{name} {reason}")
-            if attribute is not None:
-                hint = f"{name}(EXPECTED({attribute})) aggregates the expected values"
-                reason = f"{name} of the uncertain {attribute} is not supported yet; {hint}"
-                raise at(text, reference.word, reason)
+    for reference in block.references():
+        name = reference.parts[-1].upper()
+        is_aggregate = reference.call is not None and name.lower() in AGGREGATES
+        if not is_aggregate or is_measure_of(reference, sources):
+            continue
+        attribute = attribute_argument(reference, sources)
+        if ranged:
+            reason = OVER_REASON if is_word(reference.after, "OVER") else EXTENT_REASON
+            raise at(text, reference.word, f"{name} {reason}")
+        if attribute is not None:
+            hint = f"{name}(EXPECTED({attribute})) aggregates the expected values"
+            reason = f"{name} of the uncertain {attribute} is not supported yet; {hint}"
+            raise at(text, reference.word, reason)
 
 
-def check_operands(block: Block, is_handled: Callable[[int], bool]) -> None:
-    """Raise SqlError for a distribution as an operand, or in ORDER BY, GROUP BY or DISTINCT.
-
-    is_handled : predicate of text positions that are handled elsewhere
-    """
+def check_operands(block: Block) -> None:
+    """Raise SqlError for a distribution as an operand, or in ORDER BY, GROUP BY or DISTINCT."""
     select = block.clause("SELECT")
     named = map(alias_of, list_items(select.items)) if select is not None else ()
     renamed = {
@@ -309,7 +304,7 @@ def check_operands(block: Block, is_handled: Callable[[int], bool]) -> None:
             elif reference.operator:
                 wrong.append((reference, f"{reference.operator} needs a number"))
         for reference, what in wrong:
-            if not is_handled(reference.start):
+            if not block.is_handled(reference.start):
                 name = ".".join(reference.parts[:2])
                 reason = f"{name} is a distribution, but {what}: write EXPECTED({name})"
                 raise at(block.text, reference.word, reason, f"EXPECTED({name})")
