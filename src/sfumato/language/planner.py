@@ -145,7 +145,9 @@ class Planner:
         if (
             has_constructs(body)
             or any(isinstance(n, Name) and function_of(n, self.tables) for n in calls)
-            or any(self.tables.is_given(n) or self.tables.is_uncertain(n) for n in body.tables())
+            or any(
+                self.tables.is_given(n) or self.tables.is_uncertain(n) for n in tables_read(body)
+            )
         ):
             return self.plan_query(body, {})
         text = self.text[body.start : body.end]
@@ -372,14 +374,13 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
     }
     obstacle = next((what for what, is_there in obstacles.items() if is_there), None)
     if obstacle is not None:
-        node, what = clause, "before a window's aggregates"
-        if reference is not None:
-            node, what = reference.word, f"on the uncertain {reference.parts[-1]}"
+        what = "before a window's aggregates"
+        what = f"on the uncertain {reference.parts[-1]}" if reference is not None else what
         reason = (
             f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
             "FROM (SELECT ... WHERE ...)"
         )
-        raise at(block.text, node, reason)
+        raise at(block.text, clause if reference is None else reference.word, reason)
     local = block.unqualified(clause.items, source)
     measures = Measures(block, local)
     measures.replace_in(clause.items, named=False, distributions=False)

@@ -52,7 +52,7 @@ class PlannedFrame:
             return []
 
 
-@dataclass
+@dataclass(eq=False)
 class Source:
     """One table of a FROM clause as seen by the rest of the query.
 
