@@ -61,15 +61,14 @@ class TokenError(ValueError):
     """The error for SQL with anything but known tokens.
 
     start, end : the position in the text;  is_open : whether a bracket or quote is unmatched
-    function : the unknown function, if this is the problem
+    function : the unknown function, or ""
     """
 
-    is_open = False
-    function: str | None = None
-
-    def __init__(self, reason: str, start: int, end: int) -> None:
+    def __init__(
+        self, reason: str, start: int, end: int, *, is_open: bool = False, function: str = ""
+    ) -> None:
         super().__init__(reason)
-        self.start, self.end = start, end
+        self.start, self.end, self.is_open, self.function = start, end, is_open, function
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ def tokenize(text: str, *, frames: bool = False, constructs: bool = False) -> li
             found.append(SqlToken(QUOTED, _name_in(text, place, end), place, end))
         elif kind == "open":
             what = "name" if text[place] == "`" else "string"
-            raise _without_partner(f"this {what} is not closed", place, place + 1)
+            raise TokenError(f"this {what} is not closed", place, place + 1, is_open=True)
         elif kind == "number":
             in_bracket = bool(opened) and opened[-1].value == "["
             end = _end_of_number(text, place, with_unit=constructs and in_bracket)
@@ -245,20 +244,15 @@ def _nest(token: SqlToken, opened: list[SqlToken]) -> None:
             raise TokenError(deep, token.start, token.end)
     elif token.value in (")", "]"):
         if not opened:
-            raise _without_partner(f"unmatched {token.value}", token.start, token.end)
+            raise TokenError(f"unmatched {token.value}", token.start, token.end, is_open=True)
         opening = opened.pop()
         if CLOSING_BRACKETS[opening.value] != token.value:
             raise _not_closed(opening)
 
 
-def _without_partner(reason: str, start: int, end: int) -> TokenError:
-    error = TokenError(reason, start, end)
-    error.is_open = True
-    return error
-
-
 def _not_closed(opening: SqlToken) -> TokenError:
-    return _without_partner(f"this {opening.value} is not closed", opening.start, opening.end)
+    reason = f"this {opening.value} is not closed"
+    return TokenError(reason, opening.start, opening.end, is_open=True)
 
 
 def _called(sign: str) -> str:

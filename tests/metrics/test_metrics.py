@@ -14,9 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sfumato.metrics import names
 from sfumato.metrics.exporters import OTHER_METRICS, json_lines, prometheus_text, served
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.history import MAX_POINTS, QUANTILES, RecentWaits, quantile
-from sfumato.metrics.progress import QueryProgress
 from sfumato.operators.disorder.statistics import WAIT_BINS, wait_bins
 from sfumato.tables.operator import TableConfig
 from spark_reports import part, reorder, report
@@ -136,7 +135,7 @@ def test_a_quantile_of_waits_is_within_a_factor_of_two():
 
 
 def test_keys_are_at_least_those_that_came_and_those_of_the_buckets_with_rows():
-    progress = QueryProgress()
+    progress = QueryFigures()
     for number, (keys, new) in enumerate([(5, 5), (3, 1), (90, 0), (4, -2), (None, None)]):
         observed = {"rows": 1, "keys": keys, "new_keys": new}
         progress.take([report(number, 1, sfumato_window_1=observed)])

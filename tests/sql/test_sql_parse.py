@@ -21,6 +21,7 @@ from sfumato.language.planner import VOCABULARY, parse_script
 from sfumato.language.refusals import has_constructs
 from sfumato.language.steps import format_bytes, format_duration
 from sfumato.language.syntax import Node, SqlError, references, stars
+from sfumato.language.table_functions import tables_read
 from sfumato.operators.windows.uncertain_window import expected_tuples
 from sfumato.windows import Rows
 from sql.plain_frame import plain_frame
@@ -277,7 +278,7 @@ def test_semicolons_in_strings_names_and_comments_end_nothing():
     ],
 )
 def test_the_tables_of_a_query_are_those_spark_would_read(text, tables):
-    assert [str(name) for name in body(text).tables()] == tables
+    assert [str(name) for name in tables_read(body(text))] == tables
 
 
 def select_items(text):

@@ -38,7 +38,7 @@ def test_every_public_function_from_frames_to_a_frame_is_one():
     [
         ("SELECT * FROM reorder(s, event_time => ts, arrival => at)", ["s"]),
         ("SELECT * FROM where(df => where(s, 'x > 1'), condition => 'x > 3')", ["s"]),
-        ("SELECT * FROM similarity_join(a, (SELECT * FROM b), on => x)", ["b", "a"]),
+        ("SELECT * FROM similarity_join(a, (SELECT * FROM b), on => x)", ["a", "b"]),
         ("SELECT * FROM impute(a, repository => db.r, attributes => x)", ["a", "db.r"]),
         ("SELECT * FROM explode(a)", []),
         ("WITH a AS (SELECT 1) SELECT * FROM where(a, 'x > 3')", []),

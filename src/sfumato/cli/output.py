@@ -16,11 +16,10 @@ from rich.text import Text
 
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.metrics.anomalies import describe_held_rows, row_count
-from sfumato.metrics.figures import hide_secrets
+from sfumato.metrics.figures import QueryFigures, hide_secrets
 from sfumato.metrics.progress import (
     REORDER,
     MicroBatch,
-    QueryProgress,
     late_and_rows,
     late_rows_left_out,
     total_of_counter,
@@ -115,7 +114,7 @@ class Log:
         elif failed is not None:
             self.console.print(f"[red]Failed:[/red] sink {escape(failed.name)}: {escape(cause)}")
 
-    def _totals(self, name: str, progress: QueryProgress) -> None:
+    def _totals(self, name: str, progress: QueryFigures) -> None:
         for operator, counts in totals_by_operator(progress.counters).items():
             listed = ", ".join(f"{n:,} {counter_label(each)}" for each, n in counts.items())
             if listed:
@@ -157,7 +156,7 @@ def counter_label(counter: str) -> str:
     return LABELS.get(counter, counter.replace("_", " "))
 
 
-def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
+def progress_table(progress: Mapping[str, QueryFigures]) -> Table:
     """Build the progress table, one line per sink: rows read, written, late, invalid, held."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("sink", overflow="fold")

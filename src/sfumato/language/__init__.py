@@ -72,7 +72,7 @@ def sql(
 
     def plan() -> list[DataFrame]:
         script = parse_script(text, trusted=is_trusted(spark))
-        return [frame.df for frame in Planner(spark, script, given=frames).answers()]
+        return [frame.df for frame in Planner(spark, script, given=frames).frames()]
 
     declared = any(isinstance(frame, DeclaredFrame) for frame in frames.values())
     answers = in_thread(plan) if declared else plan()

@@ -77,22 +77,18 @@ from sfumato.windows import Delta, Range
 
 
 class WindowedBlock:
-    """A block with aggregates or a ranking over a window. handled : spans that it answers"""
+    """A block with aggregates or a ranking over a window. handled : see `Block`"""
 
     def __init__(self, block: Block, source: Source) -> None:
         self.block, self.source, self.text = block, source, block.text
         self.clauses = {clause.word: clause for clause in block.clauses}
-        self.handled: list[Node] = []
+        self.handled = block.handled
         # Words in the table's bracket that belong to the operator over the window.
         words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION, SHARED)
         where = (source.node, self.text, "the stream", source.frame)
         self.given = Options(source.operator_options, *where, words=words)
         self.early = self.given.get(EARLY.word)
         self.error_options = self.given  # the words that errors point at
-
-    def covers(self, place: int) -> bool:
-        """Return whether a position in the text is in a handled span."""
-        return any(node.start <= place < node.end for node in self.handled)
 
     def keys(self) -> list[str]:
         """Return the GROUP BY columns in the frame's spelling. Raises SqlError for expressions."""
@@ -233,21 +229,21 @@ class Aggregation(WindowedBlock):
         self.grouped = self.keys()
         for clause in self.block.clauses:
             for reference in references(clause.items) if clause.word in CLAUSES_WITH_CALLS else ():
-                if reference.call is not None and not self.covers(reference.start):
+                if reference.call is not None and not self.block.is_handled(reference.start):
                     self._read(reference, clause.word)
         if not self.names:  # without aggregates, count rows so that extents are emitted
             self._name("count(*)")
 
     def _read(self, reference: Reference, clause: str) -> None:
-        word, named = reference.parts[-1].upper(), clause == "SELECT" and reference.whole
+        word = reference.parts[-1].upper()
         is_simple = len(reference.words) == 1
         inner = [r for r in references(_arguments_of(reference)) if is_aggregate(r)]
         # STDDEV over values of certain rows is an aggregate, not a measure.
         is_spread = self.certain and word == "STDDEV" and not inner
         if is_simple and word == "PROB":
-            self._put(reference, self._probability(reference, inner), named)
+            self._put(reference, self._probability(reference, inner))
         elif is_simple and word in FIELDS and not is_spread:
-            self._wrapped(reference, word, named)
+            self._wrapped(reference, word)
         elif is_aggregate(reference):
             call = self._call(reference)
             sign = reference.operator if clause == "SELECT" and not self.certain else ""
@@ -260,7 +256,7 @@ class Aggregation(WindowedBlock):
                 expected = (f"EXPECTED({said})", f"PROB({said} > ...)")
                 raise at(self.text, reference.word, reason, *expected)
             whole = clause == "SELECT" or self.certain
-            self._put_field(reference, call, "" if whole else "EXPECTED", named)
+            self._put_field(reference, call, "" if whole else "EXPECTED")
         elif _is_spark_aggregate(reference):
             self._refuse(reference, word)
 
@@ -282,8 +278,7 @@ class Aggregation(WindowedBlock):
             reason, likely = "FILTER is not supported over windows: filter with WHERE", None
         raise at(self.text, reference.word, reason, *known, suggestion=likely)
 
-    def _put(self, reference: Reference, by: str, named: bool) -> None:
-        by += f" AS {quote_name(self._written(reference))}" if named else ""
+    def _put(self, reference: Reference, by: str) -> None:
         self.block.edits.replace(reference, by)
         self.handled.append(reference)
 
@@ -317,7 +312,7 @@ class Aggregation(WindowedBlock):
         return self.names[text]
 
     def _put_field(
-        self, reference: Reference, call: str, word: str, named: bool, level: float | None = None
+        self, reference: Reference, call: str, word: str, level: float | None = None
     ) -> None:
         """Replace a call with a field of its aggregate. word : the measure, or "" for all fields"""
         name = self._name(call)
@@ -329,12 +324,11 @@ class Aggregation(WindowedBlock):
             field = FIELDS[word] if level is None else quantile_name(level)
             by, path = f"{column}.{field}", (name, field)
         if path:
-            result = self._written(reference) if named else ""
             place = reference.start, reference.end
-            self.block.edits.fields[place] = ResultField(path, result)
-        self._put(reference, by, named)
+            self.block.edits.fields[place] = ResultField(path, self._written(reference))
+        self._put(reference, by)
 
-    def _wrapped(self, reference: Reference, word: str, named: bool) -> None:
+    def _wrapped(self, reference: Reference, word: str) -> None:
         given = reference.arguments
         inner = [r for r in references(given[0]) if is_aggregate(r)] if given else []
         place = span_of(given[0]) if inner else reference
@@ -346,7 +340,7 @@ class Aggregation(WindowedBlock):
         if word == "QUANTILE":
             level = parse_level(given[1] if len(given) > 1 else (), self.text)
             self.levels.add(level)
-        self._put_field(reference, call, word, named, level)
+        self._put_field(reference, call, word, level)
 
     def _most_values(self, given: list[Items]) -> int:
         if len(given) < 2:
@@ -447,11 +441,11 @@ class Aggregation(WindowedBlock):
             match_name(part, columns)
             for items in lists
             for reference in references(items)
-            if reference.call is None and not self.covers(reference.start)
+            if reference.call is None and not self.block.is_handled(reference.start)
             for part in reference.parts[:2]
         )
         starred = (star for items in lists for star in stars(items))
-        return any(not self.covers(start_of(star.token)) for star in starred) or any(
+        return any(not self.block.is_handled(start_of(star.token)) for star in starred) or any(
             name is not None and name.lower() not in of_extents for name in named
         )
 

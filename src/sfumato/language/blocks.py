@@ -4,7 +4,7 @@ Spark resolves names, so references to an uncertain attribute become columns of 
 the distribution (an array of struct<prob, x>), `expected_x` the expected value.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,10 +24,10 @@ from sfumato.language.syntax import (
     alias_of,
     at,
     end_of,
-    is_type,
     is_word,
     list_items,
     name_in,
+    number_in,
     references,
     span_of,
     split,
@@ -120,6 +120,7 @@ class Block:
     sources : the planned tables;  unknown : tables that the session does not have
     joined_starts : starts of relations whose condition has become part of a source
     answered : the words of answered clauses, which are removed from the text
+    handled : spans that aggregates or a ranking over a window answer
     """
 
     tables: Tables
@@ -133,6 +134,7 @@ class Block:
     unknown: list[Name] = field(default_factory=list)
     joined_starts: set[int] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
+    handled: list[Node] = field(default_factory=list)
     _planned: dict[int, PlannedFrame | None] = field(default_factory=dict)
 
     @property
@@ -184,6 +186,13 @@ class Block:
     def word_lists(self) -> list[Items]:
         """Return the items of all clauses and conditions."""
         return [clause.items for clause in self.clauses] + self.conditions()
+
+    def references(self) -> Iterator[Reference]:
+        return (reference for items in self.word_lists() for reference in references(items))
+
+    def is_handled(self, place: int) -> bool:
+        """Return whether a position in the text is in a handled span."""
+        return any(node.start <= place < node.end for node in self.handled)
 
     def is_piped(self) -> bool:
         return any(
@@ -259,12 +268,11 @@ class PlainSelect:
         signs = [i for i, item in enumerate(items) if str(item) in ("<", ">", "=")]
         if not signs or signs != list(range(signs[0], signs[-1] + 1)):
             return None
-        sign, number = "".join(str(items[i]) for i in signs), items[signs[-1] + 1 :]
-        field, negative = self._field(items[: signs[0]]), is_type(next(iter(number), None), "MINUS")
-        is_number = len(number) == 1 + negative and is_type(number[-1], "NUMBER")
-        if field is None or sign not in ("<", "<=", ">", ">=") or not is_number:
+        sign, number = "".join(str(items[i]) for i in signs), number_in(items[signs[-1] + 1 :])
+        field = self._field(items[: signs[0]])
+        if field is None or sign not in ("<", "<=", ">", ">=") or number is None:
             return None
-        return Condition(field.path, sign, float(str(number[-1])) * (-1 if negative else 1))
+        return Condition(field.path, sign, float(number))
 
 
 def plain_select(
@@ -287,9 +295,9 @@ def plain_select(
 
 
 class AddedColumn(NamedTuple):
-    """A measure to add as a column. source : place in the sources;  q : level of a quantile"""
+    """A measure to add as a column of a source. q : level of a quantile"""
 
-    source: int
+    source: Source
     function: str
     attribute: str | None
     q: float | None = None
@@ -299,25 +307,11 @@ class AddedColumn(NamedTuple):
         return self.function if self.attribute is None else f"{self.function}_{self.attribute}"
 
 
-def is_handled_nowhere(place: int) -> bool:
-    """Return False: no position in the text is handled elsewhere."""
-    return False
-
-
 class Measures:
-    """Replacement of uncertain attributes and their measures with added columns.
+    """Replacement of a block's uncertain attributes and their measures with added columns."""
 
-    is_handled : predicate of text positions that are handled elsewhere
-    """
-
-    def __init__(
-        self,
-        text: str,
-        sources: list[Source],
-        edits: Rewriting,
-        is_handled: Callable[[int], bool] = is_handled_nowhere,
-    ) -> None:
-        self.text, self.sources, self.edits, self.is_handled = text, sources, edits, is_handled
+    def __init__(self, block: Block, edits: Rewriting) -> None:
+        self.block, self.text, self.sources, self.edits = block, block.text, block.sources, edits
         self.names: dict[AddedColumn, str] = {}
 
     def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
@@ -327,7 +321,7 @@ class Measures:
         distributions : whether an attribute without a measure denotes its distribution
         """
         for reference in references(items, enter=outside_measures(self.sources)):
-            if self.is_handled(reference.start):
+            if self.block.is_handled(reference.start):
                 continue
             if reference.call is None and distributions:
                 self._distribution(reference, named)
@@ -336,7 +330,7 @@ class Measures:
 
     def add(self) -> None:
         for wanted, name in self.names.items():
-            source = self.sources[wanted.source]
+            source = wanted.source
             df = source.frame.df.withColumn(name, _column(wanted, source.frame))
             source.frame = PlannedFrame(df, source.frame.step)
             source.extra.append(name)
@@ -351,10 +345,10 @@ class Measures:
             reason = f"{function.upper()} needs {takes} argument{'s' * (takes > 1)}"
             raise at(self.text, reference.call or reference, reason, example)
         else:
-            place, attribute = self._attribute(function, given[0], reference)
+            source, attribute = self._attribute(function, given[0], reference)
             q = parse_level(given[1], self.text) if takes == 2 else None
-            wanted = AddedColumn(place, function, attribute, q)
-        source = self.sources[wanted.source]
+            wanted = AddedColumn(source, function, attribute, q)
+        source = wanted.source
         if wanted not in self.names:
             taken = [*source.frame.df.columns, *self.names.values()]
             self.names[wanted] = free_name(wanted.name, taken)
@@ -367,54 +361,53 @@ class Measures:
     def _distribution(self, reference: Reference, named: bool) -> None:
         for parts in (reference.parts[:2], reference.parts[:1]):
             # Add a name that is in several tables to all of them: Spark reports the ambiguity.
-            hits = [(i, s, a) for i, s in enumerate(self.sources) if (a := s.attribute(parts))]
+            hits = [(s, a) for s in self.sources if (a := s.attribute(parts))]
             if hits:
                 break
-        for place, source, attribute in hits:
+        for source, attribute in hits:
             if match_name(attribute, source.frame.df.columns) is not None:
                 reason = (
                     f"{attribute} is both a certain column and an uncertain attribute: write "
                     f"alternatives.{attribute}, or rename the column"
                 )
                 raise at(self.text, reference.word, reason)
-            self.names[AddedColumn(place, "distribution", attribute)] = attribute
+            self.names[AddedColumn(source, "distribution", attribute)] = attribute
             if source.sides and len(parts) == 2:
                 by = quote_name(attribute)
                 if named and reference.whole and len(reference.parts) == 2:
                     by += f" AS {quote_name(reference.parts[1])}"
                 self.edits.replace(span_of(reference.words[:2]), by)
 
-    def _attribute(self, function: str, given: Items, reference: Reference) -> tuple[int, str]:
+    def _attribute(self, function: str, given: Items, reference: Reference) -> tuple[Source, str]:
         name, node = _short_name(given), span_of(given) if given else reference
         known = [name for source in self.sources for name in source.frame.attributes]
         if name is None:
             reason = f"{function.upper()} needs the name of an uncertain attribute"
             raise at(self.text, node, reason, *known)
-        parts, sources = name.parts, list(enumerate(self.sources))
-        hits = [(i, a) for i, s in sources if (a := s.attribute(parts))]
-        hits = hits or [(i, c) for i, s in sources if (c := _plain_column(s, parts))]
+        parts = name.parts
+        hits = [(s, a) for s in self.sources if (a := s.attribute(parts))]
+        hits = hits or [(s, c) for s in self.sources if (c := _plain_column(s, parts))]
         if len(hits) > 1:
-            names = [f"{alias}.{parts[-1]}" for i, _ in hits for alias in self.sources[i].aliases]
+            names = [f"{alias}.{parts[-1]}" for source, _ in hits for alias in source.aliases]
             raise at(self.text, node, f"{parts[-1]} is an attribute of several tables", *names)
         if not hits:
             likely = near(parts[-1], [name.split(".")[-1] for name in known])
             reason = f"there is no uncertain attribute {name}"
             raise at(self.text, node, reason, *known, suggestion=likely)
-        place, attribute = hits[0]
-        frame = SparkFrame(self.sources[place].frame.df)
+        source, attribute = hits[0]
+        frame = SparkFrame(source.frame.df)
         kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
         if isinstance(kind, StringType):  # Spark would cast the strings and fail at run time
             reason = f"{function.upper()} needs numbers, but {attribute} is {kind.simpleString()}"
             raise at(self.text, node, reason, "COUNT, or a condition in WHERE")
         return hits[0]
 
-    def _whose_existence(self, reference: Reference, given: list[Items]) -> int:
-        uncertain = [i for i, s in enumerate(self.sources) if s.frame.attributes]
-        candidates = uncertain or list(range(len(self.sources)))
+    def _whose_existence(self, reference: Reference, given: list[Items]) -> Source:
+        candidates = [s for s in self.sources if s.frame.attributes] or self.sources
         if given:
             name = _short_name(given[0]) if len(given) == 1 else None
             alias = name.parts[0] if name is not None and len(name.parts) == 1 else ""
-            candidates = [i for i, s in enumerate(self.sources) if s.has_alias(alias)]
+            candidates = [source for source in self.sources if source.has_alias(alias)]
         if len(candidates) != 1:
             aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
             reason = "EXISTENCE must name its table, EXISTENCE(t)"
@@ -425,11 +418,9 @@ class Measures:
 
 def parse_level(given: Items, text: str) -> float:
     """Return a QUANTILE's level. Raises SqlError unless it is a number from 0 to 1."""
-    kinds = [item.type for item in given if is_type(item, "NUMBER", "PERCENT")]
-    if len(given) == len(kinds) and kinds in (["NUMBER"], ["NUMBER", "PERCENT"]):
-        share = float(str(given[0])) / (100 if len(kinds) == 2 else 1)
-        if share <= 1:
-            return share
+    share = number_in(given)
+    if share is not None and 0 <= share <= 1:
+        return abs(float(share))  # -0 is 0
     reason = "the level of a QUANTILE must be a number from 0 to 1, or 0% to 100%"
     raise at(text, span_of(given) if given else Node(0, 0), reason)
 

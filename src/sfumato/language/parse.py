@@ -190,7 +190,7 @@ Span = tuple[int, int]
 class ToSyntax(Transformer[Token, Any]):
     """Converter to syntax nodes, with one method per grammar rule; children are converted first.
 
-    Rules without a method remain trees: `ctes`, `alias`, `function` and the words after a table.
+    Rules without a method remain trees: `alias`, `function` and the words after a table.
     """
 
     def script(self, span: Span, statements: list[syntax.Statement]) -> list[syntax.Statement]:
@@ -200,22 +200,20 @@ class ToSyntax(Transformer[Token, Any]):
         return syntax.Statement(*span, len(children) > 1, children[-1])
 
     def body(self, span: Span, children: list[Any]) -> syntax.Body:
-        ctes = children.pop(0).children if isinstance(children[0], Tree) else [None]
-        recursive = len(ctes) > 1 and isinstance(ctes[1], Token)
-        listed = tuple(ctes[1 + recursive :])
-        return syntax.Body(*span, ctes[0], listed, recursive, tuple(children))
+        opening, ctes = _all(children, Token), _all(children, syntax.Cte)  # WITH [RECURSIVE]
+        with_token = opening[0] if opening else None
+        recursive, clauses = len(opening) > 1, _all(children, syntax.Clause)
+        return syntax.Body(*span, with_token, ctes, recursive, clauses)
 
     def cte(self, span: Span, children: list[Any]) -> syntax.Cte:
         columns = children[1] if isinstance(children[1], syntax.Group) else None
         return syntax.Cte(*span, children[0], columns, children[-1])
 
-    def after_ctes(self, span: Span, children: list[Any]) -> syntax.Clause:
-        items = children[1].items if len(children) > 1 else ()
-        return syntax.Clause(*span, None, (children[0], *items))
+    def words(self, span: Span, children: list[syntax.Item]) -> syntax.Clause:
+        return syntax.Clause(*span, None, tuple(children))
 
     def clause(self, span: Span, children: list[Any]) -> syntax.Clause:
-        items = children[1].items if len(children) > 1 else ()
-        return syntax.Clause(*span, children[0], items)
+        return syntax.Clause(*span, children[0], tuple(children[1:]))
 
     def rank_clause(self, span: Span, children: list[Any]) -> syntax.Clause:
         options = _all(children, syntax.Option)
@@ -226,9 +224,6 @@ class ToSyntax(Transformer[Token, Any]):
         option = syntax.Option(*span, "FREQUENCY", (children[1],))
         return syntax.Clause(*span, children[0], (), options=(option,))
 
-    def items(self, span: Span, children: list[syntax.Item]) -> syntax.Clause:
-        return syntax.Clause(*span, None, tuple(children))
-
     def group(self, span: Span, children: list[syntax.Body]) -> syntax.Group:
         return syntax.Group(*span, children[0] if children else None)
 
@@ -238,14 +233,11 @@ class ToSyntax(Transformer[Token, Any]):
     # tables
 
     def from_clause(self, span: Span, children: list[Any]) -> syntax.Clause:
-        return syntax.Clause(*span, children[0], (), tuple(children[1:]))
-
-    def joined(self, span: Span, children: list[Any]) -> syntax.Relation:
-        return children[1]
+        return syntax.Clause(*span, children[0], (), _all(children, syntax.Relation))
 
     def relation(self, span: Span, children: list[Any]) -> syntax.Relation:
         trees = {child.data: child for child in _all(children, Tree)}
-        after = next((trees[kind] for kind in ("rest", "odd", "after_open") if kind in trees), None)
+        after = trees.get("rest")
         rest = () if after is None else tuple(after.children)
         head, call = _first(children, syntax.Name, syntax.Group), None
         if "function" in trees:
@@ -275,8 +267,10 @@ class ToSyntax(Transformer[Token, Any]):
     name = column
     choice = column
 
-    def names(self, span: Span, children: list[syntax.Name]) -> tuple[syntax.Name, ...]:
-        return _all(children, syntax.Name)
+    def names(self, span: Span, children: list[Any]) -> tuple[Any, ...]:
+        return tuple(children)
+
+    numbers = names
 
     # constructs
 
@@ -295,12 +289,6 @@ class ToSyntax(Transformer[Token, Any]):
         return syntax.Measure(*span, numbers, (), negative, percent)
 
     fraction = number
-
-    def numbers(self, span: Span, children: list[syntax.Measure]) -> tuple[syntax.Measure, ...]:
-        return _all(children, syntax.Measure)
-
-    def unit(self, span: Span, children: list[Token]) -> Token:
-        return children[0]
 
     def duration(self, span: Span, children: list[Any]) -> syntax.Measure:
         first, *others = children

@@ -6,7 +6,7 @@ views. Spark resolves names, types and functions; the planner handles only uncer
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from sfumato.language.blocks import (
     PlainSelect,
     Rewriting,
     Scope,
-    is_handled_nowhere,
     outside_measures,
     plain_select,
 )
@@ -57,6 +56,7 @@ from sfumato.language.syntax import (
     Relation,
     Script,
     SqlError,
+    Statement,
     alias_of,
     at,
     end_of,
@@ -117,38 +117,37 @@ class Planner:
     ) -> None:
         self.spark, self.script, self.text = spark, script, script.text
         self.tables = Tables(spark, script, given or {})
-        self._has_shared_rankings = rankings is not None
         self.rankings = rankings or RankingGroups(fold=folds_case(spark))
+        for statement in script.statements:
+            check_query(script, statement.body)
+            if rankings is None:
+                self.rankings.gather(script, statement.body)
 
     def frames(self) -> list[PlannedFrame]:
-        """Return all statements as frames; TOP queries that can share work are planned together."""
-        for statement in self.script.statements:
-            check_query(self.script, statement.body)
-            if not self._has_shared_rankings:
-                self.rankings.gather(self.script, statement.body)
-        found = []
-        for statement in self.script.statements:
-            with without_data() if statement.explain else nullcontext():
-                found.append(self._plan_statement(statement.body))
-        return found
+        """Return all statements as frames; an EXPLAIN becomes a frame with the plan.
 
-    def answers(self) -> list[PlannedFrame]:
-        """Return all statements as frames; an EXPLAIN becomes a frame with the plan."""
-        frames = self.frames()
-        for i, statement in enumerate(self.script.statements):
-            if statement.explain:
-                plan = self.spark.createDataFrame([(explain_step(frames[i].step),)], "plan string")
-                frames[i] = replace(frames[i], df=plan)
-        return frames
+        TOP queries that can share work are planned together.
+        """
+        return [
+            self._explain(s) if s.explain else self._plan(s.body) for s in self.script.statements
+        ]
 
-    def _plan_statement(self, body: Body) -> PlannedFrame:
+    def _explain(self, statement: Statement) -> PlannedFrame:
+        with without_data():
+            step = self._plan(statement.body).step
+        plan = self.spark.createDataFrame([(explain_step(step),)], "plan string")
+        return PlannedFrame(plan, step)
+
+    def _plan(self, body: Body) -> PlannedFrame:
         """Return a statement as a frame; text without constructs goes to Spark unchanged."""
         check_reach(self.script, body, self.spark)
         calls = (r.head for b in body.bodies() for r in b.relations if b.is_query and r.call)
         if (
             has_constructs(body)
             or any(isinstance(n, Name) and function_of(n, self.tables) for n in calls)
-            or any(self.tables.is_given(n) or self.tables.is_uncertain(n) for n in body.tables())
+            or any(
+                self.tables.is_given(n) or self.tables.is_uncertain(n) for n in tables_read(body)
+            )
         ):
             return self.plan_query(body, {})
         text = self.text[body.start : body.end]
@@ -225,7 +224,6 @@ class Planner:
             place += 1 if joined is None else 2
         check_tables(block)
         answers = Ranking.of(block) or Aggregation.of(block)
-        covered = is_handled_nowhere if answers is None else answers.covers
         keeps_attributes = not isinstance(answers, Ranking)  # whether rows keep their attributes
         if answers is None:
             check_unanswered(block)
@@ -233,12 +231,12 @@ class Planner:
         if answers is not None:
             answers.read()
         if keeps_attributes:
-            check_operands(block, covered)
+            check_operands(block)
         filtered = _filter_alternatives(block, always=answers is not None)
         if answers is not None:
             answers.apply()
         remaining = [clause for clause in block.clauses if clause is not filtered]
-        measures = Measures(block.text, block.sources, block.edits, covered)
+        measures = Measures(block, block.edits)
         for clause in remaining:
             measures.replace_in(clause.items, named=clause.word == "SELECT")
         for items in block.conditions():
@@ -374,19 +372,17 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
         "several tables": not is_alone or bool(block.relations[0].rest),
         "a nested query": any(nested_queries(clause.items)),
     }
-    if (
-        obstacle := next((what for what, is_there in obstacles.items() if is_there), None)
-    ) is not None:
-        node = clause if reference is None else reference.word
+    obstacle = next((what for what, is_there in obstacles.items() if is_there), None)
+    if obstacle is not None:
         what = "before a window's aggregates"
         what = f"on the uncertain {reference.parts[-1]}" if reference is not None else what
         reason = (
             f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
             "FROM (SELECT ... WHERE ...)"
         )
-        raise at(block.text, node, reason)
+        raise at(block.text, clause if reference is None else reference.word, reason)
     local = block.unqualified(clause.items, source)
-    measures = Measures(block.text, block.sources, local)
+    measures = Measures(block, local)
     measures.replace_in(clause.items, named=False, distributions=False)
     before = list(source.extra)
     measures.add()
@@ -409,7 +405,8 @@ def _name_columns(block: Block, select: Clause) -> None:
         if not item or any(stars(item)) or any(is_word(i, "AS") for i in item):
             continue
         place = span_of(item)
-        if alias_of(item)[0] is None and block.edits.changes_within(place):
+        is_replaced = block.edits.changes_within(place) or block.is_handled(place.start)
+        if is_replaced and alias_of(item)[0] is None:
             name = one_line(block.text[place.start : place.end])
             block.edits.insert(place.end, f" AS {quote_name(name)}")
 
@@ -451,9 +448,9 @@ class NamedQueries:
         self.spark, self.texts = spark, texts
         self.rankings = RankingGroups(fold=folds_case(spark), share=share)
         self._scripts: dict[str, Script] = {}
-        for name, text in texts.items():
+        for name in texts:
             with suppress(SqlError):  # planning raises it again
-                self._scripts[name] = parse_script(text, trusted=is_trusted(spark))
+                self._scripts[name] = self._parse(name)
         needed = self.upstream_of(wanted)
         for name, script in self._scripts.items():
             for statement in script.statements if name in needed else ():
@@ -461,12 +458,13 @@ class NamedQueries:
                     self.rankings.gather(script, statement.body, name)
 
     def frames(self, name: str) -> list[PlannedFrame]:
-        """Return a script's statements as frames, like `Planner.answers`. Raises as `sql` does."""
+        """Return a script's statements as frames, like `Planner.frames`. Raises as `sql` does."""
         with operators_of(name):
-            script = self._scripts.get(name)
-            if script is None:
-                script = parse_script(self.texts[name], trusted=is_trusted(self.spark))
-            return Planner(self.spark, script, self.rankings).answers()
+            script = self._scripts.get(name) or self._parse(name)
+            return Planner(self.spark, script, self.rankings).frames()
+
+    def _parse(self, name: str) -> Script:
+        return parse_script(self.texts[name], trusted=is_trusted(self.spark))
 
     def answered_with(self, name: str) -> list[str]:
         """Return the scripts answered together with a script, including itself; [] if none are."""

@@ -1,8 +1,8 @@
 """Checks that refuse queries before any function is called."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from lark import Token
 from pyspark.sql import SparkSession
@@ -120,7 +120,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
 
 def translate_token_error(error: TokenError, node: Node, script: Script) -> SqlError:
     """Return the SqlError for an error in text that was generated from a node."""
-    if error.function is None:
+    if not error.function:
         return at(script.text, node, str(error))
     place = where_named(error.function, script, node) or node
     instead = TWO_TABLE_FUNCTIONS.get(error.function.lower())
@@ -144,13 +144,7 @@ def _shows_construct(body: Body) -> bool:
         if is_top or clause.word in ("RANK_BY", "FREQUENCY"):
             return True
     for relation in body.relations:
-        after = relation.rest if relation.alias is None else (relation.alias, *relation.rest)
-        hints = any(  # signs of a misspelled construct: `WITHIN 1`, `s ROWS 5`
-            is_word(one, "WITHIN", *BRACKET_WORDS) and is_type(other, "NUMBER")
-            for one, other in pairwise(after)
-        )
-        constructs = relation.bracket or relation.imputation or relation.join
-        if constructs or hints or _is_almost_impute(relation):
+        if relation.bracket or relation.imputation or relation.join or any(_misspelled(relation)):
             return True
     return any(
         reference.call is not None and is_word(reference.word, *UNAMBIGUOUS_MEASURES)
@@ -159,9 +153,18 @@ def _shows_construct(body: Body) -> bool:
     )
 
 
-def _is_almost_impute(relation: Relation) -> bool:
-    first, second = (*relation.rest[:2], None, None)[:2]
-    return is_word(first, "IMPUTE") and (is_name(second) or isinstance(second, Group))
+def _misspelled(relation: Relation) -> Iterator[tuple[Token, str, str]]:
+    """Yield words of misspelled constructs after a table, with the reason and what to write."""
+    alias, rest = relation.alias, relation.rest
+    first, second = (*rest[:2], None, None)[:2]
+    if is_word(first, "IMPUTE") and (is_name(second) or isinstance(second, Group)):
+        shape = "IMPUTE (attribute, ...) FROM repository BY 'a -> b : 0.1 -> 0.2', ..."
+        yield first, f"IMPUTE must be written as {shape}", "IMPUTE ("
+    if is_word(alias, *BRACKET_WORDS) and is_type(first, "NUMBER"):
+        yield alias, "a window must be written in brackets", f"[{alias}"
+    for one, other in pairwise(rest):
+        if is_word(one, "WITHIN", "PROBABILITY") and is_type(other, "NUMBER"):
+            yield one, f"{one} is allowed only in a SIMILARITY JOIN", "SIMILARITY JOIN"
 
 
 # ---- blocks --------------------------------------------------------------------------------------
@@ -175,18 +178,8 @@ def check_words(clauses: Sequence[Clause], relations: Sequence[Relation], text: 
                 name = clause.word.replace("_", " ")
                 reason = f"{name} needs SELECT TOP k, but the query has no TOP"
                 raise at(text, clause.place, reason, "SELECT TOP k")
-    for relation in relations:
-        alias, rest = relation.alias, relation.rest
-        if _is_almost_impute(relation):
-            shape = "IMPUTE (attribute, ...) FROM repository BY 'a -> b : 0.1 -> 0.2', ..."
-            raise at(text, rest[0], f"IMPUTE must be written as {shape}", "IMPUTE (")
-        if is_word(alias, *BRACKET_WORDS) and rest and is_type(rest[0], "NUMBER"):
-            raise at(text, alias, "a window must be written in brackets", f"[{alias}")
-        for one, other in pairwise(rest):
-            if is_word(one, "WITHIN", "PROBABILITY") and is_type(other, "NUMBER"):
-                raise at(
-                    text, one, f"{one} is allowed only in a SIMILARITY JOIN", "SIMILARITY JOIN"
-                )
+    for word, reason, instead in chain.from_iterable(map(_misspelled, relations)):
+        raise at(text, word, reason, instead)
 
 
 def remove_stream_word(
@@ -238,8 +231,7 @@ def remove_stream_word(
 
 def check_tables(block: Block) -> None:
     """Raise SqlError for a measure over an unknown table, or a join on an uncertain attribute."""
-    named = (reference for items in block.word_lists() for reference in references(items))
-    if block.unknown and any(is_measure_of(reference, block.sources) for reference in named):
+    if block.unknown and any(is_measure_of(r, block.sources) for r in block.references()):
         raise block.tables.unknown(block.unknown[0], block.scope)
     for items in block.conditions():
         for reference in (
@@ -265,27 +257,23 @@ def check_unanswered(block: Block) -> None:
             raise at(text, clause.place, f"{clause.keyword} {EXTENT_REASON}")
         if clause.word == "SELECT" and is_word(first, "DISTINCT"):
             raise at(text, first, f"DISTINCT {EXTENT_REASON}")
-    for items in block.word_lists():
-        for reference in references(items):
-            name = reference.parts[-1].upper()
-            is_aggregate = reference.call is not None and name.lower() in AGGREGATES
-            if not is_aggregate or is_measure_of(reference, sources):
-                continue
-            attribute = attribute_argument(reference, sources)
-            if ranged:
-                reason = OVER_REASON if is_word(reference.after, "OVER") else EXTENT_REASON
-                raise at(text, reference.word, f"{name} {reason}")
-            if attribute is not None:
-                hint = f"{name}(EXPECTED({attribute})) aggregates the expected values"
-                reason = f"{name} of the uncertain {attribute} is not supported yet; {hint}"
-                raise at(text, reference.word, reason)
+    for reference in block.references():
+        name = reference.parts[-1].upper()
+        is_aggregate = reference.call is not None and name.lower() in AGGREGATES
+        if not is_aggregate or is_measure_of(reference, sources):
+            continue
+        attribute = attribute_argument(reference, sources)
+        if ranged:
+            reason = OVER_REASON if is_word(reference.after, "OVER") else EXTENT_REASON
+            raise at(text, reference.word, f"{name} {reason}")
+        if attribute is not None:
+            hint = f"{name}(EXPECTED({attribute})) aggregates the expected values"
+            reason = f"{name} of the uncertain {attribute} is not supported yet; {hint}"
+            raise at(text, reference.word, reason)
 
 
-def check_operands(block: Block, is_handled: Callable[[int], bool]) -> None:
-    """Raise SqlError for a distribution as an operand, or in ORDER BY, GROUP BY or DISTINCT.
-
-    is_handled : predicate of text positions that are handled elsewhere
-    """
+def check_operands(block: Block) -> None:
+    """Raise SqlError for a distribution as an operand, or in ORDER BY, GROUP BY or DISTINCT."""
     select = block.clause("SELECT")
     named = map(alias_of, list_items(select.items)) if select is not None else ()
     renamed = {
@@ -309,7 +297,7 @@ def check_operands(block: Block, is_handled: Callable[[int], bool]) -> None:
             elif reference.operator:
                 wrong.append((reference, f"{reference.operator} needs a number"))
         for reference, what in wrong:
-            if not is_handled(reference.start):
+            if not block.is_handled(reference.start):
                 name = ".".join(reference.parts[:2])
                 reason = f"{name} is a distribution, but {what}: write EXPECTED({name})"
                 raise at(block.text, reference.word, reason, f"EXPECTED({name})")

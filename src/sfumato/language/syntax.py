@@ -248,16 +248,6 @@ class Body(Node):
             if isinstance(item, Nested) and item.body is not None:
                 yield from item.body.bodies()
 
-    def tables(self) -> list[Name]:
-        """Return the tables and views that a statement reads, except its common tables."""
-        names: dict[tuple[str, ...], Name] = {}
-        for part in self.bodies():
-            for relation in part.relations if part.is_query else ():
-                head = relation.head
-                if isinstance(head, Name) and relation.call is None and not self.is_common(head):
-                    names.setdefault(head.parts, head)
-        return list(names.values())
-
     def is_common(self, name: Name) -> bool:
         """Return whether a name is a common table anywhere in the statement."""
         common = {unquote_name(cte.name).lower() for part in self.bodies() for cte in part.ctes}
@@ -456,6 +446,17 @@ def name_in(items: Items) -> Name | None:
         return None
     words = tuple(item for item in items[::2] if isinstance(item, Token))
     return Name(start_of(items[0]), end_of(items[-1]), words)
+
+
+def number_in(items: Items) -> float | None:
+    """Return the number that the words form, such as `-1.5` or `95%`; otherwise None."""
+    negative = is_type(next(iter(items), None), "MINUS")
+    digits, percent = (*items[negative:], None, None)[:2]
+    if len(items) != negative + 1 + is_type(percent, "PERCENT") or not is_type(digits, "NUMBER"):
+        return None
+    value = float(digits) / (1 if percent is None else 100)
+    value = int(value) if digits.isdigit() and percent is None else value
+    return -value if negative else value
 
 
 def references(

@@ -30,6 +30,7 @@ from sfumato.language.syntax import (
     is_type,
     is_word,
     name_in,
+    number_in,
     span_of,
     split,
     start_of,
@@ -70,8 +71,11 @@ def function_of(name: Name, tables: Tables | None = None) -> Callable[..., Any] 
 
 
 def tables_read(body: Body) -> list[Name]:
-    """Return the tables that a statement reads, including in arguments of public functions."""
-    names = {name.parts: name for name in body.tables()}
+    """Return the tables and views that a statement reads, except its common tables.
+
+    Arguments of public functions are included.
+    """
+    names: dict[tuple[str, ...], Name] = {}
     for part in body.bodies():
         for relation in part.relations if part.is_query else ():
             for name in _tables_in(relation.head, relation.call):
@@ -80,18 +84,16 @@ def tables_read(body: Body) -> list[Name]:
     return list(names.values())
 
 
-def _tables_in(head: Any, call: Group | None) -> Iterator[Name]:
-    function = function_of(head) if call is not None else None
-    parameters = [] if function is None else list(signature(function).parameters)
-    for place, items in enumerate(_arguments(call) if function and call else ()):
-        word, value = _named(items)
-        argument = str(word or (*parameters[place : place + 1], "")[0]).lower()
-        if function is not None and argument in _table_parameters(function):
-            nested, name = _call_in(value), name_in(value)
-            if nested is not None:
-                yield from _tables_in(*nested)
-            elif name is not None:
-                yield name
+def _tables_in(head: Name | Group | None, call: Group | None) -> Iterator[Name]:
+    if not isinstance(head, Name) or call is None:
+        yield from [head] if isinstance(head, Name) else ()
+    elif (function := function_of(head)) is not None:
+        parameters = list(signature(function).parameters)
+        for place, items in enumerate(_arguments(call)):
+            word, value = _named(items)
+            argument = str(word or (*parameters[place : place + 1], "")[0]).lower()
+            if argument in _table_parameters(function):
+                yield from _tables_in(*(_call_in(value) or (name_in(value), None)))
 
 
 @dataclass
@@ -209,7 +211,7 @@ class TableFunctions:
             return string_value(first)
         if len(items) == 1 and is_type(first, "NAME") and first.lower() in CONSTANTS:
             return CONSTANTS[first.lower()]
-        values = (name_in(items), _duration(items), _number(items))
+        values = (name_in(items), _duration(items), number_in(items))
         value = next((value for value in values if value is not None), None)
         if value is None:
             node = span_of(items)
@@ -270,16 +272,6 @@ def _call_in(items: Items) -> tuple[Name, Group] | None:
     if isinstance(call, Group) and (is_name(word) or is_word(word, "WHERE")):
         return Name(start_of(word), end_of(word), (word,)), call
     return None
-
-
-def _number(items: Items) -> float | None:
-    negative, percent = is_type(items[0], "MINUS"), is_type(items[-1], "PERCENT")
-    digits = items[negative : len(items) - percent]
-    if len(digits) != 1 or not is_type(digits[0], "NUMBER"):
-        return None
-    value = float(digits[0]) / (100 if percent else 1)
-    value = int(value) if digits[0].isdigit() and not percent else value
-    return -value if negative else value
 
 
 def _duration(items: Items) -> str | None:

@@ -52,7 +52,7 @@ class PlannedFrame:
             return []
 
 
-@dataclass
+@dataclass(eq=False)
 class Source:
     """One table of a FROM clause as seen by the rest of the query.
 
@@ -169,9 +169,12 @@ class Tables:
         if not readable and (is_path(parts) or not is_catalog_table(self.spark, parts)):
             return None
         try:
-            df = self._given[parts[0].lower()] if self.is_given(name) else None
-            if df is None:
-                df = self.spark.table(".".join(map(quote_name, parts)))
+            table = ".".join(map(quote_name, parts))
+            df = (
+                self._given[name.parts[0].lower()]
+                if self.is_given(name)
+                else self.spark.table(table)
+            )
             columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
         except AnalysisException:
             return None

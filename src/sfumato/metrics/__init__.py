@@ -1,8 +1,8 @@
 """Totals and state of running queries, from Spark's reports.
 
 The public names are `SessionFigures`, `FiguresListener`, `served` and `instrument`; they are loaded
-on first use. `progress` adds up reports, `figures` holds the metrics of a session's queries,
-`names` defines the metrics, and `exporters` publishes them.
+on first use. `progress` reads reports, `figures` adds them up per query, `names` defines the
+metrics, and `exporters` publishes them.
 """
 
 from importlib import import_module

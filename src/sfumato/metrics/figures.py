@@ -1,6 +1,7 @@
 """Thread-safe metrics of a session's streaming queries, from Spark's reports."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import RLock
@@ -10,39 +11,84 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 from sfumato.metrics.anomalies import StallDetector
 from sfumato.metrics.history import Point, limit_points, sum_histograms
-from sfumato.metrics.progress import REORDER, WAITS, MicroBatch, QueryProgress, late_and_rows
+from sfumato.metrics.progress import (
+    REORDER,
+    WAITS,
+    MicroBatch,
+    PartTotals,
+    late_and_rows,
+    micro_batch_of,
+)
+from sfumato.reports import OperatorPart
 
 MAX_MESSAGES = 10
 
 
 @dataclass
-class QueryFigures(QueryProgress):
-    """Metrics of one query.
+class QueryFigures:
+    """Metrics of one query since it started.
 
+    batches : micro-batches that ran     busy : their total seconds
+    rows_in : rows read from all sources     rows_out : rows that reached the sink
+    operators : totals by part     started, ended : seconds of the monotonic clock
     newest : the newest micro-batch     reported : time of its arrival, seconds since 1970
-    heard : the same time on the monotonic clock     busy : total seconds of all micro-batches
+    heard : the same time on the monotonic clock
     points : the history     messages : anomalies, with their times
     """
 
     name: str = ""
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    busy: float = 0.0
+    operators: dict[OperatorPart, PartTotals] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+    ended: float | None = None
     newest: MicroBatch | None = None
     reported: float | None = None
     heard: float = 0.0
-    busy: float = 0.0
     active: bool = True
     error: str | None = None
     points: list[Point] = field(default_factory=list)
     stalls: StallDetector = field(default_factory=StallDetector)
     messages: list[tuple[float, str]] = field(default_factory=list)
+    _seen: set[tuple[int, str]] = field(default_factory=set)
+    _run: Any = None
 
     def take(self, reports: Iterable[Any]) -> list[MicroBatch]:
-        batches = super().take(reports)
-        for batch in batches:
-            self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
-            self.busy += batch.seconds
-            self.points = limit_points([*self.points, _point(batch, self.reported)])
-        self._record_stalls(batches)
-        return batches
+        """Add a query's reports, and return the new micro-batches; known reports are ignored."""
+        new = []
+        for report in reports:
+            key = (report.batchId, report.timestamp)
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            self._begin_run(getattr(report, "runId", None))
+            if "addBatch" in report.durationMs:  # otherwise, no rows were read
+                new.append(micro_batch_of(report))
+                self._add(new[-1])
+        self._record_stalls(new)
+        return new
+
+    def _begin_run(self, run: Any) -> None:
+        """Reset the held rows when a new run begins, because each run counts them from 0."""
+        if run != self._run:
+            self._run = run
+            for totals in self.operators.values():
+                if "held" in totals.counters:
+                    totals.counters["held"] = 0
+
+    def _add(self, batch: MicroBatch) -> None:
+        self.batches += 1
+        self.rows_in += batch.rows_in
+        self.rows_out += batch.rows_out
+        self.busy += batch.seconds
+        for part, counters in batch.counters.items():
+            totals = self.operators.setdefault(part, PartTotals(part.kind))
+            totals.take(counters, batch.gauges.get(part, {}))
+            batch.held[part] = totals.counters["held"]
+        self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
+        self.points = limit_points([*self.points, _point(batch, self.reported)])
 
     def detect_stalls(self) -> None:
         """Record stalls that can be detected now."""
@@ -52,6 +98,22 @@ class QueryFigures(QueryProgress):
     def _record_stalls(self, batches: list[MicroBatch]) -> None:
         for message in self.stalls.detect(batches, time.monotonic()):
             self.messages = [*self.messages[1 - MAX_MESSAGES :], (time.time(), message)]
+
+    @property
+    def counters(self) -> dict[OperatorPart, Counter[str]]:
+        return {part: totals.counters for part, totals in self.operators.items()}
+
+    @property
+    def rate(self) -> float:
+        """Return the rows read per second since the query started."""
+        elapsed = (self.ended or time.monotonic()) - self.started
+        return self.rows_in / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def held(self) -> int | None:
+        """Return the held rows of reorders, in buckets with rows since the start, or None."""
+        found = [of["held"] for part, of in self.counters.items() if part.kind == REORDER]
+        return sum(found) if found else None
 
 
 def _point(batch: MicroBatch, now: float) -> Point:

@@ -1,7 +1,8 @@
-"""A running query's totals, added up from Spark's reports."""
+"""Micro-batches read from Spark's reports, and totals of their counters."""
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,16 +75,16 @@ class PartTotals:
     """
 
     kind: str = ""
-    counters: dict[str, int] = field(default_factory=dict)
-    added: dict[str, int] = field(default_factory=dict)
+    counters: Counter[str] = field(default_factory=Counter)
+    added: Counter[str] = field(default_factory=Counter)
     gauges: dict[str, Any] = field(default_factory=dict)
     keys: int | None = None
     waits: list[int] = field(default_factory=list)
     recent_waits: RecentWaits = field(default_factory=RecentWaits)
 
     def take(self, counters: Mapping[str, int], gauges: Mapping[str, Any]) -> None:
-        _add(self.counters, counters)
-        _add(self.added, {n: gauges[n] or 0 for n in BATCH_COUNTERS if n in gauges})
+        self.counters.update(counters)
+        self.added.update({n: gauges[n] or 0 for n in BATCH_COUNTERS if n in gauges})
         if "keys" in gauges:
             # `keys` covers the buckets with rows in this micro-batch; the sum covers arrived keys.
             known = (self.keys or 0) + (gauges.get("new_keys") or 0)
@@ -100,70 +101,6 @@ class PartTotals:
         """Return the share of late rows, see `late_of`; None without rows or such a counter."""
         late, rows = late_of(self.kind, self.counters)
         return late / rows if rows and "late" in self.counters else None
-
-
-@dataclass
-class QueryProgress:
-    """Totals of a query since it started.
-
-    batches : micro-batches that ran     rows_in : rows read from all sources
-    rows_out : rows that reached the sink     operators : totals by part
-    started, ended : seconds of the monotonic clock
-    """
-
-    batches: int = 0
-    rows_in: int = 0
-    rows_out: int = 0
-    operators: dict[OperatorPart, PartTotals] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
-    ended: float | None = None
-    _seen: set[tuple[int, str]] = field(default_factory=set)
-    _run: Any = None
-
-    def take(self, reports: Iterable[Any]) -> list[MicroBatch]:
-        """Add a query's reports, and return the new micro-batches; known reports are ignored."""
-        new = []
-        for report in reports:
-            key = (report.batchId, report.timestamp)
-            if key in self._seen:
-                continue
-            self._seen.add(key)
-            self._begin_run(getattr(report, "runId", None))
-            if "addBatch" not in report.durationMs:
-                continue  # no rows were read
-            new.append(batch := _micro_batch(report))
-            self.batches += 1
-            self.rows_in += batch.rows_in
-            self.rows_out += batch.rows_out
-            for part, counters in batch.counters.items():
-                totals = self.operators.setdefault(part, PartTotals(part.kind))
-                totals.take(counters, batch.gauges.get(part, {}))
-                batch.held[part] = totals.counters.get("held", 0)
-        return new
-
-    def _begin_run(self, run: Any) -> None:
-        """Reset the held rows when a new run begins, because each run counts them from 0."""
-        if run != self._run:
-            self._run = run
-            for totals in self.operators.values():
-                if "held" in totals.counters:
-                    totals.counters["held"] = 0
-
-    @property
-    def counters(self) -> dict[OperatorPart, dict[str, int]]:
-        return {part: totals.counters for part, totals in self.operators.items()}
-
-    @property
-    def rate(self) -> float:
-        """Return the rows read per second since the query started."""
-        elapsed = (self.ended or time.monotonic()) - self.started
-        return self.rows_in / elapsed if elapsed > 0 else 0.0
-
-    @property
-    def held(self) -> int | None:
-        """Return the held rows of reorders, in buckets with rows since the start, or None."""
-        found = [of.get("held", 0) for part, of in self.counters.items() if part.kind == REORDER]
-        return sum(found) if found else None
 
 
 def total_of_counter(counters: Counters, counter: str) -> int:
@@ -190,7 +127,7 @@ def late_and_rows(counters: Counters) -> tuple[int, int]:
         return 0, 0
     kind = REORDER if REORDER in late else max(late, key=late.__getitem__)
     names = "late", "rows", "duplicates", "invalid"
-    return late_of(kind, {name: _by_kind(counters, name).get(kind, 0) for name in names})
+    return late_of(kind, {name: _by_kind(counters, name)[kind] for name in names})
 
 
 def late_rows_left_out(counters: Counters) -> dict[str, int]:
@@ -209,37 +146,30 @@ def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
     return counts.get("late", 0) - aside, counts.get("rows", 0) - aside
 
 
-def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
-    kinds: dict[str, int] = {}
+def _by_kind(counters: Counters, counter: str) -> Counter[str]:
+    kinds: Counter[str] = Counter()
     for part, counts in counters.items():
         is_input = counter == "rows" and part.side
         if counter in counts and part.side != ANSWERS_SUFFIX and not is_input:
-            kinds[part.kind] = kinds.get(part.kind, 0) + counts[counter]
+            kinds[part.kind] += counts[counter]
     return kinds
 
 
 def totals_by_operator(counters: Counters) -> dict[str, dict[str, int]]:
     """Return operator -> counter -> total, without zero counters."""
-    operators: dict[str, dict[str, int]] = {}
-    came_in: dict[str, int] = {}  # rows of the operators' inputs
+    operators: dict[str, Counter[str]] = {}
+    came_in: Counter[str] = Counter()  # rows of the operators' inputs
     for part, counts in counters.items():
         if part.side != ANSWERS_SUFFIX:
-            totals = operators.setdefault(part.operator, {"rows": 0})
-            own = {name: of for name, of in counts.items() if not (name == "rows" and part.side)}
-            _add(totals, own)
-            rows = counts.get("rows", 0) if part.side else 0
-            came_in[part.operator] = came_in.get(part.operator, 0) + rows
+            totals = operators.setdefault(part.operator, Counter(rows=0))
+            totals.update({n: of for n, of in counts.items() if not (n == "rows" and part.side)})
+            came_in[part.operator] += counts.get("rows", 0) if part.side else 0
     for name, totals in operators.items():
         totals["rows"] = max(totals["rows"], came_in[name])
     return {name: {n: of for n, of in found.items() if of} for name, found in operators.items()}
 
 
-def _add(totals: dict[str, int], counts: Mapping[str, int]) -> None:
-    for name, count in counts.items():
-        totals[name] = totals.get(name, 0) + count
-
-
-def _micro_batch(report: Any) -> MicroBatch:
+def micro_batch_of(report: Any) -> MicroBatch:
     rows = metrics_of(report)
     counters: dict[OperatorPart, dict[str, int]] = {}
     gauges: dict[OperatorPart, dict[str, Any]] = {}
@@ -288,7 +218,7 @@ def _is_end(offset: Any) -> bool:
 
 def _state(operators: Iterable[Any]) -> dict[str, int]:
     """Return the totals of Spark's state store; empty for a query without state."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for operator in operators:
         custom = operator.customMetrics or {}
         sizes = {
@@ -296,5 +226,5 @@ def _state(operators: Iterable[Any]) -> dict[str, int]:
             "disk": custom.get("rocksdbSstFileSize", 0),
             "rows": operator.numRowsTotal,
         }
-        _add(found, {name: max(0, size) for name, size in sizes.items()})
+        found.update({name: max(0, size) for name, size in sizes.items()})
     return found

@@ -22,7 +22,7 @@ DOUBLE_QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
 PLAIN_ESCAPES = "spark.sql.parser.escapedStringLiterals"
 OWN_CLASSES = "org.apache.spark.sql.catalyst."
 
-BEFORE_TABLE = ("from", "join", "table", "stream", "lateral", "apply")
+BEFORE_TABLE = ("join", "table", "stream", "lateral", "apply")
 NO_LIST = ("where", "having", "qualify", "limit", "offset")
 BEFORE_BY = ("group", "order", "sort", "cluster", "distribute", "partition")
 ENDS_TABLES = ("select", "union", "intersect", "except", "minus", "setminus")
@@ -150,9 +150,7 @@ def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
     if exists:
         reason = f"{token.value} is a function of the session or can access more than the data"
         reason = refusal_text(reason)
-    error = TokenError(reason, token.start, token.end)
-    error.function = None if exists else token.value
-    return error
+    return TokenError(reason, token.start, token.end, function="" if exists else token.value)
 
 
 def _is_hidden(name: str, spark: SparkSession) -> bool:
@@ -257,15 +255,9 @@ class _Walk:
         if before.kind == SIGN:
             in_brackets = before.value == "(" and level.kind == "table"
             return in_brackets or (before.value == "," and level.tables)
-        return self._opens_tables(place - 1, level)
-
-    def _opens_tables(self, place: int, level: _Level) -> bool:
-        """Return whether a word at this place may be followed by a table name."""
-        token = self.tokens[place]
-        if token.is_word("from"):
-            return not self._is_operand(place, level)
-        after_dot = self.tokens[place - 1].is_sign(".")
-        return token.is_word(*BEFORE_TABLE) and not after_dot
+        if before.is_word("from"):
+            return not self._is_operand(place - 1, level)
+        return before.is_word(*BEFORE_TABLE) and not self.tokens[place - 2].is_sign(".")
 
     def _is_operand(self, place: int, level: _Level) -> bool:
         """Return whether a FROM is part of an expression: in IS DISTINCT FROM, or in a call."""
