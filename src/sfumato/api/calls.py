@@ -192,8 +192,8 @@ def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
     return isinstance(frame, ArrowFrame)
 
 
-def engine_module(frame: Frame, of_memory: str, of_spark: str) -> Any:
-    """Import the module that implements a function for the frame's engine.
+def engine_module(frame: Frame, of_memory: str = "rows", of_spark: str = "rows") -> Any:
+    """Import the module that implements functions for the frame's engine, by default of rows.
 
     of_memory, of_spark : names of modules in `sfumato.memory` and `sfumato.spark`
     """
