@@ -13,7 +13,12 @@ from sfumato.memory.run import count_invalid, table_of, warn_of_invalid, with_re
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
-from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
+from sfumato.tables.imputation.table_imputation import (
+    FLAGS,
+    UNIMPUTABLE,
+    impute_table,
+    imputed_outputs,
+)
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.alternatives import existence_of, fused, lists_of_lengths, pruned
@@ -189,19 +194,10 @@ def impute(
     if settings.key:
         keys = frame.table.select(frame.resolve("key", list(settings.key)))
     if "existence" in frame.columns:
-        existence = np.minimum(_numbers(frame, "existence"), 1.0)
-    kinds = {name: pa.string() for name in imputer.categories}
-    fields = [(of, kinds.get(of, pa.float64())) for of in settings.attributes]
-    alternative = [("prob", pa.float64()), *fields]
-    empty = pa.schema(
-        [
-            (ALTERNATIVES, pa.list_(pa.struct(alternative))),
-            (IMPUTED_BY, pa.string()),
-            *((flag, pa.bool_()) for flag in FLAGS),
-        ]
-    ).empty_table()
+        given = as_doubles(frame.table.column("existence"), "`existence`")
+        existence = np.minimum(floats_of(given), 1.0)
     parts = [part for _, part in impute_table(imputer, values, existence, keys, texts)]
-    added_columns = pa.concat_tables([empty, *(part.cast(empty.schema) for part in parts)])
+    added_columns = table_of(parts, imputed_outputs(settings.attributes, imputer.categories))
     result = frame.table
     for column in (ALTERNATIVES, IMPUTED_BY):
         result = result.append_column(column, added_columns.column(column).combine_chunks())
@@ -213,10 +209,6 @@ def impute(
 def _cells(frame: ArrowFrame, name: str) -> pa.ChunkedArray | pa.Array:
     column = frame.table.column(name)
     return column if frame.kind(name) == "text" else as_doubles(column, f"`{name}`")
-
-
-def _numbers(frame: ArrowFrame, name: str) -> np.ndarray:
-    return floats_of(as_doubles(frame.table.column(name), f"`{name}`"))
 
 
 def _count_imputed(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, StringType, StructType
 from pyspark.sql.window import Window, WindowSpec
 
 from sfumato.operators.arguments import SUM_TOLERANCE
@@ -24,18 +24,16 @@ from sfumato.sql_tokens import quote_name
 from sfumato.tables.arrow import numbers_of
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings
-from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
+from sfumato.tables.imputation.table_imputation import (
+    FLAGS,
+    UNIMPUTABLE,
+    impute_table,
+    imputed_outputs,
+)
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.alternatives import fused, pruned
 from sfumato.tables.reading.frame import EXISTENCE, FILTERED, Names, error_of
-from sfumato.tables.reading.results import (
-    DOUBLE_TYPE,
-    STRING_TYPE,
-    Field,
-    Output,
-    alternatives_type,
-    passthrough_outputs,
-)
+from sfumato.tables.reading.results import passthrough_outputs
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common_attributes
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION, warn_of_skipped
 from sfumato.tables.reading.validity import (
@@ -269,21 +267,25 @@ def impute(
     wanted += [column(n) for n in frame.resolve("key", settings.key)]
     if "existence" in df.columns:
         wanted.append(clip_existence(column("existence")))
-    categories = prepared.imputer().categories
-    attributes = [
-        Field(of, STRING_TYPE if of in categories else DOUBLE_TYPE) for of in settings.attributes
-    ]
-    kind = alternatives_type(attributes)
-    outputs = [*passthrough_outputs(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
-    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
-    answers = answers_of(outputs)
-    for flag in FLAGS:
-        answers = answers.add(flag, BooleanType())
-    done = _renamed(df.select("*", *wanted)).mapInArrow(
-        _imputer_function(prepared, len(df.columns)), answers
+    imputed = imputed_outputs(settings.attributes, prepared.imputer().categories)
+    outputs = [*passthrough_outputs(frame, df.columns), *imputed]
+    function = _imputer_function(prepared, len(df.columns))
+    done = _renamed(df.select("*", *wanted)).mapInArrow(function, answers_of(outputs))
+    metrics, by = metrics_name("impute", name), F.col(IMPUTED_BY)
+    unimputable = F.coalesce(by.startswith(UNIMPUTABLE), F.lit(False))
+    counted = {
+        "complete": by.isNull(),
+        "imputed": by.isNotNull() & ~unimputable,
+        "unimputable": unimputable,
+        **{flag: F.col(flag) for flag in FLAGS},
+    }
+    observed = done.observe(
+        metrics,
+        *metrics.identity(),
+        F.count(F.lit(1)).alias("rows"),
+        *(F.coalesce(F.sum(of.cast("long")), F.lit(0)).alias(n) for n, of in counted.items()),
     )
-    observed = _observe(done, metrics_name("impute", name))
-    return observed.select(*map(result_of, outputs))
+    return observed.select(*map(result_of, outputs[: -len(FLAGS)]))
 
 
 def _imputer_function(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
@@ -309,24 +311,6 @@ def _imputer_function(prepared: PreparedRepository, own: int):  # type: ignore[n
                 yield from whole.to_batches()
 
     return imputed
-
-
-def _observe(df: DataFrame, metrics: MetricsName) -> DataFrame:
-    by = F.col(IMPUTED_BY)
-    unimputable = F.coalesce(by.startswith(UNIMPUTABLE), F.lit(False))
-
-    def counted(condition, name):  # type: ignore[no-untyped-def]
-        return F.coalesce(F.sum(condition.cast("long")), F.lit(0)).alias(name)
-
-    return df.observe(
-        metrics,
-        *metrics.identity(),
-        F.count(F.lit(1)).alias("rows"),
-        counted(by.isNull(), "complete"),
-        counted(by.isNotNull() & ~unimputable, "imputed"),
-        counted(unimputable, "unimputable"),
-        *(counted(F.col(flag), flag) for flag in FLAGS),
-    )
 
 
 def _renamed(df: DataFrame) -> DataFrame:

@@ -52,15 +52,13 @@ def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Se
 
 
 def require_frame(argument: str, given: Any) -> None:
-    kind = type(given)
-    of_connect = kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
-    if of_connect or isinstance(given, DataFrame | DeclaredFrame):
-        return
-    raise TypeError(
-        f"`{argument}` must be a Spark DataFrame, like other arguments of this call; got "
-        f"{kind.__module__.split('.')[0]}.{kind.__name__}. Create one with spark.createDataFrame, "
-        "spark.read or spark.readStream"
-    )
+    if not isinstance(given, DataFrame | DeclaredFrame):
+        kind = type(given)
+        raise TypeError(
+            f"`{argument}` must be a Spark DataFrame, like other arguments of this call; got "
+            f"{kind.__module__.split('.')[0]}.{kind.__name__}. Create one with "
+            "spark.createDataFrame, spark.read or spark.readStream"
+        )
 
 
 def translate_error(error: AnalysisException, given: Mapping[str, Any]) -> str | None:

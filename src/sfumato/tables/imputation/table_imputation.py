@@ -1,13 +1,23 @@
 """Imputation of incomplete rows over Arrow tables, without an order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.imputer import IMPUTED, Imputed, Imputer
+from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import RepositoryImputer, has_few_rows
+from sfumato.tables.reading.results import (
+    BOOLEAN_TYPE,
+    DOUBLE_TYPE,
+    STRING_TYPE,
+    Field,
+    Output,
+    alternatives_type,
+)
+from sfumato.tables.reading.tuples import ALTERNATIVES
 
 UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` for a row without alternatives
 SLICE_ROWS = 256  # rows imputed at once; a row may have one alternative per repository row
@@ -51,6 +61,16 @@ def impute_table(
             places.append(of)
         order = pa.array(np.argsort(np.concatenate(places)))
         yield part, groups[0] if len(groups) == 1 else pa.concat_tables(groups).take(order)
+
+
+def imputed_outputs(attributes: Sequence[str], texts: Collection[str]) -> list[Output]:
+    """Return the columns of `impute_table`. texts : the attributes that are strings"""
+    fields = [Field(of, STRING_TYPE if of in texts else DOUBLE_TYPE) for of in attributes]
+    return [
+        Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields)),
+        Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE),
+        *(Output(flag, (flag,), BOOLEAN_TYPE) for flag in FLAGS),
+    ]
 
 
 def imputed_columns(
