@@ -116,11 +116,6 @@ def is_of_spark(given: Any) -> bool:
     return type(given).__name__ == "DeclaredFrame" or is_spark_instance(given, "DataFrame")
 
 
-def is_column_of_spark(given: Any) -> bool:
-    """Return whether an object is a Spark column or a string, which may name one."""
-    return isinstance(given, str) or is_spark_instance(given, "Column")
-
-
 def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -> None:
     """Replace column objects with their names in the arguments that name columns.
 

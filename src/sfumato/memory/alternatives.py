@@ -134,26 +134,26 @@ def samples(
     names: Sequence[str],
     period: float | None = None,
 ) -> pa.Array:
-    """Implement `samples` for Arrow arrays.
+    """Return columns of alternatives, see `samples`.
 
     points : float64[n, attributes], errors in standard deviations
     period : for a single reading that wraps; the attributes are then its cosine and sine
     """
-    centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
-    n, rows = len(points), len(centres[0])
-    widths = [_number_or_column(s, rows) for s in sds]
-    for of in (*centres, *widths):
-        if len(of) != rows:
+    columns = [as_doubles(array_of("mean", m), "`mean`") for m in means]
+    n, rows = len(points), len(columns[0])
+    columns += [_number_or_column(s, rows) for s in sds]
+    missing = np.zeros(rows, np.bool_)
+    for column in columns:
+        if len(column) != rows:
             raise ValueError(
                 "readings and standard deviations must have the same number of values; got "
-                f"{rows} and {len(of)}"
+                f"{rows} and {len(column)}"
             )
-    missing = np.zeros(rows, np.bool_)
+        missing |= column.is_null().to_numpy(False)
+    numbers = [*map(floats_of, columns)]
+    centres, widths = numbers[: len(means)], numbers[len(means) :]
     for width in widths:
         missing |= width < 0.0
-    for column in (*means, *sds):
-        if not isinstance(column, int | float):
-            missing |= array_of("mean", column).is_null().to_numpy(False)
     cells = [
         (centre[:, None] + width[:, None] * points[None, :, d]).ravel()
         for d, (centre, width) in enumerate(zip(centres, widths, strict=True))
@@ -198,10 +198,10 @@ def _coordinate(elements: pa.Array, i: int) -> pa.Array:
     return as_array(elements.flatten().take(pa.array(places, pa.int64(), mask=~there)))
 
 
-def _number_or_column(given: Any, rows: int) -> np.ndarray:
+def _number_or_column(given: Any, rows: int) -> pa.Array:
     if isinstance(given, int | float):
-        return np.full(rows, float(given))
-    return floats_of(as_doubles(array_of("sd", given), "`sd`"))
+        return pa.array(np.full(rows, float(given)))
+    return as_doubles(array_of("sd", given), "`sd`")
 
 
 def existence(column: Any) -> pa.Array:

@@ -38,7 +38,6 @@ from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION, warn_of_skipped
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
-    Bounds,
     check_attributes,
     generalize_reason,
     invalid_radius_reason,
@@ -51,24 +50,6 @@ from sfumato.tables.reading.worlds import Draw, Merge
 LEFT = "__left"  # the alternatives that satisfy the condition
 REASON_COLUMN = "__reason"  # why a row is invalid
 NEWER = "__newer"  # the rows to be merged
-
-
-def invalid_reason(
-    frame: SparkFrame, attributes: str | Sequence[str] | None = None, bounds: Bounds = ()
-) -> Column:
-    """Return the reason why a row's alternatives (or existence and values) are invalid, or NULL."""
-    wanted, most = check_attributes(frame, attributes), frame.max_alternatives
-
-    def reasons(rows: pa.Array) -> pa.Array:
-        return why_invalid(table_of(rows), wanted, bounds=bounds, max_alternatives=most).column()
-
-    if frame.uncertain:
-        return computed(reasons, StringType(), F.col(ALTERNATIVES))
-    existence_ = ["existence"] if "existence" in frame.columns else []
-    read = dict.fromkeys([*existence_, *(wanted or ()), *(name for name, *_ in bounds)])
-    return (
-        computed(reasons, StringType(), *map(column, read)) if read else F.lit(None).cast("string")
-    )
 
 
 def clip_existence(existence: Column) -> Column:
@@ -93,7 +74,17 @@ def split_rows(
     exclusive: str | None,
     strict: bool,
 ) -> tuple[DataFrame, DataFrame]:
-    df, reasons = frame.df, [invalid_reason(frame, attributes, bounds_of(metric, attributes))]
+    df, most = frame.df, frame.max_alternatives
+    wanted = check_attributes(frame, attributes)
+    bounds = bounds_of(metric, wanted)
+
+    def why(rows: pa.Array) -> pa.Array:
+        return why_invalid(table_of(rows), wanted, bounds=bounds, max_alternatives=most).column()
+
+    read = [name for name in (ALTERNATIVES, EXISTENCE) if name in frame.columns]
+    read = read[:1] if frame.uncertain else list(dict.fromkeys([*read, *(wanted or ())]))
+    reason = computed(why, StringType(), *map(column, read)) if read else F.lit(None)
+    reasons = [reason.cast("string")]
     columns = {"key": frame.resolve("key", key), "order": frame.resolve("order", order)}
     for argument, names_ in columns.items():
         text = F.lit(f"{argument} is NULL")
