@@ -98,6 +98,12 @@ def test_a_key_with_a_collation_is_refused_with_what_to_write(spark, rows):
     assert [row.n for row in counts(plain, key="k").collect()] == [6]
 
 
+def test_measurements_with_a_collation_are_refused(rows):
+    value = F.struct(F.lit(1.0).alias("prob"), F.expr("'A' COLLATE UTF8_LCASE").alias("k"))
+    with pytest.raises(TypeError, match="`measurements` names column `a` with the collation"):
+        sf.fuse(rows.withColumn("a", F.array(value)), "a")
+
+
 def test_columns_in_another_order_after_a_restart_are_refused_in_a_sentence(rows, tmp_path):
     spark = rows.sparkSession
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.api.calls import is_column_of_spark
+from sfumato.calls import is_spark_instance
 from sfumato.extras import missing_extra_message
 from sfumato.limits import check_alternatives
 from sfumato.operators.distributions.error_points import standard_points
@@ -18,9 +18,9 @@ ALTERNATIVES = "alternatives"
 HALF_WIDTHS = {"uniform": math.sqrt(3.0), "triangular": math.sqrt(6.0)}  # in standard deviations
 
 
-def _engine(*given: Any) -> Any:
+def _engine(given: Any) -> Any:
     """Return the module for Spark columns, or the module for columns in memory."""
-    if all(map(_is_of_spark, given)):
+    if _is_of_spark(given):
         try:
             from sfumato.spark.model import alternatives as of_spark
         except ImportError as error:
@@ -28,7 +28,7 @@ def _engine(*given: Any) -> Any:
             raise ImportError(why or str(error), name=error.name) from error
         if not of_spark.can_make_columns():
             raise ValueError(
-                f"{given[0]!r} names a Spark column, but there is no Spark session: start one, or "
+                f"{given!r} names a Spark column, but there is no Spark session: start one, or "
                 'give a column in memory, like df["x"]'
             )
         return of_spark
@@ -38,9 +38,9 @@ def _engine(*given: Any) -> Any:
 
 
 def _is_of_spark(given: Any) -> bool:
-    if isinstance(given, list | tuple) and given:
-        return all(map(is_column_of_spark, given))
-    return is_column_of_spark(given)
+    """Return whether all given are Spark columns, or strings, which may name one."""
+    several = given if isinstance(given, list | tuple) and given else [given]
+    return all(isinstance(one, str) or is_spark_instance(one, "Column") for one in several)
 
 
 def alternatives(
@@ -226,10 +226,11 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
     """
     if shape not in HALF_WIDTHS:
         raise ValueError(f'`shape` must be "uniform" or "triangular"; got {shape!r}')
-    if not (_is_column(low) or _is_column(high)):
+    columns = [end for end in (low, high) if not isinstance(end, int | float)]
+    if not columns:
         raise TypeError(f"`low` or `high` must be a column; got {low!r} and {high!r}")
     call = "sf.between(low, high, n, shape, attribute)"
-    engine, points = _shaped(call, low if _is_column(low) else high, n, shape, attribute)
+    engine, points = _shaped(call, columns[0], n, shape, attribute)
     middle, half = engine.middle_and_half(low, high)
     return engine.samples([middle], [half], points / HALF_WIDTHS[shape], [attribute])
 
@@ -392,10 +393,6 @@ def _points(engine: Any, n: int, distribution: str, attributes: int = 1) -> np.n
             f"errors, `n` must be at least {attributes + 1}"
         )
     return points
-
-
-def _is_column(given: Any) -> bool:
-    return not isinstance(given, int | float)
 
 
 def existence(column: Any = ALTERNATIVES) -> Any:

@@ -118,11 +118,6 @@ def is_of_spark(given: Any) -> bool:
     return type(given).__name__ == "DeclaredFrame" or is_spark_instance(given, "DataFrame")
 
 
-def is_column_of_spark(given: Any) -> bool:
-    """Return whether an object is a Spark column or a string, which may name one."""
-    return isinstance(given, str) or is_spark_instance(given, "Column")
-
-
 def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -> None:
     """Replace column objects with their names in the arguments that name columns.
 
@@ -194,8 +189,8 @@ def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
     return isinstance(frame, ArrowFrame)
 
 
-def engine_module(frame: Frame, of_memory: str, of_spark: str) -> Any:
-    """Import the module that implements a function for the frame's engine.
+def engine_module(frame: Frame, of_memory: str = "rows", of_spark: str = "rows") -> Any:
+    """Import the module that implements functions for the frame's engine, by default of rows.
 
     of_memory, of_spark : names of modules in `sfumato.memory` and `sfumato.spark`
     """

@@ -124,5 +124,5 @@ def impute_frame(
     if forget_after is not None:
         raise ValueError(f"`forget_after` needs `order`; got {forget_after!r}. Give both")
     imputer = imputation.imputer if in_memory(frame) else imputation.prepare(df.sparkSession)
-    engine = engine_module(frame, "rows", "rows")
+    engine = engine_module(frame)
     return engine.impute(frame, imputation.settings, imputer, name)

@@ -150,5 +150,5 @@ def split_late(df: Any) -> tuple[Any, Any]:
     frame = frame_of(df)
     require_late_flags(frame)
     refuse_shown_early(frame, "split_late")
-    on_time, late = engine_module(frame, "rows", "rows").split_by(frame, "late")
+    on_time, late = engine_module(frame).split_by(frame, "late")
     return on_time, late

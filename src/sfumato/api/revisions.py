@@ -62,7 +62,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
             "call sf.ops.newest_revisions for each micro-batch, in foreachBatch"
         )
     by = [*_keys(frame, key), "window"]
-    return engine_module(frame, "rows", "revisions").newest_rows(frame, by)
+    return engine_module(frame).newest_rows(frame, by)
 
 
 def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[[Any, int], None]:
@@ -105,7 +105,7 @@ def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[
         raise TypeError(f'`table` must be a table name, like "totals"; got {table!r:.80}')
 
     def upsert(batch: Any, number: int) -> None:
-        from sfumato.spark.revisions import merge_newer
+        from sfumato.spark.rows import merge_newer
 
         merge_newer(newest_revisions(batch, key=key), table, [*_keys(frame_of(batch), key)])
 

@@ -77,7 +77,7 @@ def split_invalid(
         )
     frame = frame_of(df)
     frame.require_free(["reason"])
-    found: tuple[Any, Any] = engine_module(frame, "rows", "rows").split_rows(
+    found: tuple[Any, Any] = engine_module(frame).split_rows(
         frame, attributes, key, order, metric, within, exclusive, strict
     )
     return found

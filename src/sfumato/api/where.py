@@ -63,7 +63,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
         kind = type(condition).__name__
         raise TypeError(f"`condition` must be a string, like 'celsius > 30'; got {kind}")
     frame = frame_of(df)
-    return engine_module(frame, "rows", "rows").where(frame, condition, name)
+    return engine_module(frame).where(frame, condition, name)
 
 
 @public("sf.prune(df, min_prob=0.01, top=5)", "df")
@@ -124,7 +124,7 @@ def prune(
         )
     _ = frame.attributes  # raises for another type
     frame.require_free([PRUNED])
-    engine = engine_module(frame, "alternatives", "runtime.prune")
+    engine = engine_module(frame)
     return engine.prune(frame, least, most, flag("normalize", normalize))
 
 
@@ -183,4 +183,4 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     if not columns:
         raise ValueError("`measurements` must name at least one column of alternatives; got none")
     frame.require_free([*({ALTERNATIVES} - set(columns)), CONFLICT])
-    return engine_module(frame, "alternatives", "runtime.prune").fuse(frame, columns)
+    return engine_module(frame).fuse(frame, columns)

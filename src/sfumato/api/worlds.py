@@ -68,7 +68,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     """
     frame = frame_of(df)
     draw = Draw.of(frame, n, source, id)
-    return engine_module(frame, "rows", "worlds").draw_worlds(frame, draw, name)
+    return engine_module(frame).draw_worlds(frame, draw, name)
 
 
 @public('sf.merge_worlds(answers, key=["window"], columns=["n"])', "df")
@@ -131,7 +131,7 @@ def merge_worlds(
     """
     frame = frame_of(df)
     merge = Merge.of(frame, key, columns, n)
-    return engine_module(frame, "rows", "worlds").merge_worlds(frame, merge)
+    return engine_module(frame).merge_worlds(frame, merge)
 
 
 @public("sf.assume_independent(pairs)", "df")
@@ -178,4 +178,4 @@ def assume_independent(df: Any) -> Any:
             "assume_independent is needed only for rows that may share tuples, such as the pairs "
             f"of a join, and no column of the {frame.noun} is marked so: leave the call out"
         )
-    return engine_module(frame, "rows", "worlds").assume_independent(frame, columns)
+    return engine_module(frame).assume_independent(frame, columns)

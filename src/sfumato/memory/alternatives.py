@@ -1,4 +1,4 @@
-"""Uncertain tuples as an Arrow column: construction, changes, and statistics."""
+"""Uncertain tuples as an Arrow column: construction and statistics."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.limits import alternatives_bound_in_memory
-from sfumato.memory.frame import ArrowFrame, frame_of
-from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
+from sfumato.memory.frame import frame_of
+from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
-from sfumato.tables.reading.expressions import find_name
-from sfumato.tables.reading.frame import FILTERED
-from sfumato.tables.reading.tuples import (
-    ALTERNATIVES,
-    CONFLICT,
-    PRUNED,
-    WANTED_PROB,
-    Tuples,
-    common_attributes,
-    wanted_values,
+from sfumato.tables.reading.alternatives import (
+    compensated_sums,
+    existence_of,
+    lists_of_lengths,
 )
+from sfumato.tables.reading.expressions import find_name
+from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, Tuples, wanted_values
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of, spark_type
 
 
@@ -36,7 +32,6 @@ def alternatives(
     points: bool = False,
     normalize: bool = False,
 ) -> pa.Array:
-    """Implement `alternatives` for Arrow arrays."""
     named = [attributes] if isinstance(attributes, str) else list(attributes or ("value",))
     field = "prob" if prob is None else prob if isinstance(prob, str) else None
     several = None if attributes is None or isinstance(attributes, str) else named
@@ -116,8 +111,7 @@ def _summing_to_one(
     row = np.repeat(np.arange(len(sizes)), sizes)[some]
     sizes = np.bincount(row, minlength=len(sizes)).astype(np.int64)
     weights, known = weights[some], known[some]
-    total, lost = compensated_sums(sizes, weights)
-    total = total + lost  # NaN if some are unknown, which disables scaling
+    total = compensated_sums(sizes, weights)  # NaN if some are unknown, which disables scaling
     if normalize:
         wrong = np.bincount(row[~(weights > 0.0)], minlength=len(sizes)) > 0
         scales = (total > 0.0) & (total < np.inf) & ~wrong
@@ -127,7 +121,7 @@ def _summing_to_one(
     places = pa.array(np.flatnonzero(some))
     parts = {name: column.take(places) for name, column in columns.items()}
     parts["prob"] = pa.array(scaled, pa.float64(), mask=~known)
-    return _as_lists(pa.StructArray.from_arrays([*parts.values()], [*parts]), sizes, missing)
+    return lists_of_lengths(pa.StructArray.from_arrays([*parts.values()], [*parts]), sizes, missing)
 
 
 max_alternatives = alternatives_bound_in_memory
@@ -140,26 +134,26 @@ def samples(
     names: Sequence[str],
     period: float | None = None,
 ) -> pa.Array:
-    """Implement `samples` for Arrow arrays.
+    """Return columns of alternatives, see `samples`.
 
     points : float64[n, attributes], errors in standard deviations
     period : for a single reading that wraps; the attributes are then its cosine and sine
     """
-    centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
-    n, rows = len(points), len(centres[0])
-    widths = [_number_or_column(s, rows) for s in sds]
-    for of in (*centres, *widths):
-        if len(of) != rows:
+    columns = [as_doubles(array_of("mean", m), "`mean`") for m in means]
+    n, rows = len(points), len(columns[0])
+    columns += [_number_or_column(s, rows) for s in sds]
+    missing = np.zeros(rows, np.bool_)
+    for column in columns:
+        if len(column) != rows:
             raise ValueError(
                 "readings and standard deviations must have the same number of values; got "
-                f"{rows} and {len(of)}"
+                f"{rows} and {len(column)}"
             )
-    missing = np.zeros(rows, np.bool_)
+        missing |= column.is_null().to_numpy(False)
+    numbers = [*map(floats_of, columns)]
+    centres, widths = numbers[: len(means)], numbers[len(means) :]
     for width in widths:
         missing |= width < 0.0
-    for column in (*means, *sds):
-        if not isinstance(column, int | float):
-            missing |= array_of("mean", column).is_null().to_numpy(False)
     cells = [
         (centre[:, None] + width[:, None] * points[None, :, d]).ravel()
         for d, (centre, width) in enumerate(zip(centres, widths, strict=True))
@@ -170,7 +164,7 @@ def samples(
     parts = [pa.array(np.full(rows * n, 1.0 / n)), *map(pa.array, cells)]
     flat = pa.StructArray.from_arrays(parts, ["prob", *names])
     flat = flat.filter(pa.array(np.repeat(~missing, n)))
-    return _as_lists(flat, np.where(missing, 0, n), missing)
+    return lists_of_lengths(flat, np.where(missing, 0, n), missing)
 
 
 def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
@@ -186,109 +180,6 @@ def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
         )
     start, end = (pc.multiply(end, 0.5) for end in ends)
     return pc.add(start, end), pc.subtract(end, start)
-
-
-def prune(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.Table:
-    """Implement `prune` for a table."""
-    tuples = Tuples(frame.table)
-    prob, owner, exists = _doubles(tuples, "prob"), tuples.owner, existence_of(tuples)
-    order = np.lexsort((-prob, owner))  # stable
-    rank = np.empty(len(prob), np.int64)
-    rank[order] = np.arange(len(prob)) - offsets_of(tuples.lengths)[owner]
-    missing = np.isnan(exists) | tuples.column.is_null().to_numpy(False)
-    kept = ((rank < top) & ((prob >= min_prob) | (rank == 0))) | missing[owner]
-    rows = len(exists)
-    lengths = np.bincount(owner, kept, rows).astype(np.int64)
-    lost = np.add(*compensated_sums(tuples.lengths - lengths, prob[~kept]))
-    flat = tuples.flat.filter(pa.array(kept))
-    if normalize:
-        held = np.add(*compensated_sums(lengths, prob[kept]))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            by = np.where(missing, 1.0, exists / held)[owner[kept]]
-        fields = fields_of(flat)
-        unknown = fields["prob"].is_null().to_numpy(False)
-        fields["prob"] = pa.array(prob[kept] * by, pa.float64(), mask=unknown)
-        nulls = flat.is_null() if flat.null_count else None
-        flat = pa.StructArray.from_arrays([*fields.values()], [*fields], mask=nulls)
-    nulls = tuples.column.is_null().to_numpy(False)
-    lost_column = pa.array(lost, pa.float64(), mask=missing)
-    return _with_alternatives(frame, _as_lists(flat, lengths, nulls), PRUNED, lost_column)
-
-
-def _with_alternatives(frame: ArrowFrame, made: pa.Array, name: str, added: pa.Array) -> pa.Table:
-    table = frame.table
-    if frame.uncertain:
-        place = frame.columns.index(ALTERNATIVES)
-        field = frame.schema.field(place)
-        if name == PRUNED:
-            field = field.with_metadata({**frame.metadata(ALTERNATIVES), FILTERED: "true"})
-        table = table.set_column(place, field, made.cast(field.type))
-    else:
-        table = table.append_column(ALTERNATIVES, made)
-    return table.append_column(name, added)
-
-
-def _fields(kind: pa.DataType) -> dict[str, str] | None:
-    """Return the types of the fields if a type is a list of structs, or None."""
-    element = kind.value_type if is_list(kind) else None
-    if element is None or not pa.types.is_struct(element):
-        return None
-    return {field.name: str(field.type) for field in element}
-
-
-def fuse(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
-    """Implement `fuse` for a table."""
-    names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
-    columns = [Tuples(pa.table({ALTERNATIVES: frame.table.column(name)})) for name in measurements]
-    for name in names:
-        kind = columns[0].fields[name].type
-        if pa.types.is_nested(kind):
-            raise TypeError(
-                f"`measurements`: attribute `{name}` must have numbers, text or times, which can "
-                f"be compared; got {kind}"
-            )
-    rows = columns[0].table.num_rows
-    absent = np.ones(rows)
-    known, wrong = np.zeros((len(columns), rows), np.bool_), np.zeros(rows, np.bool_)
-    for j, tuples in enumerate(columns):
-        known[j] = tuples.column.is_valid().to_numpy(False)
-        exists = existence_of(tuples)
-        wrong |= known[j] & np.isnan(exists)
-        absent = absent * np.where(known[j], 1.0 - exists, 1.0)
-    owner = np.concatenate([tuples.owner for tuples in columns])
-    source = np.repeat(np.arange(len(columns)), [len(tuples.owner) for tuples in columns])
-    prob = np.concatenate([_doubles(tuples, "prob") for tuples in columns])
-    values = {
-        name: as_array(pa.chunked_array([_plus_zero(tuples.fields[name]) for tuples in columns]))
-        for name in names
-    }
-    value = owner
-    for of in values.values():
-        code = of.dictionary_encode().indices.fill_null(-1).to_numpy(False) + 1
-        value = np.unique(value * (code.max(initial=0) + 1) + code, return_inverse=True)[1]
-    first = np.unique(value, return_index=True)[1]
-    joint, row = np.ones(len(first)), owner[first]
-    for j in range(len(columns)):
-        own = source == j
-        weight = np.bincount(value[own], prob[own], len(first))
-        joint *= np.where(known[j][row], weight, 1.0)
-    # A value in all columns first appears in the first column that is not NULL.
-    kept = np.flatnonzero((joint > 0.0) & ~wrong[row])
-    kept = kept[np.lexsort((first[kept], row[kept]))]
-    total = absent.copy()
-    np.add.at(total, row[kept], joint[kept])
-    lengths = np.bincount(row[kept], minlength=rows)
-    places = pa.array(first[kept])
-    parts = [pa.array(joint[kept] / total[row[kept]])]
-    parts += [of.take(places) for of in values.values()]
-    flat = pa.StructArray.from_arrays(parts, ["prob", *names])
-    unknown = wrong | ~known.any(axis=0)
-    conflict = pa.array(np.maximum(1.0 - total, 0.0), pa.float64(), mask=unknown)
-    return _with_alternatives(frame, _as_lists(flat, lengths, lengths == 0), CONFLICT, conflict)
-
-
-def _plus_zero(values: pa.Array) -> pa.Array:
-    return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
 def _pad_lists(lists: pa.Array, sizes: np.ndarray) -> pa.Array:
@@ -307,27 +198,19 @@ def _coordinate(elements: pa.Array, i: int) -> pa.Array:
     return as_array(elements.flatten().take(pa.array(places, pa.int64(), mask=~there)))
 
 
-def _as_lists(flat: pa.Array, sizes: np.ndarray, missing: np.ndarray) -> pa.Array:
-    offsets = pa.array(offsets_of(sizes), pa.int32())
-    mask = pa.array(missing) if missing.any() else None
-    return pa.ListArray.from_arrays(offsets, flat, mask=mask)
-
-
-def _number_or_column(given: Any, rows: int) -> np.ndarray:
+def _number_or_column(given: Any, rows: int) -> pa.Array:
     if isinstance(given, int | float):
-        return np.full(rows, float(given))
-    return floats_of(as_doubles(array_of("sd", given), "`sd`"))
+        return pa.array(np.full(rows, float(given)))
+    return as_doubles(array_of("sd", given), "`sd`")
 
 
 def existence(column: Any) -> pa.Array:
-    """Implement `existence` for Arrow arrays."""
     tuples = _tuples(column)
     exists = existence_of(tuples)
     return _nullable(exists, tuples, missing=np.isnan(exists))
 
 
 def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
-    """Implement `expected` for Arrow arrays."""
     tuples = _tuples(column)
     exists = existence_of(tuples) if conditional else None
     missing = None if exists is None else ~(exists > 0.0)
@@ -335,7 +218,6 @@ def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Ar
 
 
 def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
-    """Implement `stddev` for Arrow arrays."""
     tuples = _tuples(column)
     exists = existence_of(tuples)
     mean = _mean(tuples, attribute, exists if conditional else None)
@@ -349,7 +231,6 @@ def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Arra
 
 
 def quantile(attribute: str, q: float, column: Any) -> pa.Array:
-    """Implement `quantile` for Arrow arrays."""
     tuples = _tuples(column)
     values = field_of(tuples.flat, attribute)
     known = values.is_valid().to_numpy(zero_copy_only=False)
@@ -369,17 +250,6 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
         has[of] = np.where(reached, has[of], known[place])
         mass[of] += prob[place]
     return pa.array(found, pa.float64(), mask=~has | np.isnan(level))
-
-
-def existence_of(tuples: Tuples) -> np.ndarray:
-    """Return the existence of each tuple; NaN if its probabilities are invalid."""
-    prob = _doubles(tuples, "prob")
-    terms = np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan)
-    total, lost = compensated_sums(tuples.lengths, terms)
-    total, terms = total + lost, tuples.lengths
-    total[total > 1.0 + SUM_TOLERANCE] = np.nan
-    certain = (total > 1.0) | ((terms > 1) & (total >= 1.0 - terms * 2.0**-52))
-    return np.where(certain, 1.0, total)
 
 
 def _mean(tuples: Tuples, attribute: str, exists: np.ndarray | None) -> np.ndarray:
@@ -463,17 +333,3 @@ def field_of(elements: pa.Array, name: str) -> pa.Array:
             f"`{name}` is not one of the fields ({', '.join(fields) or 'there are none'})"
         )
     return fields[of]
-
-
-def compensated_sums(lengths: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's sum of terms, added in order, and its rounding error (Neumaier 1974)."""
-    total, lost = np.zeros(len(lengths)), np.zeros(len(lengths))
-    starts = offsets_of(lengths)[:-1]
-    for j in range(int(lengths.max(initial=0))):
-        rows = np.flatnonzero(lengths > j)
-        term, before = terms[starts[rows] + j], total[rows]
-        larger = before + term
-        low, high = np.minimum(before, term), np.maximum(before, term)
-        total[rows] = larger
-        lost[rows] += (high - larger) + low
-    return total, lost

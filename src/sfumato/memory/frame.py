@@ -249,13 +249,10 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     """
     table, dropped_by = _as_table(given, argument)
     _check_names(table.column_names, argument)
-    fields = [_field(field, _spark_type(field)) for field in table.schema]
     metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
-    columns = [
-        column if column.type == field.type else _cast(column, field.type, field.name)
-        for column, field in zip(table.columns, fields, strict=True)
-    ]
-    return ArrowFrame(pa.table(columns, schema=pa.schema(fields, metadata or None)), dropped_by)
+    known = [_as_in_spark(*of) for of in zip(table.schema, table.columns, strict=True)]
+    schema = pa.schema([field for field, _ in known], metadata or None)
+    return ArrowFrame(pa.table([column for _, column in known], schema=schema), dropped_by)
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
@@ -290,28 +287,24 @@ def _check_names(names: Iterable[Any], argument: str) -> None:
         )
 
 
-def _spark_type(field: pa.Field) -> pa.DataType:
+def _as_in_spark(field: pa.Field, column: pa.ChunkedArray) -> tuple[pa.Field, pa.ChunkedArray]:
+    """Return a column with a type that Spark has, without the metadata of categories."""
+    name, given = field.name, column.type
     try:
-        return spark_type(field.type)
+        kind = spark_type(given)
     except TypeError as error:
         raise TypeError(
-            f"column `{field.name}` cannot be used ({error}): convert or drop the column"
+            f"column `{name}` cannot be used ({error}): convert or drop the column"
         ) from None
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
-    try:
-        return pa.chunked_array([cast_renamed(as_array(column), kind)])
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise TypeError(
-            f"column `{name}` is {column.type}, which cannot be converted to {kind}: {error}"
-        ) from None
-
-
-def _field(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """Return the field with a different type, without the metadata of categories."""
-    coded = pa.types.is_dictionary(field.type)
-    return (field.remove_metadata() if coded else field).with_type(kind)
+    if given != kind:
+        try:
+            column = pa.chunked_array([cast_renamed(as_array(column), kind)])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise TypeError(
+                f"column `{name}` is {given}, which cannot be converted to {kind}: {error}"
+            ) from None
+    coded = pa.types.is_dictionary(given)
+    return (field.remove_metadata() if coded else field).with_type(kind), column
 
 
 class ArrowExpressions(Expressions):

@@ -8,16 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.memory.alternatives import existence_of
 from sfumato.memory.frame import ArrowFrame
 from sfumato.memory.run import count_invalid, table_of, warn_of_invalid, with_record
-from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
-from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
+from sfumato.tables.imputation.table_imputation import (
+    FLAGS,
+    UNIMPUTABLE,
+    impute_table,
+    imputed_outputs,
+)
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.keys import group_rows, normalize_zeros
+from sfumato.tables.reading.alternatives import existence_of, fused, lists_of_lengths, pruned
 from sfumato.tables.reading.expressions import (
     ColumnRef,
     evaluate_condition,
@@ -27,8 +31,8 @@ from sfumato.tables.reading.expressions import (
     parse_expression,
 )
 from sfumato.tables.reading.frame import FILTERED, Names
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
-from sfumato.tables.reading.types import as_doubles, floats_of
+from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, Tuples, common_attributes
+from sfumato.tables.reading.types import as_doubles, floats_of, is_list
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
 from sfumato.tables.reading.validity import (
     add_rule_reasons,
@@ -105,7 +109,6 @@ def _existences(tuples: Tuples) -> np.ndarray:
 
 
 def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
-    """Implement `where` for a table."""
     asked = parse_expression("condition", condition)
     tuples = Tuples(frame.table)
     if not tuples.has_attribute(asked):
@@ -124,19 +127,43 @@ def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     lengths[reasons.invalid] = 0
     kept &= (lengths > 0)[tuples.owner]
     counts = count_invalid("where", frame.table.num_rows, reasons.counts())
-    offsets = pa.array(offsets_of(lengths), pa.int32())
-    place = frame.columns.index(ALTERNATIVES)
-    field = frame.schema.field(place).with_metadata(
-        {**frame.metadata(ALTERNATIVES), FILTERED: "true"}
-    )
-    flat = tuples.flat.filter(pa.array(kept))
-    left = pa.ListArray.from_arrays(offsets, flat, type=field.type)
-    result = frame.table.set_column(place, field, left).filter(pa.array(lengths > 0))
+    left = lists_of_lengths(tuples.flat.filter(pa.array(kept)), lengths)
+    result = _replace_alternatives(frame, left, filtered=True).filter(pa.array(lengths > 0))
     return with_record(result, [frame.table], "where", name, {"_input": counts})
 
 
+def prune(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.Table:
+    made = pruned(as_array(frame.table.column(ALTERNATIVES)), min_prob, top, normalize)
+    table = _replace_alternatives(frame, made.field(0), filtered=True)
+    return table.append_column(PRUNED, made.field(1))
+
+
+def fuse(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
+    names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
+    made = fused([as_array(frame.table.column(name)) for name in measurements], names)
+    return _replace_alternatives(frame, made.field(0)).append_column(CONFLICT, made.field(1))
+
+
+def _fields(kind: pa.DataType) -> dict[str, str] | None:
+    """Return the types of the fields if a type is a list of structs, or None."""
+    element = kind.value_type if is_list(kind) else None
+    if element is None or not pa.types.is_struct(element):
+        return None
+    return {field.name: str(field.type) for field in element}
+
+
+def _replace_alternatives(frame: ArrowFrame, made: pa.Array, *, filtered: bool = False) -> pa.Table:
+    """Return the table with new alternatives. filtered : whether some were removed"""
+    if not frame.uncertain:
+        return frame.table.append_column(ALTERNATIVES, made)
+    place = frame.columns.index(ALTERNATIVES)
+    field = frame.schema.field(place)
+    if filtered:
+        field = field.with_metadata({**frame.metadata(ALTERNATIVES), FILTERED: "true"})
+    return frame.table.set_column(place, field, made.cast(field.type))
+
+
 def draw_worlds(frame: ArrowFrame, draw: Draw, name: str | None) -> pa.Table:
-    """Implement `draw_worlds` for a table."""
     reasons = draw.why_invalid(frame.table)
     counts = count_invalid("draw_worlds", frame.table.num_rows, reasons.counts())
     parts = [*draw.parts(frame.table.filter(pa.array(~reasons.invalid)))]
@@ -145,7 +172,6 @@ def draw_worlds(frame: ArrowFrame, draw: Draw, name: str | None) -> pa.Table:
 
 
 def merge_worlds(frame: ArrowFrame, merge: Merge) -> pa.Table:
-    """Implement `merge_worlds` for a table."""
     return table_of([merge.merge(frame.table)], merge.outputs(frame))
 
 
@@ -162,26 +188,16 @@ def assume_independent(frame: ArrowFrame, columns: Sequence[str]) -> pa.Table:
 def impute(
     frame: ArrowFrame, settings: ImputationSettings, imputer: RepositoryImputer, name: str | None
 ) -> pa.Table:
-    """Implement `impute` for a table."""
     wanted = frame.resolve("attributes", list(settings.names))
     values, texts = imputer.values_of([_cells(frame, column) for column in wanted])
     existence = keys = None
     if settings.key:
         keys = frame.table.select(frame.resolve("key", list(settings.key)))
     if "existence" in frame.columns:
-        existence = np.minimum(_numbers(frame, "existence"), 1.0)
-    kinds = {name: pa.string() for name in imputer.categories}
-    fields = [(of, kinds.get(of, pa.float64())) for of in settings.attributes]
-    alternative = [("prob", pa.float64()), *fields]
-    empty = pa.schema(
-        [
-            (ALTERNATIVES, pa.list_(pa.struct(alternative))),
-            (IMPUTED_BY, pa.string()),
-            *((flag, pa.bool_()) for flag in FLAGS),
-        ]
-    ).empty_table()
+        given = as_doubles(frame.table.column("existence"), "`existence`")
+        existence = np.minimum(floats_of(given), 1.0)
     parts = [part for _, part in impute_table(imputer, values, existence, keys, texts)]
-    added_columns = pa.concat_tables([empty, *(part.cast(empty.schema) for part in parts)])
+    added_columns = table_of(parts, imputed_outputs(settings.attributes, imputer.categories))
     result = frame.table
     for column in (ALTERNATIVES, IMPUTED_BY):
         result = result.append_column(column, added_columns.column(column).combine_chunks())
@@ -193,10 +209,6 @@ def impute(
 def _cells(frame: ArrowFrame, name: str) -> pa.ChunkedArray | pa.Array:
     column = frame.table.column(name)
     return column if frame.kind(name) == "text" else as_doubles(column, f"`{name}`")
-
-
-def _numbers(frame: ArrowFrame, name: str) -> np.ndarray:
-    return floats_of(as_doubles(frame.table.column(name), f"`{name}`"))
 
 
 def _count_imputed(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:

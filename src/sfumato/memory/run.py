@@ -19,7 +19,6 @@ from sfumato.tables.reading.results import (
     STRING_TYPE,
     ListOf,
     Output,
-    ResultColumn,
     Struct,
     result_table,
 )
@@ -61,17 +60,16 @@ def run_in_memory(job: Job) -> pa.Table:
 
 def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table:
     """Convert an operator's answers, which have fixed names, to a table of the outputs."""
-    return result_table(answers, [_result_column(output) for output in outputs])
+    columns = []
+    for of in outputs:
+        kind = of.kind if of.cast is None else of.cast
+        columns.append((of.source, _field(of.name, kind, of.metadata)))
+    return result_table(answers, columns)
 
 
 def _answers_schema(outputs: Sequence[Output]) -> pa.Schema:
     whole = [output for output in outputs if len(output.source) == 1]
     return pa.schema([_field(of.source[0], of.kind, None, fixed=True) for of in whole])
-
-
-def _result_column(output: Output) -> ResultColumn:
-    kind = output.kind if output.cast is None else output.cast
-    return output.source, _field(output.name, kind, output.metadata)
 
 
 def _field(

@@ -1,19 +1,20 @@
-"""Stateless row functions over Spark frames: split_invalid, where and impute."""
+"""Functions of rows over Spark frames, without state, such as split_invalid, where and impute."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BooleanType, StringType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, StringType, StructType
 from pyspark.sql.window import Window, WindowSpec
 
 from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.spark.crossing.chunks import MetricsName
-from sfumato.spark.model.alternatives import ALTERNATIVES, existence
+from sfumato.spark.model.alternatives import existence
 from sfumato.spark.model.columns import column, computed, named, table_of, without_constraints
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.repository import PreparedRepository
@@ -23,21 +24,20 @@ from sfumato.sql_tokens import quote_name
 from sfumato.tables.arrow import numbers_of
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings
-from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
-from sfumato.tables.joins.metric import bounds_of
-from sfumato.tables.reading.frame import FILTERED, Names
-from sfumato.tables.reading.results import (
-    DOUBLE_TYPE,
-    STRING_TYPE,
-    Field,
-    Output,
-    alternatives_type,
-    passthrough_outputs,
+from sfumato.tables.imputation.table_imputation import (
+    FLAGS,
+    UNIMPUTABLE,
+    impute_table,
+    imputed_outputs,
 )
-from sfumato.tables.reading.user_warnings import warn_of_skipped
+from sfumato.tables.joins.metric import bounds_of
+from sfumato.tables.reading.alternatives import fused, pruned
+from sfumato.tables.reading.frame import EXISTENCE, FILTERED, Names, error_of
+from sfumato.tables.reading.results import passthrough_outputs
+from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common_attributes
+from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION, warn_of_skipped
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
-    Bounds,
     check_attributes,
     generalize_reason,
     invalid_radius_reason,
@@ -45,27 +45,11 @@ from sfumato.tables.reading.validity import (
     why_invalid,
     why_invalid_after_filter,
 )
+from sfumato.tables.reading.worlds import Draw, Merge
 
 LEFT = "__left"  # the alternatives that satisfy the condition
 REASON_COLUMN = "__reason"  # why a row is invalid
-
-
-def invalid_reason(
-    frame: SparkFrame, attributes: str | Sequence[str] | None = None, bounds: Bounds = ()
-) -> Column:
-    """Return the reason why a row's alternatives (or existence and values) are invalid, or NULL."""
-    wanted, most = check_attributes(frame, attributes), frame.max_alternatives
-
-    def reasons(rows: pa.Array) -> pa.Array:
-        return why_invalid(table_of(rows), wanted, bounds=bounds, max_alternatives=most).column()
-
-    if frame.uncertain:
-        return computed(reasons, StringType(), F.col(ALTERNATIVES))
-    existence_ = ["existence"] if "existence" in frame.columns else []
-    read = dict.fromkeys([*existence_, *(wanted or ()), *(name for name, *_ in bounds)])
-    return (
-        computed(reasons, StringType(), *map(column, read)) if read else F.lit(None).cast("string")
-    )
+NEWER = "__newer"  # the rows to be merged
 
 
 def clip_existence(existence: Column) -> Column:
@@ -90,7 +74,17 @@ def split_rows(
     exclusive: str | None,
     strict: bool,
 ) -> tuple[DataFrame, DataFrame]:
-    df, reasons = frame.df, [invalid_reason(frame, attributes, bounds_of(metric, attributes))]
+    df, most = frame.df, frame.max_alternatives
+    wanted = check_attributes(frame, attributes)
+    bounds = bounds_of(metric, wanted)
+
+    def why(rows: pa.Array) -> pa.Array:
+        return why_invalid(table_of(rows), wanted, bounds=bounds, max_alternatives=most).column()
+
+    read = [name for name in (ALTERNATIVES, EXISTENCE) if name in frame.columns]
+    read = read[:1] if frame.uncertain else list(dict.fromkeys([*read, *(wanted or ())]))
+    reason = computed(why, StringType(), *map(column, read)) if read else F.lit(None)
+    reasons = [reason.cast("string")]
     columns = {"key": frame.resolve("key", key), "order": frame.resolve("order", order)}
     for argument, names_ in columns.items():
         text = F.lit(f"{argument} is NULL")
@@ -164,18 +158,8 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
         return found
 
     reason = computed(reasons, StringType(), F.col(ALTERNATIVES), left.alias("kept"))
-    if streams:
-        warn_of_invalid_rows(df.sparkSession)
-    metrics = metrics_name("where", name)
-    counted = (
-        df.withColumn(LEFT, _filtered_alternatives(frame, condition))
-        .withColumn(REASON_COLUMN, reason)
-        .observe(
-            f"{metrics}_input",
-            *metrics.identity("input"),
-            *invalid_row_metrics(F.col(REASON_COLUMN)),
-        )
-    )
+    df = df.withColumn(LEFT, _filtered_alternatives(frame, condition))
+    counted = _count_invalid(df, reason, metrics_name("where", name))
     some = counted.where(left & F.col(REASON_COLUMN).isNull())
     metadata = {**frame.metadata(ALTERNATIVES), FILTERED: "true"}
     kept = named(F.col(LEFT), ALTERNATIVES, metadata)
@@ -190,15 +174,79 @@ def _filtered_alternatives(frame: SparkFrame, condition: str) -> Column:
     return F.expr(f"filter({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
 
 
-def invalid_row_metrics(reason: Column) -> list[Column]:
-    """Return the observed metrics: rows, invalid rows, most common reason (without its number)."""
-    invalid = reason.isNotNull()
-    kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
-    return [
+def _count_invalid(df: DataFrame, reason: Column, metrics: MetricsName) -> DataFrame:
+    """Return the rows with the reasons why they are invalid, which are observed.
+
+    Observed are the numbers of rows and of invalid rows, and the most common reason.
+    """
+    if df.isStreaming:
+        warn_of_invalid_rows(df.sparkSession)
+    invalid = F.col(REASON_COLUMN).isNotNull()
+    kind = F.regexp_replace(REASON_COLUMN, r" to \S+$", " to more than 1")  # without its number
+    return df.withColumn(REASON_COLUMN, reason).observe(
+        f"{metrics}_input",
+        *metrics.identity("input"),
         F.count(F.lit(1)).alias("rows"),
         F.coalesce(F.sum(invalid.cast("long")), F.lit(0)).alias("invalid"),
         F.mode(F.when(invalid, kind)).alias("reason"),
-    ]
+    )
+
+
+def prune(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> DataFrame:
+    given, kind = F.col(ALTERNATIVES), frame.type(ALTERNATIVES)
+    if normalize and not isinstance(frame.attribute_type("prob"), DoubleType):
+        given = F.transform(given, lambda a: a.withField("prob", a["prob"].cast("double")))
+        kind = frame.df.select(given).schema[0].dataType
+
+    def function(rows: pa.Array) -> pa.Array:
+        return pruned(rows.field(0), min_prob, top, normalize)
+
+    return _replace_alternatives(frame, function, [given], kind, PRUNED, {FILTERED: "true"})
+
+
+def fuse(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
+    names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
+    frame.group_columns("measurements", measurements)  # raises for values with a collation
+    element: Any = frame.type(measurements[0])
+    kind = StructType().add("prob", DoubleType())
+    for name in names:
+        kind = kind.add(name, element.elementType[name].dataType)
+
+    def function(rows: pa.Array) -> pa.Array:
+        return fused(rows.flatten(), names)
+
+    given = [*map(column, measurements)]
+    return _replace_alternatives(frame, function, given, ArrayType(kind), CONFLICT)
+
+
+def _fields(kind: Any) -> dict[str, str] | None:
+    """Return the field types of an array of structs, or None for a different type."""
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    if not isinstance(element, StructType):
+        return None
+    return {field.name: field.dataType.simpleString() for field in element}
+
+
+def _replace_alternatives(
+    frame: SparkFrame,
+    function: Callable[[pa.Array], pa.Array],
+    read: Sequence[Column],
+    kind: DataType,
+    added: str,
+    marks: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return the frame with new alternatives and an added column of doubles.
+
+    function : returns structs of both from structs of `read`    kind : type of the alternatives
+    marks : metadata added to replaced alternatives
+    """
+    name = frame.free_name("__both")
+    both = computed(function, StructType().add(ALTERNATIVES, kind).add(added, DoubleType()), *read)
+    columns = {of: column(of) for of in frame.columns}
+    metadata = {**frame.metadata(ALTERNATIVES), **(marks or {})} if frame.uncertain else None
+    columns[ALTERNATIVES] = named(F.col(name)[ALTERNATIVES], ALTERNATIVES, metadata)
+    columns[added] = F.col(name)[added].alias(added)
+    return frame.df.withColumn(name, both).select(*columns.values())
 
 
 def impute(
@@ -210,21 +258,25 @@ def impute(
     wanted += [column(n) for n in frame.resolve("key", settings.key)]
     if "existence" in df.columns:
         wanted.append(clip_existence(column("existence")))
-    categories = prepared.imputer().categories
-    attributes = [
-        Field(of, STRING_TYPE if of in categories else DOUBLE_TYPE) for of in settings.attributes
-    ]
-    kind = alternatives_type(attributes)
-    outputs = [*passthrough_outputs(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
-    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
-    answers = answers_of(outputs)
-    for flag in FLAGS:
-        answers = answers.add(flag, BooleanType())
-    read = df.select("*", *wanted)
-    read = without_constraints(read.toDF(*(f"c{i}" for i in range(len(read.columns)))))
-    done = read.mapInArrow(_imputer_function(prepared, len(df.columns)), answers)
-    observed = _observe(done, metrics_name("impute", name))
-    return observed.select(*map(result_of, outputs))
+    imputed = imputed_outputs(settings.attributes, prepared.imputer().categories)
+    outputs = [*passthrough_outputs(frame, df.columns), *imputed]
+    function = _imputer_function(prepared, len(df.columns))
+    done = _renamed(df.select("*", *wanted)).mapInArrow(function, answers_of(outputs))
+    metrics, by = metrics_name("impute", name), F.col(IMPUTED_BY)
+    unimputable = F.coalesce(by.startswith(UNIMPUTABLE), F.lit(False))
+    counted = {
+        "complete": by.isNull(),
+        "imputed": by.isNotNull() & ~unimputable,
+        "unimputable": unimputable,
+        **{flag: F.col(flag) for flag in FLAGS},
+    }
+    observed = done.observe(
+        metrics,
+        *metrics.identity(),
+        F.count(F.lit(1)).alias("rows"),
+        *(F.coalesce(F.sum(of.cast("long")), F.lit(0)).alias(n) for n, of in counted.items()),
+    )
+    return observed.select(*map(result_of, outputs[: -len(FLAGS)]))
 
 
 def _imputer_function(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
@@ -252,19 +304,96 @@ def _imputer_function(prepared: PreparedRepository, own: int):  # type: ignore[n
     return imputed
 
 
-def _observe(df: DataFrame, metrics: MetricsName) -> DataFrame:
-    by = F.col(IMPUTED_BY)
-    unimputable = F.coalesce(by.startswith(UNIMPUTABLE), F.lit(False))
+def _renamed(df: DataFrame) -> DataFrame:
+    """Return the frame with the column names c0, c1, ..., for a function of Arrow batches."""
+    return without_constraints(df.toDF(*(f"c{i}" for i in range(len(df.columns)))))
 
-    def counted(condition, name):  # type: ignore[no-untyped-def]
-        return F.coalesce(F.sum(condition.cast("long")), F.lit(0)).alias(name)
 
-    return df.observe(
-        metrics,
-        *metrics.identity(),
-        F.count(F.lit(1)).alias("rows"),
-        counted(by.isNull(), "complete"),
-        counted(by.isNotNull() & ~unimputable, "imputed"),
-        counted(unimputable, "unimputable"),
-        *(counted(F.col(flag), flag) for flag in FLAGS),
+def draw_worlds(frame: SparkFrame, draw: Draw, name: str | None) -> DataFrame:
+    df = frame.df
+    read = [name for name in (ALTERNATIVES, EXISTENCE, *draw.ids) if name in frame.columns]
+
+    def reasons(rows: pa.Array) -> pa.Array:
+        return draw.why_invalid(table_of(rows)).column()
+
+    reason = computed(reasons, StringType(), *map(column, dict.fromkeys(read)))
+    counted = _count_invalid(df, reason, metrics_name("draw_worlds", name))
+    valid = counted.where(F.col(REASON_COLUMN).isNull()).drop(REASON_COLUMN)
+    outputs, columns = draw.outputs(frame), list(frame.columns)
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part in draw.parts(pa.table(batch).rename_columns(columns)):
+                yield from part.to_batches()
+
+    drawn = _renamed(valid).mapInArrow(rows, answers_of(outputs))
+    return drawn.select(*map(result_of, outputs))
+
+
+def merge_worlds(frame: SparkFrame, merge: Merge) -> DataFrame:
+    """Implement `merge_worlds` for a Spark frame: count per answer and value, then per answer."""
+    keys = [f"k{i}" for i in range(len(merge.key))]
+    values = [column(name).alias(f"v{i}") for i, name in enumerate(merge.columns)]
+    rows = frame.df.select(
+        *(column(name).alias(key) for name, key in zip(merge.key, keys, strict=True)),
+        F.struct(*values, F.lit(0).alias("none")).alias("v"),
+        column(merge.world).alias("w"),
     )
+    counted = rows.groupBy(*keys, "v").agg(F.collect_list("w").alias("w"))
+    each = F.struct("v", F.size("w").alias("n"))
+    found = counted.groupBy(*keys).agg(
+        F.sort_array(F.collect_list(each)).alias("v"), F.flatten(F.collect_list("w")).alias("w")
+    )
+
+    def share(count: Column) -> Column:
+        return count / F.lit(float(merge.worlds))
+
+    answer = share(F.size("w"))
+    if merge.columns:
+        names = list(enumerate(merge.columns))
+        answer = F.transform(
+            "v",
+            lambda of: F.struct(
+                share(of["n"]).alias("prob"), *(of["v"][f"v{i}"].alias(n) for i, n in names)
+            ),
+        )
+    known = (F.array_min("w") >= 0) & (F.array_max("w") < merge.worlds)
+    checked = (
+        F.when(~known, F.raise_error(F.lit(merge.unknown_world_error)))
+        .when(
+            F.size("w") != F.size(F.array_distinct("w")),
+            F.raise_error(F.lit(merge.duplicate_answer_error)),
+        )
+        .otherwise(answer)
+    )
+    outputs = merge.outputs(frame)
+    result = [F.col(key) for key in keys] + [checked, F.lit(error_of(merge.worlds))]
+    return found.select(
+        *(named(of, out.name, out.metadata) for of, out in zip(result, outputs, strict=True))
+    )
+
+
+def assume_independent(frame: SparkFrame, columns: Sequence[str]) -> DataFrame:
+    """Implement `assume_independent` for a Spark frame: mark the columns."""
+    marked = {
+        name: named(column(name), name, {**frame.metadata(name), ASSUMED_KEY: "true"})
+        for name in columns
+    }
+    return frame.df.select(*(marked.get(name, column(name)) for name in frame.columns))
+
+
+def newest_rows(frame: SparkFrame, by: Sequence[str]) -> DataFrame:
+    """Implement `newest_revisions` for a Spark frame. by : key columns and the window"""
+    df = frame.df
+    rows, revision = F.struct(*map(column, df.columns)), column("revision")
+    twice = F.count_distinct(revision) < F.count(revision)
+    newest = F.when(twice, F.raise_error(F.lit(SAME_REVISION))).otherwise(F.max_by(rows, revision))
+    return df.groupBy(*map(column, by)).agg(newest.alias(NEWER)).select(f"{NEWER}.*")
+
+
+def merge_newer(rows: DataFrame, table: str, keys: Sequence[str]) -> None:
+    """Merge rows into a table with one row per key and window, but replace only older revisions."""
+    same = [f"{table}.{name} <=> {NEWER}.{name}" for name in map(quote_name, [*keys, "window"])]
+    newer = f"{table}.revision < {NEWER}.revision"
+    merge = rows.alias(NEWER).mergeInto(table, F.expr(" AND ".join(same)))
+    merge.whenMatched(F.expr(newer)).updateAll().whenNotMatched().insertAll().merge()

@@ -53,7 +53,7 @@ def to_bytes(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def from_bytes(data: bytes) -> pa.Table:
+def from_bytes(data: bytes | pa.Buffer) -> pa.Table:
     """Return the table of one Arrow IPC stream; its buffers are views of `data`."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
@@ -152,8 +152,7 @@ def unpack(df: DataFrame, schema: StructType) -> DataFrame:
     def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for chunk in batch.column("chunk").drop_null():
-                with pa.ipc.open_stream(chunk.as_buffer()) as reader:
-                    yield from split_batches(reader.read_all().select(names))
+                yield from split_batches(from_bytes(chunk.as_buffer()).select(names))
         after_batch()
 
     return df.select("chunk").mapInArrow(unpacked, schema)
@@ -194,9 +193,8 @@ _PROCESS_FREEZER = GcFreezer()
 
 def after_batch(evicted: bool = False) -> None:
     """End a micro-batch in this process; see `GcFreezer`."""
-    _PROCESS_FREEZER.after_batch(
-        evicted
-    )  # a function, because Spark would copy an object into tasks
+    # This is a function, because Spark would copy an object into tasks.
+    _PROCESS_FREEZER.after_batch(evicted)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def alternatives(
     points: bool = False,
     normalize: bool = False,
 ) -> Column:
-    names = None if attributes is None else _listed(attributes)
+    names = [attributes] if isinstance(attributes, str) else attributes and list(attributes)
     field = None if prob is None else _field_of(values, prob)
     wanted = wanted_values(
         PROB if prob is None else field,
@@ -286,7 +286,3 @@ def column_of(column: str | Column) -> Column:
         f"a column must be given by name or as F.col(...); got {column!r:.80}. Add it to the "
         "frame as a column, for example with withColumn, or write F.lit(...)"
     )
-
-
-def _listed(attributes: str | Sequence[str]) -> list[str]:
-    return [attributes] if isinstance(attributes, str) else list(attributes)

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from sfumato.near_misses import did_you_mean
 from sfumato.spark.model.columns import named
-from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread
+from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread, unwrap
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.sql_tokens import quote_name
 from sfumato.tables.reading.frame import ADDED_COLUMN
@@ -52,15 +52,13 @@ def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Se
 
 
 def require_frame(argument: str, given: Any) -> None:
-    kind = type(given)
-    of_connect = kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
-    if of_connect or isinstance(given, DataFrame | DeclaredFrame):
-        return
-    raise TypeError(
-        f"`{argument}` must be a Spark DataFrame, like other arguments of this call; got "
-        f"{kind.__module__.split('.')[0]}.{kind.__name__}. Create one with spark.createDataFrame, "
-        "spark.read or spark.readStream"
-    )
+    if not isinstance(given, DataFrame | DeclaredFrame):
+        kind = type(given)
+        raise TypeError(
+            f"`{argument}` must be a Spark DataFrame, like other arguments of this call; got "
+            f"{kind.__module__.split('.')[0]}.{kind.__name__}. Create one with "
+            "spark.createDataFrame, spark.read or spark.readStream"
+        )
 
 
 def translate_error(error: AnalysisException, given: Mapping[str, Any]) -> str | None:
@@ -132,7 +130,7 @@ class ColumnObjects:
                 f"DataFrame; got {type(column).__module__.split('.')[0]}.{type(column).__name__}"
             )
         for frame in self.frames:
-            referred = _referenced_column(_analysed_frame(self.given[frame]), column)
+            referred = _referenced_column(unwrap(self.given[frame], "empty"), column)
             if referred is not None:
                 return referred
         text = str(column).removeprefix("Column<'").removesuffix("'>")
@@ -174,7 +172,7 @@ class ColumnObjects:
             raise TypeError(f"`{argument}` must be a column without a direction; got {text}")
         frames = [SparkFrame(self.given[frame]) for frame in self.frames]
         for frame in frames:
-            names = _analysed_frame(frame.df).select(column).columns
+            names = unwrap(frame.df, "empty").select(column).columns
             if len(names) != 1:
                 raise TypeError(
                     f"`{argument}` must be one column; got {text}, which is {len(names)} columns"
@@ -202,10 +200,6 @@ class ColumnObjects:
         for given, frame in zip(self.frames, frames, strict=True):
             self.given[given] = frame.df.select("*", column)
         return name
-
-
-def _analysed_frame(df: Any) -> Any:
-    return df.empty if isinstance(df, DeclaredFrame) else df
 
 
 def _referenced_column(df: Any, column: Column) -> str | None:

@@ -47,11 +47,6 @@ def frame_of(one: Input) -> SparkFrame:
     return one.frame
 
 
-def input_identity(one: Input) -> dict[str, Any]:
-    """Return an input's identity for checkpoints, without its columns."""
-    return {"order": [*one.reading.order], "key": [*one.reading.key], **one.about}
-
-
 def bucket_key(one: Input) -> list[str]:
     """Return the columns that determine which rows share an operator."""
     key = one.reading.key
@@ -369,9 +364,11 @@ class ChainPlan:
         """Return the query's identity for checkpoints, as JSON values."""
         found = []
         for step in self.steps:
-            inputs = [input_identity(side.input) for side in step.sides]
-            known = dict(zip(step.side_names, inputs, strict=True))
-            found.append(json.loads(step.how.config.fingerprint()) | known)
+            known = json.loads(step.how.config.fingerprint())
+            for name, one in zip(step.side_names, step.how.inputs, strict=True):
+                own = {"order": [*one.reading.order], "key": [*one.reading.key]}
+                known[name] = own | {**one.about}  # an input's identity, without its columns
+            found.append(known)
         if len(found) == 1:
             return found[0]
         operators = " then ".join(one["operator"] for one in found)

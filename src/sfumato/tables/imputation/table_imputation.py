@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -33,6 +33,7 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import EXISTENCE, Frame
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
+    BOOLEAN_TYPE,
     DOUBLE_TYPE,
     STRING_TYPE,
     Field,
@@ -89,6 +90,16 @@ def in_order(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
     if len(tables) == 1:
         return tables[0]
     return pa.concat_tables(tables).take(pa.array(np.argsort(np.concatenate(places))))
+
+
+def imputed_outputs(attributes: Sequence[str], texts: Collection[str]) -> list[Output]:
+    """Return the columns of `impute_table`. texts : the attributes that are strings"""
+    fields = [Field(of, STRING_TYPE if of in texts else DOUBLE_TYPE) for of in attributes]
+    return [
+        Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields)),
+        Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE),
+        *(Output(flag, (flag,), BOOLEAN_TYPE) for flag in FLAGS),
+    ]
 
 
 def imputed_columns(
