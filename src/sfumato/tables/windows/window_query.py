@@ -239,7 +239,7 @@ class WindowQuery:
         elif self.level is not None:
             raise ValueError('`level` needs `early`: add early="10 seconds", or leave `level` out')
         for one, other in NOT_TOGETHER:
-            if all(getattr(self, name) not in (None, False, ()) for name in (one, other)):
+            if self._is_given(one) and self._is_given(other):
                 raise ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")
         self._check_over_time()
         self._check_versions()
@@ -252,6 +252,10 @@ class WindowQuery:
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
             warn_of_copies(self.called, self.window)
+
+    def _is_given(self, argument: str) -> bool:
+        value = getattr(self, argument)
+        return bool(value) if isinstance(value, bool | tuple) else value is not None
 
     def _warn_of_gaps(self) -> None:
         attributes = "|".join(map(re.escape, self.frame.attributes))
