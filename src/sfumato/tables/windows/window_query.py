@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
-from sfumato.operators.arguments import flag
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber
@@ -386,7 +385,10 @@ class WindowQuery:
     def _check_rows(self) -> None:
         """Check `missed` and `with_rows`, which return rows of extents."""
         for argument in ("missed", "with_rows"):
-            if not flag(argument, getattr(self, argument)):
+            asked = getattr(self, argument)
+            if not isinstance(asked, bool):
+                raise TypeError(f"`{argument}` must be True or False; got {asked!r}")
+            if not asked:
                 continue
             if not self.timed:
                 raise ValueError(
