@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
-from sfumato.operators.arguments import flag
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber
@@ -237,7 +236,7 @@ class WindowQuery:
         elif self.level is not None:
             raise ValueError('`level` needs `early`: add early="10 seconds", or leave `level` out')
         for one, other in NOT_TOGETHER:
-            if all(getattr(self, name) not in (None, False, ()) for name in (one, other)):
+            if self._is_given(one) and self._is_given(other):
                 raise ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")
         self._check_over_time()
         self._check_versions()
@@ -250,6 +249,10 @@ class WindowQuery:
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
             warn_of_copies(self.called, self.window)
+
+    def _is_given(self, argument: str) -> bool:
+        value = getattr(self, argument)
+        return bool(value) if isinstance(value, bool | tuple) else value is not None
 
     def _warn_of_gaps(self) -> None:
         attributes = "|".join(map(re.escape, self.frame.attributes))
@@ -380,7 +383,10 @@ class WindowQuery:
     def _check_rows(self) -> None:
         """Check `missed` and `with_rows`, which return rows of extents."""
         for argument in ("missed", "with_rows"):
-            if not flag(argument, getattr(self, argument)):
+            asked = getattr(self, argument)
+            if not isinstance(asked, bool):
+                raise TypeError(f"`{argument}` must be True or False; got {asked!r}")
+            if not asked:
                 continue
             if not self.timed:
                 raise ValueError(
