@@ -11,9 +11,7 @@ from typing import Any
 MAX_TIME_US = 2**60
 MAX_ALTERNATIVES = 10_000  # per row, unless a setting overrides it
 MAX_EXTENTS = 10_000  # maximum number of extents of a `Range` that contain a row
-MAX_PLACEMENTS = (
-    100_000_000  # bounds a row's alternatives, see `max_alternatives_with_uncertain_time`
-)
+MAX_PLACEMENTS = 100_000_000  # see `max_alternatives_with_uncertain_time`
 MAX_ALTERNATIVES_SETTING = "sfumato.maxAlternatives"  # setting of the Spark session
 MAX_ALTERNATIVES_VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # environment variable, for tables in memory
 HOW_TO_RAISE = f"{MAX_ALTERNATIVES_SETTING} on Spark, {MAX_ALTERNATIVES_VARIABLE} in memory"

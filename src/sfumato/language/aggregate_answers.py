@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from itertools import chain
 from typing import Any
 
@@ -126,9 +125,7 @@ class WindowedBlock:
 # ---- aggregates ----------------------------------------------------------------------------------
 
 DEFAULT_DISTRIBUTION_VALUES = 64  # default number of values of DISTRIBUTION(x)
-DISTRIBUTION_VALUES_OF_PROB = (
-    1_000_000  # the same for PROB: merged values would change the probability
-)
+DISTRIBUTION_VALUES_OF_PROB = 1_000_000  # for PROB: merged values would change the probability
 OVER_TIME = ("time_avg", "integral")
 CALLS = {
     **{name: name for name in ("count", "count_distinct", "sum", "avg", "min", "max")},
@@ -459,11 +456,23 @@ def _window_lines(
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
         if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
             stored += "; also the newest earlier value per group, which holds until the next value"
+        revised, corrected = "", ""
+        if (early := how.get("early")) is not None:
+            at_level = format_percent(how.get("level", DEFAULT_LEVEL))
+            revised = (
+                f"revisions of open extents, whenever the punctuation passes "
+                f"{format_duration(early)}, with intervals for the final answer at level {at_level}"
+            )
+        if (version := how.get("version")) is not None:
+            corrected = (
+                f"per {', '.join(list_names(how.get('unique')))}, the row with the largest "
+                f"{version} that arrives before the extent is complete"
+            )
         return [
             ("window", f"extents of {length} every {slide}{', with its rows' * members}"),
             ("answers", "each extent once, when the punctuation has passed its end"),
-            ("early", _early_line(how.get("early"), how.get("level"))),
-            ("versions", _versions_line(how.get("unique"), how.get("version"))),
+            ("early", revised),
+            ("versions", corrected),
             ("shared", f"rows with the same {shared} take the same alternative" if shared else ""),
             ("state", f"the tuples of {length} and the buffer; {stored}"),
         ]
@@ -487,25 +496,6 @@ def _window_lines(
         answers,
         ("state", f"with 10 alternatives and {tuples}: w' × {each} bytes{total} per group"),
     ]
-
-
-def _early_line(early: timedelta | None, level: float | None) -> str:
-    if early is None:
-        return ""
-    revisions = (
-        f"revisions of open extents, whenever the punctuation passes {format_duration(early)}"
-    )
-    at_level = format_percent(DEFAULT_LEVEL if level is None else level)
-    return f"{revisions}, with intervals for the final answer at level {at_level}"
-
-
-def _versions_line(unique: str | list[str] | None, version: str | None) -> str:
-    if version is None:
-        return ""
-    ids = ", ".join(list_names(unique))
-    return (
-        f"per {ids}, the row with the largest {version} that arrives before the extent is complete"
-    )
 
 
 def _without_spelling(call: str) -> str:

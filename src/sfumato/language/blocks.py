@@ -4,7 +4,7 @@ Spark resolves names, so references to an uncertain attribute become columns of 
 the distribution (an array of struct<prob, x>), `expected_x` the expected value.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -37,7 +37,6 @@ from sfumato.language.tables import (
     PlannedFrame,
     Source,
     Tables,
-    find_common_table,
     free_name,
     match_name,
 )
@@ -47,9 +46,6 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.rows import clip_existence
 from sfumato.spark.runtime.fuse import Condition, Selection
 from sfumato.sql_tokens import double_braces, quote_name, unquote_name
-
-Scope = Mapping[str, PlannedFrame]
-"""The common tables visible to a query, by lower-case name."""
 
 
 class ResultField(NamedTuple):
@@ -127,9 +123,8 @@ class Block:
     rankings: Any
     clauses: tuple[Clause, ...]
     relations: tuple[Relation, ...]
-    scope: Scope
     edits: Rewriting
-    plan: Callable[[Relation, Scope], PlannedFrame | None]
+    plan: Callable[[Relation, Tables], PlannedFrame | None]
     sources: list[Source] = field(default_factory=list)
     unknown: list[Name] = field(default_factory=list)
     joined_starts: set[int] = field(default_factory=set)
@@ -146,14 +141,13 @@ class Block:
         head, frame = relation.head, None
         if relation.query is not None or relation.call is not None:
             if relation.start not in self._planned:
-                self._planned[relation.start] = self.plan(relation, self.scope)
+                self._planned[relation.start] = self.plan(relation, self.tables)
             frame = self._planned[relation.start]
         elif isinstance(head, Name):
-            own = find_common_table(head, self.scope)
-            frame = self.find_table(head) if needed else own or self.tables.frame(head)
+            frame = self.tables.find_table(head) if needed else self.tables.frame(head)
             if frame is None:
                 self.unknown.append(head)
-            return frame, own is not None or self.tables.is_given(head)
+            return frame, self.tables.is_given(head)
         if frame is None and needed:
             place = relation.bracket or relation
             raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
@@ -164,10 +158,6 @@ class Block:
         frame, _ = self.frame(relation, needed=True)
         assert frame is not None
         return frame
-
-    def find_table(self, name: Name) -> PlannedFrame:
-        """Return a table, view or common table. Raises SqlError if there is none."""
-        return self.tables.find_table(name, self.scope)
 
     def build_frame(
         self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame

@@ -130,7 +130,7 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
         side, node = found
         _refuse_name(node.options, text)
         options = Options(node.options, node, text, relations[side], sides[side][1], IMPUTE_WORDS)
-        imputation, imputed = read_imputation(options, node, block.find_table)
+        imputation, imputed = read_imputation(options, node, block.tables.find_table)
     frames = [frame.df for _, frame in sides]
     lines = _join_lines(arguments, windows, sides, imputed)
     df = given.call(

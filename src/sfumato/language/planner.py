@@ -19,7 +19,6 @@ from sfumato.language.blocks import (
     Measures,
     PlainSelect,
     Rewriting,
-    Scope,
     outside_measures,
     plain_select,
 )
@@ -74,7 +73,6 @@ from sfumato.spark.model.declared_frame import DeclaredFrame
 from sfumato.spark.model.repository import without_data
 from sfumato.spark.model.untrusted_sql import (
     check_expression,
-    for_spark,
     is_trusted,
     query_for_spark,
 )
@@ -149,16 +147,16 @@ class Planner:
                 self.tables.is_given(n) or self.tables.is_uncertain(n) for n in tables_read(body)
             )
         ):
-            return self.plan_query(body, {})
+            return self.plan_query(body, self.tables)
         text = self.text[body.start : body.end]
         return PlannedFrame(self._spark_sql(text, {}, body), _spark_sql_step(text))
 
     # ---- lowering
 
-    def plan_query(self, body: Body, scope: Scope) -> PlannedFrame:
+    def plan_query(self, body: Body, tables: Tables) -> PlannedFrame:
         """Return a query, of a statement or in parentheses, as a frame."""
         edits = Rewriting(self.text)
-        select = self._rewrite(body, scope, edits)
+        select = self._rewrite(body, tables, edits)
         frames: dict[str, Any] = {f"d{i}": frame.df for i, frame in enumerate(edits.inputs)}
         text = edits.render(body, braces=bool(frames) and is_trusted(self.spark))
         if any(isinstance(frame, DeclaredFrame) for frame in frames.values()):
@@ -170,44 +168,41 @@ class Planner:
             remember_selected(df, frames["d0"], chosen)
         return PlannedFrame(df, _spark_sql_step(text, [frame.step for frame in edits.inputs]))
 
-    def _rewrite(self, body: Body, scope: Scope, edits: Rewriting) -> PlainSelect | None:
+    def _rewrite(self, body: Body, tables: Tables, edits: Rewriting) -> PlainSelect | None:
         """Add the edits of a query and its nested queries; return it if it is a plain SELECT."""
         if body.with_token is not None and body.recursive:
             reason = "WITH RECURSIVE is not supported together with windows or uncertain tables"
             raise at(self.text, body.with_token, f"{reason}: create a temporary view first")
-        common = dict(scope)
         for cte in body.ctes:
             if cte.query.query is None:
                 raise at(self.text, cte.query, "a common table expression must be a query")
-            frame = self.plan_query(cte.query.query, common)
+            frame = self.plan_query(cte.query.query, tables)
             if cte.columns is not None and cte.columns.body is not None:
                 columns = cte.columns.body.clauses[0].items
                 names = [unquote_name(str(item)) for item in columns if item != ","]
                 frame = replace(frame, df=frame.df.toDF(*names))
-            common[unquote_name(cte.name).lower()] = frame
+            tables = tables.with_common(unquote_name(cte.name), frame)
         if body.with_token is not None and body.clauses:
             edits.remove(start_of(body.with_token), body.clauses[0].start)
-        blocks = [self._build_block(clauses, common, edits) for clauses in body.blocks()]
+        blocks = [self._build_block(clauses, tables, edits) for clauses in body.blocks()]
         for block in blocks:
             self._lower(block)
         if len(blocks) > 1 or blocks[0].is_piped():
             return None
         return plain_select(body, blocks[0].answered, blocks[0].sources, edits)
 
-    def _build_block(self, clauses: Sequence[Clause], scope: Scope, edits: Rewriting) -> Block:
+    def _build_block(self, clauses: Sequence[Clause], tables: Tables, edits: Rewriting) -> Block:
         relations = next((c.tables for c in clauses if c.word == "FROM"), ())
         others = tuple(c for c in clauses if c.word != "FROM")
         others = remove_stream_word(others, relations, edits)
-        plan = self._plan_relation
-        return Block(self.tables, self.rankings, others, relations, scope, edits, plan)
+        return Block(tables, self.rankings, others, relations, edits, self._plan_relation)
 
-    def _plan_relation(self, relation: Relation, scope: Scope) -> PlannedFrame | None:
+    def _plan_relation(self, relation: Relation, tables: Tables) -> PlannedFrame | None:
         if relation.query is not None:
-            return self.plan_query(relation.query, scope)
+            return self.plan_query(relation.query, tables)
         if not isinstance(relation.head, Name) or relation.call is None:
             return None
-        functions = TableFunctions(scope, self.tables, self.plan_query)
-        return functions.frame(relation.head, relation.call)
+        return TableFunctions(tables, self.plan_query).frame(relation.head, relation.call)
 
     def _lower(self, block: Block) -> None:
         """Add a block's edits and frames to the text for Spark, in SQL's order of evaluation."""
@@ -259,7 +254,7 @@ class Planner:
                 lists.append((relation.head,))
         for items in lists:
             for body in nested_queries(items):
-                self._rewrite(body, block.scope, block.edits)
+                self._rewrite(body, block.tables, block.edits)
 
     # ---- Spark
 
@@ -289,10 +284,6 @@ class Planner:
             if any(is_word(word, "SELECT", "OVER", "EXCEPT") for word in words):
                 raise refusal
 
-        def checked(argument: str, text: str) -> str:
-            check_expression(argument, text, self.spark)
-            return for_spark(text, self.spark)
-
         def run() -> DataFrame:
             frame, source = edits.inputs[0].df, select.source
             condition = source.written.removeprefix(" WHERE ") if source.sides else ""
@@ -302,9 +293,9 @@ class Planner:
                 place = Node(end_of(select.where.place), select.where.end)
                 condition = edits.render(place)
             if condition:
-                frame = frame.where(checked("WHERE", condition))
-            listed = [edits.render(span_of(items)) for items in select.items]
-            return frame.selectExpr(*(checked("SELECT", item) for item in listed))
+                frame = frame.where(check_expression("WHERE", condition, self.spark))
+            listed = (edits.render(span_of(items)) for items in select.items)
+            return frame.selectExpr(*(check_expression("SELECT", e, self.spark) for e in listed))
 
         return self.tables.build_frame(run, body, edits.inputs[0].df.columns)
 
@@ -329,7 +320,8 @@ def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | No
     given = bracket_of(relation, block.text, frame)
     frame = frame if given is None else given.rows(answered=answered)
     if relation.imputation is not None:
-        frame = imputed_frame(frame, relation, relation.imputation, block.text, block.find_table)
+        repository = block.tables.find_table
+        frame = imputed_frame(frame, relation, relation.imputation, block.text, repository)
     name = relation.name
     sampled = bool(relation.rest) and is_word(relation.rest[0], "TABLESAMPLE")
     source = Source(

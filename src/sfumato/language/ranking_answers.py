@@ -321,7 +321,7 @@ class Ranking(WindowedBlock):
         if ranking_clause is None:
             return None
         if block.unknown:
-            raise block.tables.unknown(block.unknown[0], block.scope)
+            raise block.tables.unknown(block.unknown[0])
         relations = block.relations
         if len(block.sources) != 1 or len(relations) != 1 or relations[0].rest:
             joins = (r.join.keyword for r in relations if r.join is not None)

@@ -44,7 +44,7 @@ from sfumato.language.syntax import (
 )
 from sfumato.language.tables import where_named
 from sfumato.near_misses import near
-from sfumato.spark.model.untrusted_sql import ALLOWED_FUNCTIONS, check_statement
+from sfumato.spark.model.untrusted_sql import ALLOWED_FUNCTIONS, check_tokens
 from sfumato.sql_tokens import TokenError, unquote_name
 from sfumato.windows import Range
 
@@ -97,7 +97,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
     if script.read is not None:
         try:
             within = [t for t in script.read if body.start <= t.start and t.end <= body.end]
-            check_statement(within, text, spark)
+            check_tokens(within, text, spark, constructs=True)
         except TokenError as error:
             raise at(text, Node(error.start, error.end), str(error)) from None
     words = script.words(body)
@@ -232,7 +232,7 @@ def remove_stream_word(
 def check_tables(block: Block) -> None:
     """Raise SqlError for a measure over an unknown table, or a join on an uncertain attribute."""
     if block.unknown and any(is_measure_of(r, block.sources) for r in block.references()):
-        raise block.tables.unknown(block.unknown[0], block.scope)
+        raise block.tables.unknown(block.unknown[0])
     for items in block.conditions():
         for reference in (
             _distributions(items, block) if any(is_word(i, "ON") for i in items) else ()

@@ -63,7 +63,7 @@ class Name(Node):
 
     words: tuple[Token, ...]
 
-    @property
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         return tuple(unquote_name(word) for word in self.words)
 
@@ -248,11 +248,6 @@ class Body(Node):
             if isinstance(item, Nested) and item.body is not None:
                 yield from item.body.bodies()
 
-    def is_common(self, name: Name) -> bool:
-        """Return whether a name is a common table anywhere in the statement."""
-        common = {unquote_name(cte.name).lower() for part in self.bodies() for cte in part.ctes}
-        return len(name.parts) == 1 and name.parts[0].lower() in common
-
     def blocks(self) -> Iterator[tuple[Clause, ...]]:
         """Yield the SELECT blocks between UNION, INTERSECT and EXCEPT."""
         block: list[Clause] = []
@@ -385,21 +380,16 @@ OPENING = (*OPERATORS, "WHEN", "CASE")  # words that precede an operand
 
 
 @dataclass(frozen=True)
-class Reference(Node):
+class Reference(Name):
     """A name in an expression: `x`, `s.x`, or a function's name, with its arguments in `call`.
 
     before, after : its neighbours;  whole : whether it is a complete list item without an alias
     """
 
-    words: tuple[Token, ...]
     call: Group | None
     before: Item | None
     after: Item | None
     whole: bool
-
-    @cached_property
-    def parts(self) -> tuple[str, ...]:
-        return tuple(unquote_name(word) for word in self.words)
 
     @property
     def word(self) -> Token:
@@ -407,7 +397,8 @@ class Reference(Node):
 
     @property
     def arguments(self) -> list[Items]:
-        return [] if self.call is None else arguments(self.call)
+        body = None if self.call is None else self.call.body
+        return [] if body is None else split(chain.from_iterable(body.word_lists()))
 
     @property
     def is_measure(self) -> bool:
@@ -512,10 +503,6 @@ def split(
         else:
             parts[-1].append(item)
     return [tuple(part) for part in parts]
-
-
-def arguments(call: Group) -> list[Items]:
-    return [] if call.body is None else split(chain.from_iterable(call.body.word_lists()))
 
 
 def list_items(items: Items) -> Iterator[Items]:

@@ -12,7 +12,6 @@ from lark import Token
 
 from sfumato.api.calls import PUBLIC, public_functions
 from sfumato.api.imputation import Imputation
-from sfumato.language.blocks import Scope
 from sfumato.language.construct_options import argument_in, with_located_errors
 from sfumato.language.impute_clause import string_value
 from sfumato.language.steps import Step, one_line
@@ -75,11 +74,12 @@ def tables_read(body: Body) -> list[Name]:
 
     Arguments of public functions are included.
     """
+    common = {unquote_name(cte.name).lower() for part in body.bodies() for cte in part.ctes}
     names: dict[tuple[str, ...], Name] = {}
     for part in body.bodies():
         for relation in part.relations if part.is_query else ():
             for name in _tables_in(relation.head, relation.call):
-                if not body.is_common(name):
+                if len(name.parts) > 1 or name.parts[0].lower() not in common:
                     names.setdefault(name.parts, name)
     return list(names.values())
 
@@ -100,9 +100,8 @@ def _tables_in(head: Name | Group | None, call: Group | None) -> Iterator[Name]:
 class TableFunctions:
     """Planner of calls in FROM. query : function that plans a query in parentheses"""
 
-    scope: Scope
     tables: Tables
-    query: Callable[[Body, Scope], PlannedFrame]
+    query: Callable[[Body, Tables], PlannedFrame]
 
     def frame(self, name: Name, call: Group) -> PlannedFrame | None:
         """Return the result of a call, or None if it is not a table function."""
@@ -187,7 +186,7 @@ class TableFunctions:
     def _frame(self, items: Items) -> PlannedFrame:
         first, text = items[0], self.tables.text
         if len(items) == 1 and isinstance(first, Group) and first.query is not None:
-            return self.query(first.query, self.scope)
+            return self.query(first.query, self.tables)
         if (call := _call_in(items)) is not None:
             frame = self.frame(*call)
             if frame is None:
@@ -198,7 +197,7 @@ class TableFunctions:
         if (name := name_in(items)) is None:
             expected = ("the name of a table", "(SELECT ...)", "a table function")
             raise at(text, span_of(items), "a table is expected here", *expected)
-        return self.tables.find_table(name, self.scope)
+        return self.tables.find_table(name)
 
     # ---- values
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from inspect import isfunction
-from typing import Any
+from typing import Any, Self
 
 from lark import Token
 from pyspark.errors import AnalysisException
@@ -141,7 +142,7 @@ def describe_existence(frame: PlannedFrame, given: str | None = None) -> str:
 
 
 class Tables:
-    """Cached look-up of tables for one script.
+    """Cached look-up of the tables that a query of one script can read.
 
     given : frames by name, which take precedence over the session's tables, and functions for FROM
     """
@@ -154,10 +155,19 @@ class Tables:
             if name.lower() not in self.functions:
                 require_frame(name, df)
                 self._given[name.lower()] = df
+        self._common: dict[str, PlannedFrame] = {}
         self._frames: dict[tuple[str, ...], PlannedFrame | None] = {}
 
+    def with_common(self, name: str, frame: PlannedFrame) -> Self:
+        """Return these tables and a common table, which takes precedence."""
+        tables = copy(self)
+        tables._common = {**self._common, name.lower(): frame}
+        return tables
+
     def frame(self, name: Name) -> PlannedFrame | None:
-        """Return a table or view, or None if there is none with this name."""
+        """Return a common table, table or view, or None if there is none with this name."""
+        if len(name.parts) == 1 and name.parts[0].lower() in self._common:
+            return self._common[name.parts[0].lower()]
         if name.parts not in self._frames:
             self._frames[name.parts] = self._look_up(name)
         return self._frames[name.parts]
@@ -169,35 +179,32 @@ class Tables:
         if not readable and (is_path(parts) or not is_catalog_table(self.spark, parts)):
             return None
         try:
-            table = ".".join(map(quote_name, parts))
-            df = (
-                self._given[name.parts[0].lower()]
-                if self.is_given(name)
-                else self.spark.table(table)
-            )
+            df = self._given.get(parts[0].lower()) if len(parts) == 1 else None
+            df = self.spark.table(".".join(map(quote_name, parts))) if df is None else df
             columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
         except AnalysisException:
             return None
         return PlannedFrame(df, table_step(str(name), df.isStreaming, columns))
 
-    def find_table(self, name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame:
-        """Return a common table (in `scope`), table or view. Raises SqlError if there is none."""
-        frame = find_common_table(name, scope) or self.frame(name)
+    def find_table(self, name: Name) -> PlannedFrame:
+        """Return a common table, table or view. Raises SqlError if there is none."""
+        frame = self.frame(name)
         if frame is None:
-            raise self.unknown(name, scope)
+            raise self.unknown(name)
         return frame
 
     def is_given(self, name: Name) -> bool:
-        """Return whether a name denotes a frame that was passed with the text."""
-        return len(name.parts) == 1 and name.parts[0].lower() in self._given
+        """Return whether a name denotes a common table, or a frame passed with the text."""
+        return len(name.parts) == 1 and name.parts[0].lower() in {**self._common, **self._given}
 
     def is_uncertain(self, name: Name) -> bool:
         frame = self.frame(name)
         return frame is not None and bool(frame.attributes)
 
-    def unknown(self, name: Name, also: Iterable[str] = ()) -> SqlError:
-        """Return the error for an unknown table. also : names of common tables"""
-        known = [*also, *self._given, *(table.name for table in self.spark.catalog.listTables())]
+    def unknown(self, name: Name) -> SqlError:
+        """Return the error for an unknown table."""
+        views = [table.name for table in self.spark.catalog.listTables()]
+        known = [*self._common, *self._given, *views]
         reason = f"there is no stream, table or view {name}"
         return at(self.text, name, reason, *known, suggestion=near(name.parts[-1], known))
 
@@ -245,10 +252,6 @@ class Tables:
         likely = near(parts[-1], known or MEASURE_FUNCTIONS)
         reason = f"there is no {what} {'.'.join(parts)}"
         return at(self.text, place, reason, *known, suggestion=likely)
-
-
-def find_common_table(name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame | None:
-    return scope.get(name.parts[0].lower()) if len(name.parts) == 1 else None
 
 
 # ---- errors of Spark -----------------------------------------------------------------------------

@@ -97,9 +97,8 @@ def application(
     figures: SessionFigures,
     about: Mapping[str, About],
     token: str,
-    *,
-    cookie: str = "sfumato",
-    over: Callable[[], bool] = lambda: False,
+    cookie: str,
+    over: Callable[[], bool],
 ) -> Starlette:
     """Return the application. over : returns whether the server is stopping, which ends events"""
     opened: list[str] = []
@@ -130,8 +129,7 @@ def application(
             await asyncio.sleep(REFRESH_SECONDS)
 
     async def events(request: Request) -> Response:
-        stream = changes(request)
-        return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
+        return StreamingResponse(changes(request), 200, HEADERS, "text/event-stream")
 
     async def metrics(_: Request) -> Response:
         try:
@@ -245,7 +243,7 @@ class Server:
         self.url = f"http://{LOOPBACK_HOST}:{self.port}/?token={token}"
         cookie = f"sfumato-{self.port}"
         config = uvicorn.Config(
-            application(figures, about, token, cookie=cookie, over=lambda: self._is_over),
+            application(figures, about, token, cookie, lambda: self._server.should_exit),
             loop="asyncio",
             http=LimitedProtocol,
             ws="none",
@@ -263,10 +261,6 @@ class Server:
         until = time.monotonic() + PATIENCE
         while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
             time.sleep(0.01)
-
-    @property
-    def _is_over(self) -> bool:
-        return self._server.should_exit
 
     def stop(self) -> None:
         self._server.should_exit = True

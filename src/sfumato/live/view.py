@@ -38,21 +38,19 @@ class About:
     answers: Callable[[], ResultRows] = field(default=ResultRows)
 
 
-def view(
-    figures: SessionFigures, about: Mapping[str, About], now: float | None = None
-) -> dict[str, Any]:
-    """Return the state of all queries. now : seconds since 1970; None: the current time"""
-    given, now = now, time.time() if now is None else now
+def view(figures: SessionFigures, about: Mapping[str, About]) -> dict[str, Any]:
+    """Return the state of all queries."""
+    now = time.time()
     with figures.locked():
         queries = []
         for query in figures.queries():
             query.detect_stalls()
-            queries.append(_query(query, about.get(query.name, About()), now, given))
+            queries.append(_query(query, about.get(query.name, About()), now))
     shown: dict[str, Any] = hide_secrets({"now": now, "queries": queries}, figures.hide)
     return shown
 
 
-def _query(query: QueryFigures, about: About, now: float, given: float | None) -> dict[str, Any]:
+def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
     newest, answers, operators = query.newest, about.answers(), query.operators.values()
     late, of = late_and_rows(query.counters)
     return {
@@ -74,7 +72,7 @@ def _query(query: QueryFigures, about: About, now: float, given: float | None) -
         "busy": query.busy,
         "state": {} if newest is None else newest.state,
         "reported": query.reported,
-        "said": list(_messages(query, about.target, now, given)),
+        "said": list(_messages(query, about.target, now)),
         "operators": [_operator(part, totals) for part, totals in query.operators.items()],
         "points": list(_points(query.points)),
         "answers": {
@@ -96,13 +94,10 @@ def _seconds_of(operators: Iterable[PartTotals], gauge: str) -> Iterator[float]:
             yield totals.gauges[gauge] / 1e6
 
 
-def _messages(
-    query: QueryFigures, target: float | None, now: float, given: float | None
-) -> Iterator[dict[str, Any]]:
+def _messages(query: QueryFigures, target: float | None, now: float) -> Iterator[dict[str, Any]]:
     """Yield current problems, then anomalies of the totals, then messages, newest first."""
-    silent = 0.0
-    if query.reported is not None and query.active:  # the system clock may have been changed
-        silent = time.monotonic() - query.heard if given is None else given - query.reported
+    has_run = query.active and query.reported is not None
+    silent = time.monotonic() - query.heard if has_run else 0.0  # the system clock may change
     if silent > SILENT_SECONDS:
         long = f"{silent / 60:.0f} minutes" if silent >= 90 else f"{silent:.0f} seconds"
         yield {"at": now, "text": f"no micro-batch for {long}: no source has delivered rows"}

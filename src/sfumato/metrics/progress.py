@@ -175,9 +175,9 @@ def micro_batch_of(report: Any) -> MicroBatch:
     gauges: dict[OperatorPart, dict[str, Any]] = {}
     for part, values in parts_of(rows).items():
         # The queries of a ranking have user-defined names.
-        shown = () if part.side == ANSWERS_SUFFIX else (*GAUGES, REASON_LABEL)
+        shown = () if part.side == ANSWERS_SUFFIX else NOT_COUNTERS
         counters[part] = {n: value or 0 for n, value in values.items() if n not in shown}
-        found = {n: values[n] for n in shown if n in values and n != REASON_LABEL}
+        found = {n: values[n] for n in GAUGES if n in shown and n in values}
         if found.get(WAITS):
             found[WAITS] = [int(count) for count in found[WAITS].split(",")]
         if found:

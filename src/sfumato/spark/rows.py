@@ -18,7 +18,7 @@ from sfumato.spark.model.alternatives import existence
 from sfumato.spark.model.columns import column, computed, named, table_of, without_constraints
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.repository import PreparedRepository
-from sfumato.spark.model.untrusted_sql import check_expression, for_spark
+from sfumato.spark.model.untrusted_sql import check_expression
 from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
 from sfumato.sql_tokens import quote_name
 from sfumato.tables.arrow import numbers_of
@@ -139,8 +139,7 @@ def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column
 
 def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFrame:
     df = frame.df
-    check_expression("condition", condition, df.sparkSession)
-    condition = for_spark(condition, df.sparkSession)
+    condition = check_expression("condition", condition, df.sparkSession)
     attributes = frame.mentioned(condition)
     if not attributes:
         return df.where(condition)

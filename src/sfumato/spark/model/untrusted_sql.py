@@ -48,20 +48,21 @@ def refusal_text(what: str) -> str:
     )
 
 
-def check_expression(argument: str, text: str, spark: SparkSession) -> None:
-    """Raise ValueError unless the text is a single expression without side effects."""
+def check_expression(argument: str, text: str, spark: SparkSession) -> str:
+    """Return one expression's text for Spark. Raises ValueError if it may have side effects."""
     if is_trusted(spark):
-        return
+        return text
     try:
-        tokens = _tokenize_checked(text, spark)
+        tokens = tokenize(text)
         if ends := [token for token in tokens if token.is_sign(";")]:
             raise TokenError("the text must not contain ;", ends[0].start, ends[0].end)
-        check_tokens(tokens, spark)
+        check_tokens(tokens, text, spark)
     except TokenError as error:
         raise ValueError(
             f"`{argument}` must be one SQL expression; got {_shorten(text)!r}: {error} "
             f"(character {error.start + 1})"
         ) from None
+    return render(_insert_select_all(tokens))
 
 
 def for_spark(text: str, spark: SparkSession) -> str:
@@ -73,23 +74,10 @@ def query_for_spark(text: str, spark: SparkSession, *, frames: bool = False) -> 
     """Return the text that Spark gets for a query. Raises TokenError for a refused query."""
     if is_trusted(spark):
         return text
-    tokens = _tokenize_checked(text, spark, frames=frames)
-    check_tokens(tokens, spark)
+    tokens = tokenize(text, frames=frames)
+    check_tokens(tokens, text, spark)
     # Only a query is valid in this position: no INSERT, no command, no script.
     return f"SELECT * FROM ( {render(_insert_select_all(tokens), braces=frames)} )"
-
-
-def check_statement(tokens: Sequence[SqlToken], text: str, spark: SparkSession) -> None:
-    """Raise TokenError, with the position, for text that `query_for_spark` would refuse."""
-    if not is_trusted(spark):
-        _check_quotes(tokens, text, spark)
-        check_tokens(tokens, spark, constructs=True)
-
-
-def _tokenize_checked(text: str, spark: SparkSession, *, frames: bool = False) -> list[SqlToken]:
-    tokens = tokenize(text, frames=frames)
-    _check_quotes(tokens, text, spark)
-    return tokens
 
 
 def _check_quotes(tokens: Sequence[SqlToken], text: str, spark: SparkSession) -> None:
@@ -118,12 +106,13 @@ def _insert_select_all(tokens: Sequence[SqlToken]) -> Iterator[SqlToken]:
 
 
 def check_tokens(
-    tokens: Sequence[SqlToken], spark: SparkSession, *, constructs: bool = False
+    tokens: Sequence[SqlToken], text: str, spark: SparkSession, *, constructs: bool = False
 ) -> None:
     """Raise TokenError for a function, table or clause that reaches beyond the data.
 
     constructs : whether constructs of sfumato's language are allowed, and so unknown functions
     """
+    _check_quotes(tokens, text, spark)
     walk = _Walk(tokens, constructs)
     for name, token in walk.called.items():
         if name not in ALLOWED_FUNCTIONS:
