@@ -148,6 +148,15 @@ def test_columns_may_be_called_like_cqls_words(tables):
         assert sql(tables["spark"], f"SELECT {query} FROM r [WATTR ts]").first()[0] in (1, 2)
 
 
+def test_columns_may_have_the_names_of_aggregates(spark):
+    columns = [f"id AS {name}" for name in ("mode", "first", "count")]
+    rows = spark.range(3).selectExpr("timestamp_seconds(id) AS at", *columns)
+    answers = sf.sql(spark, "SELECT mode, first, count FROM s [RANGE 10 s WATTR at]", s=rows)
+    assert sorted(map(tuple, answers.collect())) == [(i, i, i) for i in range(3)]
+    with pytest.raises(sf.errors.SqlError, match="ROWS or DELTA window needs an aggregate"):
+        sf.sql(spark, "SELECT mode FROM s [ROWS 5 ORDER at]", s=rows)
+
+
 def test_extents_carry_their_window_key_and_numbers(tables):
     out = sql(
         tables["spark"],

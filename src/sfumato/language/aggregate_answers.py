@@ -165,7 +165,8 @@ def is_aggregate(reference: Reference) -> bool:
 
 
 def _is_spark_aggregate(reference: Reference) -> bool:
-    return reference.parts[-1].lower() in AGGREGATES and not reference.is_measure
+    known = reference.call is not None and reference.parts[-1].lower() in AGGREGATES
+    return known and not reference.is_measure
 
 
 def _arguments_of(call: Reference) -> Items:
