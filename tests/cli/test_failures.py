@@ -104,12 +104,14 @@ def test_who_watches_sees_a_failure_and_an_end(monkeypatch):
         assert (query.active, query.error) == (False, cause)
 
 
-def test_an_interrupt_is_no_failure(monkeypatch):
+def test_an_interrupt_is_remembered_and_no_failure(monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sfumato.cli.run.time.sleep", interrupt)
-    assert followed(sink_query(lambda _: EndedQuery(None)))[0] == 0
+    sink = sink_query(lambda _: EndedQuery(None))
+    assert followed(sink)[0] == 0
+    assert sink.interrupted
 
 
 # ---- errors and cells ----------------------------------------------------------------------------
