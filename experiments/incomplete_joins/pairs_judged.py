@@ -116,10 +116,7 @@ def _mean(score: pd.Series) -> str:
 def _shortage(rows: pd.DataFrame) -> str:
     """Name the sets that are too short for the requested sizes, in a sentence."""
     least = rows[rows.short].groupby("data")[["held", "lent"]].min()
-    said = [
-        f"{name}, whose windows hold {row.held:,} and repository {row.lent:,}"
-        for name, row in least.iterrows()
-    ]
+    said = [f"{name} ({row.held:,} and {row.lent:,})" for name, row in least.iterrows()]
     return (
         (f" Sets that are too short (windows and repositories in rows): {'; '.join(said)}.")
         if said

@@ -426,4 +426,4 @@ def test_verdicts_on_incomplete_joins_go_by_time_alone(separate, status):
         verdict = pairs_judged.judge(pd.DataFrame(rows))
         assert verdict.status == status
         assert f"{pairs_judged.OURS} 0.850 ± 0.025" in verdict.because
-        assert "gas, whose windows hold 882 and repository 2,066." in verdict.because
+        assert "gas (882 and 2,066)." in verdict.because

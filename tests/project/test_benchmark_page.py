@@ -58,7 +58,7 @@ def test_the_widths_of_early_answers_are_those_measured():
     assert f"windows of {first['window seconds'] / 3600:.1f} hours" in page
     assert f"known {hours[0]:.1f} hours before the final answer" in page
     assert f"{middle['avg']:.2f} times this width {hours[1]:.1f} hours before" in page
-    assert f"{last['avg']:.2f} times {hours[2]:.1f} hours before" in page
+    assert f"{last['avg']:.2f} times this width {hours[2]:.1f} hours before" in page
     mobile = [row for row in rows.values() if row["name"] == "mobile network d-2"]
     assert f"windows of {mobile[0]['window seconds']:.1f} seconds" in page
     assert f"up to {max(row['count'] for row in mobile):.1f} times as wide" in page
