@@ -494,6 +494,9 @@ IMPUTED = {
     "imputed by changes": lambda sf, i, r: sf.impute(
         i, repository=r, attributes=["a", "b"], order="n", key="kind", max_alternatives=20,
     ),
+    "imputed gaps": lambda sf, i, r: sf.impute(
+        i, repository=r, attributes=["a", "b"], order="n", key="kind", gap_values=7,
+    ),
     "incomplete rows joined": lambda sf, i, r: sf.similarity_join(
         i, i, on="b", within=0.02, probability=0.5, window=sf_.Rows(5), order="n",
         impute={"repository": r, "dependencies": RULES, "attributes": "b"},

@@ -564,6 +564,10 @@ TABLES = {
         StreamImputationTableConfig(keys=1, attributes=2, imputers=PAST, forget_after=40.0),
         fed("reading0", "reading1"), gaps=LACKS_KEYS,
     ),
+    "imputation of gaps": subject(
+        StreamImputationTableConfig(keys=1, attributes=2, imputers=PAST, gap_values=5),
+        fed("reading0", "reading1"), gaps=LACKS_KEYS,
+    ),
     "imputation of streams by dependencies": subject(
         StreamImputationTableConfig(
             keys=1, attributes=2, imputers=PAST_BY_CHOSEN.make(HISTORY).to_bytes()

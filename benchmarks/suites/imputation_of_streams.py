@@ -16,8 +16,8 @@ multiple       20 draws by scikit-learn's IterativeImputer, from the attributes 
 The last rows are about walks with gaps of 1 to 10 values: walks around a level, and random walks,
 some of which leave the levels of their past. They show the coverage of single values, and of the
 average over each gap (`window_aggregate`, one window per gap). The values of a gap depend on the
-same last value, but a window treats its rows as independent. `ends coverage` is the coverage of the
-range from the average of the rows' low ends to the average of their high ends.
+same last value, but a window treats its rows as independent. `shared coverage` is the coverage of
+the average with `gap_values` and `shared`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ KINDS = ("past", "between")
 WALKS, WALK_ROWS, WALK_PAST = 4, 12_000, 8_000
 RETURNS = {"walks around a level": 0.001, "random walks": 0.0}  # share of the way, per step
 LONGEST, LONG = 10, 5  # values of the longest gap, and of a gap that is treated as long
+GAP_VALUES = 20  # values of an imputed row
 LOW, HIGH = 0.05, 0.95
 QUICK = {
     "KEYS": {"airports": "origin"},
@@ -202,30 +203,33 @@ def gaps_of_walk(seed: int, returns: float) -> tuple[pd.DataFrame, pd.DataFrame]
     """Impute the gaps of a walk, and return its missing values and their gaps.
 
     Both have `true`, and the range from 5% to 95%, from `low` to `high`. Gaps also have the range
-    from `low_end` to `high_end`, the averages over their values' ranges.
+    from `shared_low` to `shared_high`, with errors that are shared within the gap.
     """
     walk = walk_with_gaps(seed, returns)
     given, last = walk.drop(columns="true"), walk.iloc[WALK_PAST:]
     how = {"attributes": ["x", "noise"], "order": "minute"}
-    rows = sf.impute(given.iloc[WALK_PAST:], repository=given.iloc[:WALK_PAST], **how)
+    past, now = given.iloc[:WALK_PAST], given.iloc[WALK_PAST:]
+    rows = sf.impute(now, repository=past, **how)
+    coupled = sf.impute(now, repository=past, gap_values=GAP_VALUES, **how)
     missing = last["x"].isna().to_numpy()
     rows["true"], rows["gap"] = last["true"].to_numpy(), np.cumsum(np.diff(missing, prepend=True))
-    rows = rows[missing].reset_index(drop=True)
+    coupled["gap"] = rows["gap"]
+    rows, coupled = (of[missing].reset_index(drop=True) for of in (rows, coupled))
     rows["low"], rows["high"] = (sf.quantile("x", q, rows["alternatives"]) for q in (LOW, HIGH))
-    averages = sf.window_aggregate(
-        rows[["minute", "gap", "alternatives"]],
-        {"x": "avg(x)"},
-        window=sf.Range(f"{WALK_ROWS} us"),
-        order="minute",
-        key="gap",
-        quantiles=[LOW, HIGH],
-    )
-    gaps = rows.groupby("gap").agg(
-        true=("true", "mean"), low_end=("low", "mean"), high_end=("high", "mean")
-    )
-    gaps["size"] = rows.groupby("gap").size()
-    found = pd.DataFrame(list(averages["x"]), index=averages["gap"])
-    return rows, gaps.assign(low=found["q05"], high=found["q95"])
+    gaps = rows.groupby("gap").agg(true=("true", "mean"), size=("true", "size"))
+    for prefix, of, shared in (("", rows, None), ("shared_", coupled, "gap_x")):
+        averages = sf.window_aggregate(
+            of[["minute", "gap", "alternatives", *([shared] if shared else [])]],
+            {"x": "avg(x)"},
+            window=sf.Range(f"{WALK_ROWS} us"),
+            order="minute",
+            key="gap",
+            quantiles=[LOW, HIGH],
+            shared=shared,
+        )
+        found = pd.DataFrame(list(averages["x"]), index=averages["gap"])
+        gaps[f"{prefix}low"], gaps[f"{prefix}high"] = found["q05"], found["q95"]
+    return rows, gaps
 
 
 def gaps_of_walks(name: str) -> list[Row]:
@@ -241,8 +245,9 @@ def gaps_of_walks(name: str) -> list[Row]:
     for setting, part in cells.items():
         row: Row = {"name": name, "setting": setting, "cells": len(part)}
         row["changes coverage"] = part["true"].between(part["low"], part["high"]).mean()
-        if "low_end" in part:
-            row["ends coverage"] = part["true"].between(part["low_end"], part["high_end"]).mean()
+        if "shared_low" in part:
+            shared = part["true"].between(part["shared_low"], part["shared_high"])
+            row["shared coverage"] = shared.mean()
         out.append(row)
     return out
 

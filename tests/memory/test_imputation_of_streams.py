@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.imputer import Imputed, Imputer
 from sfumato.operators.imputation.stream_imputer import (
     change_dependencies,
     change_names,
+    equal_quantiles,
     level_dependencies,
 )
 from tests.seeds import examples
@@ -276,6 +277,9 @@ def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_o
         ({"order": "text"}, "`order` must be a timestamp or a number; `text` is"),
         ({"order": None, "forget_after": 5}, "`dependencies` must contain at least one"),
         ({"forget_after": -5}, "forget_after"),
+        ({"gap_values": 0}, "`gap_values` must be a whole number of at least 1; got 0"),
+        ({"gap_values": 20_000}, "`gap_values` asks for up to 20000 alternatives per row"),
+        ({"gap_values": 5, "joint": True}, "`gap_values` and joint=True cannot be combined"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused(how, said):
@@ -294,12 +298,71 @@ def test_a_past_without_earlier_values_is_refused():
         sf.impute(past, repository=past, attributes=ATTRIBUTES, order="at", key="device")
 
 
-def test_forget_after_needs_an_order():
+@pytest.mark.parametrize("argument", ["forget_after", "gap_values"])
+def test_arguments_of_streams_need_an_order(argument):
     rows = walk(np.random.default_rng(0), 60)
-    with pytest.raises(ValueError, match="`forget_after` needs `order`"):
-        sf.impute(
-            rows, repository=rows, attributes="x", dependencies="y -> x : 1 -> 1", forget_after=5
-        )
+    how = {"attributes": "x", "dependencies": "y -> x : 1 -> 1", argument: 5}
+    with pytest.raises(ValueError, match=f"`{argument}` needs `order`"):
+        sf.impute(rows, repository=rows, **how)
+
+
+@given(st.data())
+def test_equal_quantiles_are_those_of_the_definition(data):
+    object_ = st.lists(st.tuples(st.integers(1, 9), st.integers(-3, 3), st.integers(0, 5)))
+    objects, count = data.draw(st.lists(object_, max_size=4)), data.draw(st.integers(1, 6))
+    many, flat = len(objects), [alternative for of in objects for alternative in of]
+    weights = [weight / sum(w for w, *_ in of) for of in objects for weight, *_ in of]
+    none, zeros = np.zeros(many, np.int64), np.zeros((many, 2))
+    given_ = Imputed(
+        np.cumsum([0, *map(len, objects)]), np.array(weights, float),
+        np.array([x for _, *x in flat], float).reshape(-1, 2), none, none.astype(np.uint8),
+        none, zeros, zeros > 0, zeros, none > 0,
+    )  # fmt: skip
+    found = equal_quantiles(given_, count)
+    assert np.diff(found.offsets).tolist() == [count if of else 0 for of in objects]
+    assert (found.prob == 1.0 / count).all()
+    for i, of in enumerate(objects):
+        prob = np.array([weight / sum(w for w, *_ in of) for weight, *_ in of])
+        for t in range(2):
+            values = np.array([alternative[1 + t] for alternative in of], float)
+            wanted = [quantile(values, prob, (j + 0.5) / count) for j in range(count if of else 0)]
+            own = found.values[found.offsets[i] : found.offsets[i + 1], t]
+            assert sorted(own) == wanted
+            assert t or own.tolist() == wanted, "the first attribute is in ascending order"
+
+
+def test_the_values_of_a_gap_share_their_error():
+    random = np.random.default_rng(3)
+    past, rows = walk(random, 300), walk(random, 60)
+    rows.loc[10:20, "x"] = rows.loc[30:36, "x"] = None
+    how = {"repository": past, "attributes": ATTRIBUTES, "order": "at", "key": "device"}
+    filled, plain = sf.impute(rows, gap_values=9, **how), sf.impute(rows, **how)
+    since = {}
+    for row in with_history(rows)[0]:
+        since[row["at"]] = row["device"], row["at"] - np.round(2 ** row["age_x"] - 1, 6)
+    gaps, known = {}, filled["x"].notna()
+    assert filled["gap_x"][known].isna().all()
+    for at, gap in filled.dropna(subset="gap_x")[["at", "gap_x"]].itertuples(index=False):
+        gaps.setdefault(gap, set()).add(since[at])
+    assert all(len(times) == 1 for times in gaps.values()), "one gap has one last value"
+    assert len({*map(str, gaps.values())}) == len(gaps) > 3
+    with pytest.raises(ValueError, match="gap_x"):
+        sf.impute(rows.assign(gap_x=1), gap_values=9, **how)
+    with pytest.raises(ValueError, match="`gap_values` and a column `existence`"):
+        sf.impute(rows.assign(existence=0.5), gap_values=9, **how)
+
+    gap = filled["gap_x"].value_counts().idxmax()
+    own = (filled["gap_x"] == gap).fillna(False).to_numpy(bool)
+    points = [[each["x"] for each in row] for row in filled["alternatives"][own]]
+    for row, alternatives in zip(points, plain["alternatives"][own], strict=True):
+        values, prob = (np.array([each[n] for each in alternatives]) for n in ("x", "prob"))
+        assert row == [quantile(values, prob, (j + 0.5) / 9) for j in range(9)]
+    window = {"window": sf.Range("10 ms"), "order": "at", "distribution": 99, "shared": "gap_x"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answer = sf.window_aggregate(filled[own], {"m": "avg(x)"}, **window)["m"][0]
+    values = [outcome["value"] for outcome in answer["distribution"]]
+    assert values == pytest.approx(sorted(np.mean(points, axis=0)))
 
 
 def test_of_a_long_past_some_rows_are_drawn_whatever_their_order(monkeypatch):

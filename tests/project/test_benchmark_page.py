@@ -77,7 +77,7 @@ def test_the_figures_of_imputed_streams_are_those_measured():
             assert any(figures in line for line in lines), (name, way, figures)
     for (name, setting), row in rows.items():
         if name in ("walks around a level", "random walks"):
-            shares = [row["changes coverage"], row.get("ends coverage")]
+            shares = [row["changes coverage"], row.get("shared coverage")]
             cells = [setting, *("" if share is None else f"{share:.2f}" for share in shares)]
             line = re.sub(" +", " ", f"| {name} | {' | '.join(cells)} |")
             assert line in lines, line

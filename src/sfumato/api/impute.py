@@ -42,6 +42,7 @@ def impute(
     least_rows: int = DEFAULT_LEAST_ROWS,
     order: ColumnName | None = None,
     forget_after: str | timedelta | float | None = None,
+    gap_values: int | None = None,
     name: str | None = None,
 ) -> Any:
     """Replace missing attributes with distributions inferred from a repository of complete rows.
@@ -62,6 +63,10 @@ def impute(
         `sf.discover_dependencies` finds with the same `order` and `key`.
     forget_after
         With `order`: time to live of a key, as for `sf.earlier_values`.
+    gap_values
+        With `order`: number of equally probable values of a row in a gap, such as 20. The values of
+        one gap have the same column ``gap_ATTR``, so that ``sf.window_aggregate(...,
+        shared="gap_ATTR")`` treats their errors as one, and its ranges are not too narrow.
     name
         Name of the metrics, instead of the number N in ``sfumato_impute_N``.
 
@@ -71,7 +76,8 @@ def impute(
     array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: the dependencies used. A
     complete row is its only alternative, and its `imputed_by` is NULL. A row that cannot be imputed
     has no alternatives, and the reason in `imputed_by`; ``sf.split_invalid`` finds it. If `df` has
-    a column `existence`, the probabilities are multiplied by it.
+    a column `existence`, the probabilities are multiplied by it. With `gap_values`, a column
+    ``gap_ATTR`` (bigint) per attribute: the number of the gap, NULL outside of gaps.
 
     Raises
     ------
@@ -84,8 +90,8 @@ def impute(
     stateless: it needs no shuffle and accepts rows in any order. With `order`, there is one shuffle
     by key, and the state is 4 numbers per attribute and key. Cost: microseconds per row, more with
     many donors or an `order`.
-    With `order`, values of one gap share their last value, but windows treat rows as independent:
-    for the range of an average over a gap, average the ends of the rows' ranges (`sf.quantile`).
+    With `order`, values of one gap share their last value, but windows treat rows as independent
+    unless `gap_values` and `shared` are given.
     More: page reference/functions/impute of the documentation.
 
     References
@@ -105,7 +111,7 @@ def impute(
     """
     how = (joint, max_alternatives, fallback, scaling, method, least_donors, key, least_rows, order)
     imputation = Imputation(repository, dependencies, attributes, *how)
-    return impute_frame(df, imputation, name, forget_after)
+    return impute_frame(df, imputation, name, forget_after, gap_values)
 
 
 def impute_frame(
@@ -113,6 +119,7 @@ def impute_frame(
     imputation: Imputation,
     name: str | None = None,
     forget_after: str | timedelta | float | None = None,
+    gap_values: int | None = None,
 ) -> Any:
     """Run `impute` with its arguments given as one `Imputation`."""
     frame = frame_of(df)
@@ -120,9 +127,11 @@ def impute_frame(
     imputation.check(frame)
     if imputation.order is not None:
         settings, imputers = imputation.settings, imputation.prepared(frame)
-        return run(stream_imputation_job(frame, settings, imputers, forget_after, name))
-    if forget_after is not None:
-        raise ValueError(f"`forget_after` needs `order`; got {forget_after!r}. Give both")
+        job = stream_imputation_job(frame, settings, imputers, forget_after, gap_values, name)
+        return run(job)
+    for argument, given in (("forget_after", forget_after), ("gap_values", gap_values)):
+        if given is not None:
+            raise ValueError(f"`{argument}` needs `order`; got {given!r}. Give both")
     imputer = imputation.imputer if in_memory(frame) else imputation.prepare(df.sparkSession)
     engine = engine_module(frame)
     return engine.impute(frame, imputation.settings, imputer, name)

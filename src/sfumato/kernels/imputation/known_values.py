@@ -34,7 +34,7 @@ def _quantile(value, prob, order, level):
 
 @compiled
 def earlier_values(key, time, values, known, since):
-    """Return (earlier, age), float64[n, T] each; NaN if there is no earlier value.
+    """Return (earlier, its time), float64[n, T] each; NaN if there is no earlier value.
 
     key : int64[n] in [0, keys)    time : float64[n]
     values : float64[n, T]; values that are not finite are missing
@@ -43,14 +43,14 @@ def earlier_values(key, time, values, known, since):
     O(n T).
     """
     n, attributes = values.shape
-    earlier, age = np.empty((n, attributes)), np.empty((n, attributes))
+    earlier, begin = np.empty((n, attributes)), np.empty((n, attributes))
     for i in range(n):
         for a in range(attributes):
             newest = since[key[i], a]
-            earlier[i, a], age[i, a] = known[key[i], a], time[i] - newest
+            earlier[i, a], begin[i, a] = known[key[i], a], newest
             if np.isfinite(values[i, a]) and not time[i] < newest:
                 known[key[i], a], since[key[i], a] = values[i, a], time[i]
-    return earlier, age
+    return earlier, begin
 
 
 @compiled

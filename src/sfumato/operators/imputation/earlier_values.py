@@ -77,9 +77,19 @@ class EarlierValues(Operator):
     ) -> tuple[Floats, Floats]:
         """Return earlier values and their ages, float64[n, T] each; NaN where none is known yet.
 
+        Arguments, cost and errors as for `process_times`; ages are negative where time decreases.
+        """
+        earlier, since = self.process_times(key, time, values)
+        return earlier, np.asarray(time, np.float64)[:, None] - since
+
+    def process_times(
+        self, key: npt.ArrayLike, time: npt.ArrayLike, values: npt.ArrayLike
+    ) -> tuple[Floats, Floats]:
+        """Return earlier values and their times, float64[n, T] each; NaN where none is known yet.
+
         key : int64[n], codes 0, 1, 2, ...    time : float64[n]
         values : float64[n, T], missing if NaN or infinite
-        Rows are processed in the given order; ages are negative where time decreases.
+        Rows are processed in the given order.
         Cost: O(n T).  Raises ValueError, with state unchanged, for wrong shapes.
         """
         keys, times = np.asarray(key, np.int64), np.asarray(time, np.float64)

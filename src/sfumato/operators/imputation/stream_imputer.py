@@ -102,18 +102,23 @@ def level_dependencies(attributes: Sequence[str]) -> list[Dependency]:
 
 
 class ImputedRows(NamedTuple):
-    """Rows imputed in one way. places : int64[m]    ways : each imputer, and its result
-    result : the final alternatives"""
+    """Rows imputed in one way.
+
+    places : int64[m]    ways : each imputer, and its result    result : the final alternatives
+    since : float64[m, T], the time of the value to which a change was added; NaN without one
+    """
 
     places: Ints
     ways: list[tuple[Imputer, Imputed]]
     result: Imputed
+    since: Floats
 
 
 class StreamImputer(Operator):
     """Imputation of rows by their key's newest known values, with feedback from known values.
 
     attributes : int >= 1, number T of attributes
+    gap_values : int or None, number of equally probable values of a row that is imputed by changes
 
     A missing attribute with an earlier value is imputed by its change. Other missing attributes are
     then imputed by levels, with the means of the former as known values. Every fourth row of a key
@@ -132,9 +137,9 @@ class StreamImputer(Operator):
         "rows": Array(int, "keys", low=0),
     }
 
-    def __init__(self, attributes: int) -> None:
+    def __init__(self, attributes: int, gap_values: int | None = None) -> None:
         self.config = EarlierValuesConfig(attributes)
-        self.attributes = attributes
+        self.attributes, self.gap_values = attributes, gap_values
         self.known = EarlierValues(attributes)
         self.low = np.zeros((0, attributes))
         self.high = np.zeros((0, attributes))
@@ -152,11 +157,12 @@ class StreamImputer(Operator):
         changes, levels = imputers
         for name in ("low", "high", "rows"):
             setattr(self, name, grow(getattr(self, name), int(key.max(initial=-1)) + 1, 0))
-        earlier, age = self.known.process(key, time, values)
-        columns, missing = change_columns(values, earlier, age), np.isnan(values)
+        earlier, since = self.known.process_times(key, time, values)
+        columns = change_columns(values, earlier, time[:, None] - since)
+        missing = np.isnan(values)
         at_all = np.isfinite(earlier)
         changing = missing & at_all
-        by_change = changing.any(axis=1)
+        by_change: Bools = np.logical_or.reduce(changing, axis=1)
         number = self._row_numbers(key)
         tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
         row, hidden = np.nonzero(np.column_stack([by_change, tests]))
@@ -185,7 +191,15 @@ class StreamImputer(Operator):
         others = np.flatnonzero(~by_change)
         found.append((others, [(levels, levels.impute(values[others]))]))
         most = min(changes.max_alternatives, levels.max_alternatives, MAX_COUPLED)
-        return [imputed_rows(*part, changing, most) for part in found if len(part[0])], counts
+        since = np.where(changing, since, np.nan)
+        answers = []
+        for places, ways in found:
+            if len(places):
+                result = ways[0][1] if len(ways) == 1 else coupled(places, ways, changing, most)
+                if self.gap_values is not None and by_change[places[0]]:
+                    result = equal_quantiles(result, self.gap_values)
+                answers.append(ImputedRows(places, ways, result, since[places]))
+        return answers, counts
 
     def _row_numbers(self, key: Ints) -> Ints:
         """Return each row's number within its key, from 1, and update the counts of rows."""
@@ -211,19 +225,42 @@ def means_of(imputed: Imputed) -> Floats:
     return means
 
 
-def imputed_rows(
+def equal_quantiles(imputed: Imputed, count: int) -> Imputed:
+    """Replace the alternatives of each object with `count` equally probable ones.
+
+    Alternative i has quantile (i + 1/2) / count of the first attribute, and the same quantiles of
+    each other attribute in the order of a golden-ratio sequence, so that attributes are nearly
+    independent. Objects without alternatives are unchanged.
+    """
+    lengths = np.diff(imputed.offsets)
+    kept = np.flatnonzero(lengths)
+    owner = np.repeat(np.arange(kept.size), lengths[kept])
+    levels = np.arange(kept.size)[:, None] + (np.arange(count) + 0.5) / count - EQUAL_SHARES
+    values = np.empty((kept.size * count, imputed.values.shape[1]))
+    for t, column in enumerate(imputed.values.T):
+        order = np.lexsort((column, owner))
+        share = np.cumsum(imputed.prob[order])
+        ends = share[imputed.offsets[1:][kept] - 1]
+        starts = np.append(0.0, ends[:-1])
+        share = owner + ((share - starts[owner]) / (ends - starts)[owner]).clip(max=1.0)
+        place = np.searchsorted(share, levels)
+        turn = np.argsort(np.arange(count) * (t * GOLDEN) % 1.0, kind="stable")
+        values[:, t] = column[order][place[:, turn]].ravel()
+    prob = np.full(len(values), 1.0 / count)
+    offsets = offsets_of(np.where(lengths > 0, count, 0))
+    return replace(imputed, offsets=offsets, prob=prob, values=values)
+
+
+def coupled(
     places: Ints, ways: list[tuple[Imputer, Imputed]], changing: Bools, most: int
-) -> ImputedRows:
-    """Return rows that were imputed by changes, by levels, or by both.
+) -> Imputed:
+    """Return the alternatives of rows that were imputed by changes and by levels.
 
     changing : bool[n, T], attributes imputed by their change    most : alternatives per row
-    The alternatives of both ways are coupled: each attribute keeps its distribution, and the ways
-    are nearly independent, because the second list is taken in the order of a golden-ratio
-    sequence. A row gets one alternative less than both lists together, or `most` of equal
-    probability if these are too many.
+    Each attribute keeps its distribution, and the ways are nearly independent, because the second
+    list is taken in the order of a golden-ratio sequence. A row gets one alternative less than both
+    lists together, or `most` of equal probability if these are too many.
     """
-    if len(ways) == 1:
-        return ImputedRows(places, ways, ways[0][1])
     (_, first), (_, second) = ways
     lengths, parts = np.zeros(len(places), np.int64), [(first.prob[:0], first.values[:0])]
     for i in range(len(places)):
@@ -244,5 +281,4 @@ def imputed_rows(
         parts.append((np.diff(edges), values))
         lengths[i] = len(middle)
     prob, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    result = replace(second, offsets=offsets_of(lengths), prob=prob, values=values)
-    return ImputedRows(places, ways, result)
+    return replace(second, offsets=offsets_of(lengths), prob=prob, values=values)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.limits import check_alternatives
 from sfumato.operators.arrays import Floats, Ints, by_code
 from sfumato.operators.imputation.imputer import IMPUTED, Imputed, Imputer
 from sfumato.operators.imputation.stream_imputer import ImputedRows, StreamImputer
@@ -35,6 +36,7 @@ from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
     BOOLEAN_TYPE,
     DOUBLE_TYPE,
+    LONG_TYPE,
     STRING_TYPE,
     Field,
     Output,
@@ -42,6 +44,7 @@ from sfumato.tables.reading.results import (
     passthrough_outputs,
 )
 from sfumato.tables.reading.rows import Doubles
+from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import GAPS_KEY
 
@@ -160,10 +163,12 @@ class StreamImputationTableConfig(EarlierValuesTableConfig):
 
     imputers : `StreamRepository.to_bytes`; a checkpoint stores only the checksum
     weighted : whether rows have a column `existence`
+    gap_values : number of equally probable values of a row that is imputed by changes, or None
     """
 
     imputers: bytes
     weighted: bool = False
+    gap_values: int | None = field(default=None, metadata={"fingerprint": "added"})
 
     kind, version = "stream imputation", 1
     counters = (
@@ -178,8 +183,8 @@ class StreamImputationTableConfig(EarlierValuesTableConfig):
 class TableStreamImputation(TableEarlierValues):
     """`StreamImputer` over Arrow tables, for the keys of one bucket.
 
-    Answers have `row`, alternatives and imputed_by. Rows without order or key are imputed by values
-    alone, and are not remembered.
+    Answers have `row`, alternatives and imputed_by, and with `gap_values`, gap0.. (see
+    `_gaps_of`). Rows without order or key are imputed by values alone, and are not remembered.
     """
 
     config: StreamImputationTableConfig
@@ -187,7 +192,7 @@ class TableStreamImputation(TableEarlierValues):
 
     def __init__(self, config: StreamImputationTableConfig) -> None:
         super().__init__(config)
-        self.operator = StreamImputer(config.attributes)
+        self.operator = StreamImputer(config.attributes, config.gap_values)
         self.repository = cached_imputer(config.imputers, StreamRepository)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
@@ -218,6 +223,10 @@ class TableStreamImputation(TableEarlierValues):
                 own = self.repository.changes.own or self.repository.levels.own
                 shared = bool(own) and imputed.ways[0][0] in (changes.shared, levels.shared)
                 columns = imputed_rows_columns(imputed, weight, shared)
+                if self.config.gap_values is not None:
+                    gaps = gaps_of(keys, of[imputed.places], imputed.since)
+                    for name, gap in zip(self.gap_columns, gaps, strict=True):
+                        columns = columns.append_column(name, gap)
                 parts.append((of[imputed.places], columns))
         return self._answer(rows, in_order(parts))
 
@@ -230,7 +239,15 @@ class TableStreamImputation(TableEarlierValues):
         for flag in FLAGS:
             self.counts[flag] += int(np.count_nonzero(found.column(flag)))
         columns = {name: found.column(name) for name in (ALTERNATIVES, IMPUTED_BY)}
+        for name in self.gap_columns:
+            is_known = name in found.column_names
+            columns[name] = found.column(name) if is_known else pa.nulls(len(by), pa.int64())
         return pa.table({ROW: rows.column(ROW), **columns})
+
+    @property
+    def gap_columns(self) -> list[str]:
+        number = 0 if self.config.gap_values is None else self.config.attributes
+        return [f"gap{i}" for i in range(number)]
 
     def _values(self, rows: pa.Table) -> Floats:
         return numbers_of(rows, self.config.value_columns)
@@ -242,11 +259,25 @@ class TableStreamImputation(TableEarlierValues):
         return existence
 
 
+def gaps_of(keys: pa.Table, places: Ints, since: Floats) -> list[pa.Array]:
+    """Return, per attribute, the number of the gap of each row: a hash of its key and of the time
+    of the last known value; NULL if the attribute was not imputed by a change.
+
+    places : the rows' places in `keys`    since : see `ImputedRows`
+    """
+    found = []
+    own = [column.take(pa.array(places)) for column in keys.columns]
+    for times in since.T:
+        gap = ties_of(pa.table([*own, times], [*keys.column_names, "since"]))
+        found.append(pc.if_else(pa.array(np.isnan(times)), None, gap))
+    return found
+
+
 def imputed_rows_columns(rows: ImputedRows, existence: Floats | None, shared: bool) -> pa.Table:
     """Return the columns of `impute_table` for rows imputed by one or two imputers."""
+    if len(rows.ways) == 1:
+        return imputed_columns(rows.ways[0][0], rows.result, existence, shared, {})
     found = [imputed_columns(*way, existence, shared, {}) for way in rows.ways]
-    if len(found) == 1:
-        return found[0]
     first, second = found
     texts = [of.column(IMPUTED_BY).combine_chunks() for of in found]
     failed = second.column(ALTERNATIVES).combine_chunks().is_null()
@@ -262,18 +293,37 @@ def stream_imputation_job(
     settings: ImputationSettings,
     imputers: bytes,
     forget_after: str | timedelta | float | None,
+    gap_values: int | None,
     name: str | None,
 ) -> Job:
     """Return the job of `impute` with an order. Raises ValueError or TypeError if it is invalid."""
+    gaps = [] if gap_values is None else [f"gap_{of}" for of in settings.attributes]
+    if gap_values is not None:
+        check_gap_values(gap_values, frame, settings)
+        frame.require_free(gaps)
     wanted = frame.resolve("attributes", list(settings.attributes))
     reading, known = released_values(frame, wanted, settings.order, settings.key, forget_after)
     weighted = EXISTENCE in frame.columns
     if weighted:
         reading = replace(reading, values=(*reading.values, (EXISTENCE, Doubles(EXISTENCE))))
-    config = StreamImputationTableConfig(imputers=imputers, weighted=weighted, **known)
+    config = StreamImputationTableConfig(
+        imputers=imputers, weighted=weighted, gap_values=gap_values, **known
+    )
     kind = alternatives_type(Field(of, DOUBLE_TYPE) for of in settings.attributes)
     outputs = passthrough_outputs(frame, frame.columns, ROW)
     outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, {GAPS_KEY: "true"}))
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
+    outputs += [Output(gap, (f"gap{i}",), LONG_TYPE) for i, gap in enumerate(gaps)]
     given = [Input(frame, reading, {"attributes": wanted})]
     return Job("impute", "impute", name, given, config, outputs, order=[*reading.order])
+
+
+def check_gap_values(count: int, frame: Frame, settings: ImputationSettings) -> None:
+    """Raise ValueError or TypeError for `gap_values` that cannot be."""
+    check_alternatives("gap_values", count, frame.max_alternatives)
+    conflicts = {
+        "joint=True": settings.joint,
+        f"a column `{EXISTENCE}`": EXISTENCE in frame.columns,
+    }
+    for what in (what for what, is_given in conflicts.items() if is_given):
+        raise ValueError(f"`gap_values` and {what} cannot be combined: leave one of them out")

@@ -68,8 +68,8 @@ def warn_of_gaps(operator: str, argument: str) -> None:
     """Warn that values of one gap are combined as if they were independent."""
     warn_user(
         f"{operator}: {argument} combines several values of one gap, and {GAPS}, so its ranges are "
-        "too narrow. Aggregate the ends of the rows' ranges instead (docs: imputation, averages "
-        "over a gap), or accept this with sf.assume_independent(df)"
+        "too narrow. Let them share their error: sf.impute(..., gap_values=20), then a time window "
+        'with shared="gap_ATTR"; or accept this with sf.assume_independent(df)'
     )
 
 

@@ -244,7 +244,7 @@ class WindowQuery:
         self._check_distributions()
         self._check_results()
         frame.require_independent(self.called, self.existence_column)
-        if frame.has_imputed_gaps:
+        if frame.has_imputed_gaps and self.shared is None:
             self._warn_of_gaps()
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
