@@ -310,9 +310,15 @@ def test_a_plan_says_that_values_of_one_gap_are_treated_as_independent(tables):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         explain(tables["s"].sparkSession, text, filled=assumed)
+        coupled = imputed_in_order(tables, gap_values=5)
+        shared = text.replace("arrival]", "arrival SHARED gap_light]")
+        plan = explain(tables["s"].sparkSession, shared, filled=coupled)
+        assert sql(tables["s"].sparkSession, shared, filled=coupled).count() > 0
+    assert "independent" not in plan
+    assert "rows with the same gap_light take the same alternative" in plan
 
 
-def imputed_in_order(tables):
+def imputed_in_order(tables, **more):
     """Return the rows of `s` imputed by each attribute's last value."""
     names, repository = ["humidity", "light"], tables["repository"]
-    return sf.impute(tables["s"], repository=repository, attributes=names, order="arrival")
+    return sf.impute(tables["s"], repository=repository, attributes=names, order="arrival", **more)

@@ -413,7 +413,7 @@ class Aggregation(WindowedBlock):
         asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
         lines = [
             *_window_lines(window, tuple(self.names), members, how),
-            ("existence", describe_existence(source.frame)),
+            ("existence", describe_existence(source.frame, shared="shared" in how)),
             ("order", ", ".join(source.order)),
             ("groups", per_key(self.grouped)),
             ("guarantee", "means and standard deviations are exact over the held tuples; "

@@ -31,6 +31,7 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.untrusted_sql import is_catalog_table, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
 from sfumato.sql_tokens import quote_name, unquote_name
+from sfumato.tables.reading.user_warnings import GAPS
 from sfumato.windows import Delta, Range, Rows
 
 BracketWindow = Rows | Range | Delta
@@ -125,19 +126,24 @@ def resolve_column(
     return match
 
 
-def describe_existence(frame: PlannedFrame, given: str | None = None) -> str:
-    """Describe the existence of rows. given : the column named by EXISTENCE"""
+def describe_existence(
+    frame: PlannedFrame, given: str | None = None, *, shared: bool = False
+) -> str:
+    """Describe the existence of rows.
+
+    given : the column named by EXISTENCE    shared : whether values of one gap share their error
+    """
     column = match_name("existence", frame.df.columns) if given is None else given
     known = SparkFrame(frame.df)
     drawn = known.describe_worlds()
     if drawn is not None:
         return drawn
     said = known.describe_independence(column)
-    shared = "" if said is None else f"; {said}"
+    assumed = "" if said is None or (shared and said == GAPS) else f"; {said}"
     if frame.attributes:
-        return f"the sum of the probabilities of a row{shared}"
+        return f"the sum of the probabilities of a row{assumed}"
     if column is not None:
-        return f"with the probability in column {column}{shared}"
+        return f"with the probability in column {column}{assumed}"
     return "every row certainly exists: the table has no column existence"
 
 
