@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sfumato.operators.arguments import quantile_level
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 
@@ -30,12 +31,30 @@ class Aggregate:
     the sum of the tuples' mean values, each conditional on the tuple's existence. For time_avg and
     integral, a value holds until the time of the next value, even across the start of a window;
     both are undefined before the first value. integral is in values times seconds.
+    Raises ValueError or TypeError for invalid fields, such as those of a damaged snapshot.
     Source: Dallachiesa et al. (2015), section 7.3.
     """
 
     function: str
     attribute: int | None = None
     argument: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.function not in FUNCTIONS:
+            names = ", ".join(f'"{name}"' for name in FUNCTIONS)
+            raise ValueError(f"`function` must be one of {names}; got {self.function!r}")
+        number = self.attribute
+        if number is None:
+            if self.function != "count":
+                raise ValueError(f"`attribute` must be a number for {self.function}; got None")
+        elif isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise TypeError(
+                f"`attribute` must be None or a whole number of at least 0; got {number!r}"
+            )
+        if self.function == "quantile":
+            quantile_level("`argument` of quantile", self.argument)
+        elif self.argument is not None:
+            raise ValueError(f"`argument` must be None for {self.function}; got {self.argument!r}")
 
 
 @dataclass(frozen=True)

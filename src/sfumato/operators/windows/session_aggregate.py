@@ -11,6 +11,7 @@ from sfumato.kernels.windows import sessions
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
+from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints, pad
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
@@ -43,6 +44,12 @@ class SessionConfig:
     members: bool
     attributes: int
     options: DistributionOptions
+
+    def __post_init__(self) -> None:
+        for name in ("gap", "max_length"):
+            value = getattr(self, name)
+            if (value is not None or name == "gap") and not 0 < whole(name, value) <= MAX_TIME_US:
+                raise ValueError(f"`{name}` must be from 1 to 2**60 microseconds; got {value}")
 
 
 class SessionAggregate(ReleasedAggregate):
