@@ -18,7 +18,7 @@ WAYS = {
     plain_count_laws.POISSON: "Poisson",
     plain_count_laws.NORMAL: "normal",
     plain_count_laws.REFINED_NORMAL: "refined normal",
-    plain_count_laws.BANDED: "banded law (ours, exact)",
+    plain_count_laws.BANDED: "banded recurrence (ours, exact)",
 }
 WAY_ORDER = tuple(WAYS)
 
