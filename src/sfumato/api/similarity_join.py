@@ -114,9 +114,10 @@ def similarity_join(
     Examples
     --------
     >>> by = dict(on="celsius", within=0.5, probability=0.2, window=sf.Rows(3), order="arrival")
-    >>> pairs = sf.similarity_join(uncertain, uncertain, **by)
+    >>> other = uncertain.selectExpr("id + 10 AS id", "arrival", "alternatives")
+    >>> pairs = sf.similarity_join(uncertain, other, **by)
     >>> sorted((row.left.id, row.right.id, round(row.probability, 2)) for row in pairs.collect())
-    [(1, 1, 0.62), (2, 2, 0.62), (3, 3, 0.62), (4, 4, 0.62)]
+    [(1, 11, 0.62), (2, 12, 0.62), (3, 13, 0.62), (4, 14, 0.62)]
     """
     asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
     imputation = None if impute is None else Imputation.of(impute)
