@@ -31,7 +31,6 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.untrusted_sql import is_catalog_table, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
 from sfumato.sql_tokens import quote_name, unquote_name
-from sfumato.tables.reading.user_warnings import GAPS
 from sfumato.windows import Delta, Range, Rows
 
 BracketWindow = Rows | Range | Delta
@@ -138,8 +137,8 @@ def describe_existence(
     drawn = known.describe_worlds()
     if drawn is not None:
         return drawn
-    said = known.describe_independence(column)
-    assumed = "" if said is None or (shared and said == GAPS) else f"; {said}"
+    said = known.describe_independence(column, shared)
+    assumed = "" if said is None else f"; {said}"
     if frame.attributes:
         return f"the sum of the probabilities of a row{assumed}"
     if column is not None:

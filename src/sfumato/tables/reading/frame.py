@@ -335,10 +335,15 @@ class Frame(ABC):
         """Raise ValueError for uncertain rows that may share tuples."""
         refuse_shared(function, self.describe_shared(existence))
 
-    def describe_independence(self, existence: str | None = EXISTENCE) -> str | None:
-        """Describe the assumption of independence for rows that may share tuples, or None."""
+    def describe_independence(
+        self, existence: str | None = EXISTENCE, shared: bool = False
+    ) -> str | None:
+        """Describe the assumption of independence for rows that may share tuples, or None.
+
+        shared : whether values of one gap share their error
+        """
         rows = self._sharing(SHARED_KEY, existence)
-        if not rows and self._sharing(GAPS_KEY, existence):
+        if not rows and not shared and self._sharing(GAPS_KEY, existence):
             return GAPS
         return describe_independence(rows) if rows else None
 
