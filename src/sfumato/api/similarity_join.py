@@ -60,8 +60,7 @@ def similarity_join(
     left, right
         Spark DataFrames, or tables in memory that are the whole streams; so is the result.
     on
-        Attribute(s) of both frames' alternatives, or plain columns: the distance is between the
-        numbers; strings must be equal.
+        Attributes or columns of both frames: numbers have a distance, strings must be equal.
     within
         Maximum distance, inclusive; a dict with a distance per numeric attribute; or a radius
         column, so that two rows match within the sum of their radii.
