@@ -321,6 +321,8 @@ def stream_imputation_job(
 def check_gap_values(count: int, frame: Frame, settings: ImputationSettings) -> None:
     """Raise ValueError or TypeError for `gap_values` that cannot be."""
     check_alternatives("gap_values", count, frame.max_alternatives)
+    if count == 1:
+        raise ValueError("`gap_values` must be at least 2, because one value has no range; got 1")
     conflicts = {
         "joint=True": settings.joint,
         f"a column `{EXISTENCE}`": EXISTENCE in frame.columns,
