@@ -34,6 +34,7 @@ from engine_cases import (
     with_times,
 )
 from seeds import nightly_except
+from sfumato.tables.reading.origins import ORIGINS_KEY
 from spark_tables import in_groups, tables_of
 
 
@@ -118,11 +119,11 @@ def of_spark(spark):
 
 
 def said(schema) -> list[dict]:
-    """Return the metadata of each field, of Arrow or Spark."""
+    """Return the metadata of each field, of Arrow or Spark, except names of sources."""
     metadata = [field.metadata or {} for field in schema]
     return [
         {getattr(k, "decode", lambda k=k: k)(): getattr(v, "decode", lambda v=v: v)()
-         for k, v in one.items()}
+         for k, v in one.items() if k not in (ORIGINS_KEY, ORIGINS_KEY.encode())}
         for one in metadata
     ]  # fmt: skip
 

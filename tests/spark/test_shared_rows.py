@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import sfumato as sf
@@ -39,7 +41,7 @@ def test_a_join_of_a_table_with_itself_warns(spark, readings):
     text = (
         "SELECT * FROM s [ROWS 5 ORDER at] a SIMILARITY JOIN s b ON (x) WITHIN 0.5 PROBABILITY 0.1"
     )
-    with pytest.warns(UserWarning, match="two frames have the same uncertain rows"):
+    with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
         sf.sql(spark, text, s=readings)
 
 
@@ -57,3 +59,24 @@ def test_worlds_are_drawn_and_merged_in_sql(spark, readings):
                "window => rows(2), order => at)", s=readings)  # fmt: skip
     with pytest.raises(Exception, match="a world has several answers with the same"):
         sf.merge_worlds(sf.draw_worlds(readings, 40, source="s", id="id"), key=["x"]).collect()
+
+
+def test_a_join_warns_of_windows_over_the_same_rows(spark, readings):
+    def sums(rows):
+        found = sf.window_aggregate(
+            rows, {"s": "sum(x)"}, window=sf.Range("2 s"), order="at", distribution=8
+        )
+        return found.withColumn("alternatives", sf.alternatives("s.distribution"))
+
+    def join(one, other):
+        return sf.extent_join(one, other, on="value", within=1.0, probability=0.01)
+
+    readings.createOrReplaceTempView("readings_again")
+    even, odd = readings.where("id % 2 = 0"), readings.where("id % 2 = 1")
+    for other in (readings, spark.table("readings_again")):
+        with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
+            join(sums(readings), sums(other))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        join(sums(even), sums(odd))
+        join(sf.assume_independent(sums(readings)), sums(readings))

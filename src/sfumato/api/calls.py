@@ -18,7 +18,13 @@ from sfumato.memory.frame import ArrowFrame, convert_like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.user_warnings import warn_of_equal_frames
+from sfumato.tables.reading.origins import (
+    remember_converted,
+    remember_frame,
+    share_readings,
+    with_origins,
+)
+from sfumato.tables.reading.user_warnings import warn_of_shared_readings
 from sfumato.windows import Delta
 
 # A column name, or a Spark Column, which the `public` decorator replaces with its name
@@ -29,6 +35,8 @@ COLUMN_ARGUMENTS = (
     "event_time", "arrival", "key", "source", "unique", "order", "existence", "exclusive", "group",
     "on", "attributes", "columns", "dependents", "measurements", "id", "punctuation", "within",
 )  # fmt: skip
+# Functions that return rows of the input, with other columns
+ROW_FUNCTIONS = ("reorder", "impute", "earlier_values")
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames, by name. Their attribute `frames` names the frame arguments."""
 
@@ -72,7 +80,9 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
 
             columns = ColumnObjects(bound.arguments, frames)
             replace_columns(bound.arguments, columns.name_of)
-            result: R = columns.result(function(*bound.args, **bound.kwargs))
+            answers = function(*bound.args, **bound.kwargs)
+            result: R = columns.result(answers)
+            remember_converted(answers, result)
             return result
 
         @wraps(function)
@@ -96,7 +106,9 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
                         "is; got a Spark DataFrame. Give two frames of the same kind"
                     )
             replace_columns(given, name_in_memory)
-            result: R = convert_like(first, function(*bound.args, **bound.kwargs))
+            answers = function(*bound.args, **bound.kwargs)
+            result: R = convert_like(first, answers)
+            remember_converted(answers, result)
             return result
 
         checked.frames = frames  # type: ignore[attr-defined]
@@ -214,10 +226,15 @@ def run(job: Job) -> Any:
         for one in job.inputs:
             refuse_shown_early(one.frame, job.function)
     frames = [one.frame for one in job.inputs]
-    if any(a.equals(b) for a, b in combinations(frames, 2) if not a.certain):
-        warn_of_equal_frames(job.function)
+    if any(share_readings(a, b) for a, b in combinations(frames, 2)):
+        warn_of_shared_readings(job.function)
+    combines = job.function not in ROW_FUNCTIONS
+    job = replace(job, outputs=with_origins(job.outputs, frames, combines))
     if in_memory(frames[0]):
-        return run_in_memory(job)
-    from sfumato.spark.runtime.run import run_operator
+        answers = run_in_memory(job)
+    else:
+        from sfumato.spark.runtime.run import run_operator
 
-    return run_operator(job)
+        answers = run_operator(job)
+    remember_frame(answers)
+    return answers

@@ -142,8 +142,8 @@ def assume_independent(df: Any) -> Any:
     ----------
     df
         A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table: pairs from a
-        join, answers of a ranking or of overlapping windows, rows of ``sf.impute`` with `order`.
-        The result has the same type.
+        join, answers of a ranking or of overlapping windows, rows of ``sf.impute`` with `order`;
+        or one of two frames that contain the same readings. The result has the same type.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def assume_independent(df: Any) -> Any:
     Raises
     ------
     ValueError
-        For rows that are not known to share tuples.
+        For certain rows.
 
     Notes
     -----
@@ -171,11 +171,11 @@ def assume_independent(df: Any) -> Any:
     """
     frame = frame_of(df)
     columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
-    if not columns and (frame.describe_shared() or frame.has_imputed_gaps):
-        columns = [ALTERNATIVES if frame.uncertain else EXISTENCE]  # recognised by column names
+    if not columns and not frame.certain:
+        columns = [ALTERNATIVES if frame.uncertain else EXISTENCE]
     if not columns:
         raise ValueError(
-            "assume_independent is needed only for rows that may share tuples, such as the pairs "
-            f"of a join, and no column of the {frame.noun} is marked so: leave the call out"
+            "assume_independent is needed only for uncertain rows, and the "
+            f"{frame.noun} has neither `alternatives` nor `existence`: leave the call out"
         )
     return engine_module(frame).assume_independent(frame, columns)

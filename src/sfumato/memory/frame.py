@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,10 +22,10 @@ from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
 from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
-from sfumato.tables.reading.frame import Computation, Expressions, Frame
+from sfumato.tables.reading.frame import EXISTENCE, Computation, Expressions, Frame
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
-from sfumato.tables.reading.ties import is_hashable
+from sfumato.tables.reading.ties import is_hashable, ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
 from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
 from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
@@ -111,14 +112,24 @@ class ArrowFrame(Frame):
     ungroupable = "rows cannot be grouped by column {}: convert it to text or to a struct"
     of_text = ": convert text with pandas.to_datetime"
 
-    def __init__(self, table: pa.Table, dropped_by: str = "") -> None:
+    def __init__(self, table: pa.Table, dropped_by: str = "", given: Any = None) -> None:
         self.table = table
         self.dropped_by = dropped_by
+        self._given = table if given is None else given
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
 
-    def equals(self, other: Any) -> bool:
-        return self.table.equals(other.table)
+    @property
+    def given(self) -> Any:
+        return self._given
+
+    def has_rows_of(self, other: Any) -> bool:
+        names = [name for name in self.tie_columns if name in other.tie_columns]
+        names = [name for name in names if self.type(name) == other.type(name)]
+        if len(names) < 2 or not {ALTERNATIVES, EXISTENCE} & {*names}:
+            return False
+        one, two = (ties_of(frame.table.select(names)) for frame in (self, other))
+        return bool(np.isin(one, two).any())
 
     @property
     def schema_text(self) -> str:
@@ -252,7 +263,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
     known = [_as_in_spark(*of) for of in zip(table.schema, table.columns, strict=True)]
     schema = pa.schema([field for field, _ in known], metadata or None)
-    return ArrowFrame(pa.table([column for _, column in known], schema=schema), dropped_by)
+    return ArrowFrame(pa.table([column for _, column in known], schema=schema), dropped_by, given)
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:

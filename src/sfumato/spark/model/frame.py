@@ -75,7 +75,15 @@ class SparkFrame(Frame):
     def streams(self) -> bool:  # type: ignore[override]
         return self.df.isStreaming
 
-    def equals(self, other: Any) -> bool:
+    @property
+    def given(self) -> DataFrame:
+        return self.df
+
+    @property
+    def semantic_hash(self) -> int | None:
+        return None if is_connected(self.df) else self.df.semanticHash()
+
+    def has_rows_of(self, other: Any) -> bool:
         if self.df is other.df or is_connected(self.df):  # no question to a remote Spark
             return self.df is other.df
         return self.df.sameSemantics(other.df)

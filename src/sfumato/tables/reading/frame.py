@@ -293,9 +293,19 @@ class Frame(ABC):
         """Return whether column names are case-sensitive."""
         return False
 
+    @property
     @abstractmethod
-    def equals(self, other: Any) -> bool:
-        """Return whether two frames are known to have the same rows."""
+    def given(self) -> Any:
+        """Return the user's object."""
+
+    @property
+    def semantic_hash(self) -> int | None:
+        """Return a number that frames with the same plan have; None if only the object counts."""
+        return None
+
+    @abstractmethod
+    def has_rows_of(self, other: Any) -> bool:
+        """Return whether two frames of uncertain rows are known to have rows in common."""
 
     def warn_of_time_unit(self, argument: str, name: str) -> None:  # noqa: B027
         """Warn if the available rows have times that look like seconds or milliseconds."""
@@ -346,6 +356,10 @@ class Frame(ABC):
         if not rows and not shared and self._sharing(GAPS_KEY, existence):
             return GAPS
         return describe_independence(rows) if rows else None
+
+    @property
+    def is_assumed_independent(self) -> bool:
+        return bool(self._sharing(ASSUMED_KEY, EXISTENCE))
 
     @property
     def has_imputed_gaps(self) -> bool:

@@ -73,12 +73,14 @@ def warn_of_gaps(operator: str, argument: str) -> None:
     )
 
 
-def warn_of_equal_frames(operator: str) -> None:
-    """Warn that a row of one frame and its copy in the other count as independent tuples."""
+def warn_of_shared_readings(operator: str) -> None:
+    """Warn that a reading in one frame and the same reading in another count as independent."""
     warn_user(
-        f"{operator}: two frames have the same uncertain rows, and a row and its copy are treated "
-        "as independent, so the probability that both exist is wrong. Use sf.self_join or "
-        "sf.neighbours for the pairs of one stream"
+        f"{operator}: both frames contain the same uncertain readings, which are treated as "
+        "independent, so probabilities are wrong. Use sf.self_join or sf.neighbours for the pairs "
+        "of one stream; or draw possible worlds of the readings before the first operator, "
+        "sf.draw_worlds(df, 1000, source=..., id=...); or accept the error with "
+        "sf.assume_independent(df) for one frame"
     )
 
 

@@ -1,0 +1,107 @@
+"""A join warns if both of its sides are known to contain the same uncertain readings."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import sfumato as sf
+
+N = 40
+ROWS = pa.table(
+    {
+        "made": np.arange(N) * 1_000_000,
+        "room": ["hall", "kitchen"] * (N // 2),
+        "existence": np.full(N, 0.5),
+        "x": np.arange(N) * 1.0,
+    }
+)
+KINDS = {"arrow": lambda table: table, "pandas": pa.Table.to_pandas, "polars": pl.from_arrow}
+SHARED = "both frames contain the same uncertain readings"
+
+
+def select(frame, room):
+    if isinstance(frame, pa.Table):
+        return frame.filter(pc.equal(frame["room"], room))
+    if isinstance(frame, pd.DataFrame):
+        return frame[frame["room"] == room]
+    return frame.filter(pl.col("room") == room)
+
+
+def reorder(rows):
+    return sf.reorder(rows, event_time="made", arrival="made", slack=0)
+
+
+def sums(rows, **key):
+    """Return sums of windows as uncertain rows."""
+    found = sf.window_aggregate(
+        rows, {"s": "sum(x)"}, window=sf.Range("10 s"), order="made", distribution=50, **key
+    )
+    in_arrow = isinstance(found, pa.Table)
+    results = found["s"].to_pylist() if in_arrow else found["s"]
+    alternatives = [
+        [{"prob": one["prob"], "v": one["value"]} for one in result["distribution"]]
+        for result in results
+    ]
+    if in_arrow:
+        return found.append_column("alternatives", pa.array(alternatives))
+    return found.assign(alternatives=alternatives)
+
+
+def join_sums(one, other):
+    return sf.extent_join(one, other, on="v", within=1.0, probability=0.01)
+
+
+def warned(call):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in found if SHARED in str(one.message)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_both_sides_are_compared(kind):
+    rows = KINDS[kind](ROWS)
+    hall, kitchen, ordered = select(rows, "hall"), select(rows, "kitchen"), reorder(rows)
+    for one, other in (
+        (rows, rows),
+        (rows, hall),
+        (hall, rows),
+        (ordered, kitchen),
+        (rows, ordered),
+    ):
+        assert warned(lambda a=one, b=other: sf.asof_join(a, b, order="made")), (one, other)
+    assert not warned(lambda: sf.asof_join(hall, kitchen, order="made"))
+    certain = KINDS[kind](ROWS.drop(["existence"]))
+    assert not warned(lambda: sf.asof_join(certain, certain, order="made"))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_answers_know_the_rows_that_they_combine(kind):
+    rows = KINDS[kind](ROWS)
+    ordered = reorder(rows)
+    hall, kitchen = select(ordered, "hall"), select(ordered, "kitchen")
+    by_room = sums(ordered, key="room")
+    shared = {
+        "windows of one source": (sums(rows), sums(rows)),
+        "one of them reordered": (sums(ordered), sums(rows)),
+        "one of them filtered": (sums(hall), sums(ordered)),
+        "one of them by key": (select(by_room, "hall"), sums(ordered)),
+    }
+    for name, sides in shared.items():
+        assert warned(lambda sides=sides: join_sums(*sides)), name
+    disjoint = {
+        "filtered before the window": (sums(hall), sums(kitchen)),
+        "filtered after the window": (select(by_room, "hall"), select(by_room, "kitchen")),
+        "two sources": (sums(rows), sums(KINDS[kind](ROWS.slice(0, 20)))),
+    }
+    for name, sides in disjoint.items():
+        assert not warned(lambda sides=sides: join_sums(*sides)), name
+    assumed = sf.assume_independent(sums(rows))
+    assert not warned(lambda: join_sums(assumed, sums(rows)))
