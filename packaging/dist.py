@@ -33,7 +33,7 @@ NEEDED = (
     "tests/conftest.py",
     "tests/snapshots",
     "benchmarks/__main__.py",
-    "docs/semantics.md",
+    "docs/reference/semantics/index.md",
     "docs/pipeline.schema.json",
     "examples",
     "packaging/dist.py",

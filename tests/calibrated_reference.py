@@ -1,4 +1,6 @@
-"""A slow reference for calibrated imputation: every step of docs/imputation.md, row by row.
+"""A slow reference for calibrated imputation, row by row.
+
+It has every step of docs/reference/semantics/imputation.md.
 
 It shares no code with the imputer. What an imputer has learned (its order of dependencies, how
 donors lend, curves, tails) is the argument `Learned`; learning itself is tested separately.

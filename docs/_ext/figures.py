@@ -558,6 +558,32 @@ def calibration() -> None:
     f.save("calibration.svg")
 
 
+def changes() -> None:
+    """Draw a series with a gap: the last known value, and the past changes added to it."""
+    f = Figure(720, 270, "A missing value is the last known value plus a change")
+    past = [140, 128, 136, 118, 126, 110, 120, 104, 112, 98]
+    points = [(50 + 34 * i, y) for i, y in enumerate(past)]
+    for (x1, y1), (x2, y2) in pairwise(points):
+        f.line(x1, y1, x2, y2, colour=FAINT)
+    for x, y in points:
+        f.dot(x, y, colour=BLUE, r=6)
+    for i in (1, 3, 5):
+        (x1, y1), (x2, y2) = points[i], points[i + 3]
+        f.line(x1, y1 + 9, x2, y2 + 9, colour=GREEN, dashed=True, arrow=True)
+    x, y = points[-1]
+    for move in (-58, -36, -20, -8, 6, 24):
+        f.line(x, y, 520, y + move, colour=GREEN, dashed=True)
+        f.dot(520, y + move, colour=GREEN, r=5)
+    f.box(508, y - 68, 24, 102, colour=ORANGE)
+    f.line(x, 190, 514, 190, arrow=True)
+    f.text((x + 514) / 2, 210, "age of the last value", size=13)
+    f.text(160, 190, "changes over the same time", colour=GREEN, size=13)
+    f.text(x - 10, y - 30, "last value", colour=BLUE, size=13)
+    f.text(545, y - 20, "possible values now", colour=ORANGE, anchor="start", bold=True)
+    f.text(360, 255, "missing value = last known value + a change from the past", bold=True)
+    f.save("changes.svg")
+
+
 def cuts() -> None:
     """Draw a stream's watermark over two micro-batches, as steps, and its punctuation per row."""
     f = Figure(
@@ -653,7 +679,7 @@ def main() -> None:
     for draw in (
         reorder, punctuation, count_window, possible_worlds, extents, timetable, dependency,
         samples, early_answers, alternatives, wait, sources, sessions, delta, average, match,
-        ranking, calibration, cuts, policies, statements,
+        ranking, calibration, changes, cuts, policies, statements,
     ):  # fmt: skip
         draw()
 

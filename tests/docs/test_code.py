@@ -36,7 +36,6 @@ NAMES = [
 # The streams of these pages take most of the time of all pages.
 NIGHTLY = (
     "docs/backfill.md",
-    "docs/running.md",
     "docs/how-to/end-of-stream.md",
     "docs/how-to/late-rows.md",
     "docs/how-to/model-scores.md",
@@ -53,6 +52,7 @@ PATH_KEYS = {"checkpoint", "path", "late"}
 WITH_FOLDER = re.compile(r"(\./)?[\w-]+(/[\w.*=-]*)+")
 NOT_OF_A_PAGE = {
     "docs/how-to/local-days.md": {"America/New_York", "America/New_Yrok"},  # time zones
+    "docs/how-to/declarative-pipelines.md": {"/data/in", "/data/warehouse/readings"},
     "docs/tutorials/project.md": {"project.toml"},  # the pipeline file, next to its folder
 }
 NOT_RUN_AT_MOST = 12

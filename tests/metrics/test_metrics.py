@@ -259,7 +259,8 @@ def test_the_table_of_the_docs_has_every_metric():
 
 
 def test_the_states_of_rows_have_the_meanings_of_their_counters():
-    states = rows_of_table("semantics.md", "| state | condition | what happens | counter |")
+    head = "| state | condition | what happens | counter |"
+    states = rows_of_table("reference/semantics/row-states.md", head)
     assert len(states) > 5
     for name, _, _, counter in states:
         about = names.COUNTER_TEXTS.get(name, names.OPERATOR_GAUGES["reorder_held_rows"])

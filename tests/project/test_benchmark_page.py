@@ -65,7 +65,7 @@ def test_the_widths_of_early_answers_are_those_measured():
 
 
 def test_the_figures_of_imputed_streams_are_those_measured():
-    lines = (ROOT / "docs" / "imputation.md").read_text().splitlines()
+    lines = (ROOT / "docs" / "research" / "imputation.md").read_text().splitlines()
     rows = {(row["name"], row["setting"]): row for row in rows_of("imputation_of_streams")}
     for name in ("airports", "St Bernard"):
         for way in ("changes", "not corrected", "last + past", "multiple"):

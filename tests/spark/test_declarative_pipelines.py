@@ -106,10 +106,10 @@ def values(frame):
 
 
 def example(source, stored):
-    """Return the pipeline that docs/running.md shows, with these folders."""
+    """Return the pipeline that docs/how-to/declarative-pipelines.md shows, with these folders."""
     (text,) = (
         block.text
-        for block in blocks(DOCS / "running.md")
+        for block in blocks(DOCS / "how-to" / "declarative-pipelines.md")
         if block.kind == "python" and "@dp.table" in block.text
     )
     given = {

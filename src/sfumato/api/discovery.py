@@ -102,7 +102,7 @@ def discover_dependencies(
     -----
     Spark jobs run during the call. A column without any finite number is left out, with a warning.
     A second warning reports that less than half of the rows have all columns.
-    For discovery with `order`, see page imputation of the documentation.
+    More: page reference/semantics/stream-imputation of the documentation.
     Cost: O(sample²) for each set of determinants, dependent and epsilon; `max_rows` rows in memory.
 
     References

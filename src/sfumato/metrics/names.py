@@ -40,8 +40,8 @@ QUERY_GAUGES = {
     "failed": "1 when it ended with an error",
     "state_memory_bytes": "memory of the state store",
     "state_disk_bytes": "files of the state store",
-    "state_rows": "entries of the state store; 0 unless Spark's setting "
-    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows is true",
+    "state_rows": "entries of the state store; 0 unless Spark counts them, which "
+    "sf.ops.settings() disables",
 }
 OPERATOR_GAUGES = {
     "reorder_held_rows": "rows held now, in the buckets whose keys have had rows since the query "
@@ -66,7 +66,7 @@ OPERATOR_HISTOGRAMS = {
     "row that released it",
     "reorder_wait_seconds_count": "rows emitted in order, in all buckets",
 }
-# Operator counters, by name. docs/semantics.md defines some of the terms.
+# Operator counters, by name. docs/reference/semantics/row-states.md defines some of the terms.
 COUNTER_TEXTS = {
     "rows": "rows read by the operator",
     "late": "in `reorder`, rows emitted with `late = true`; in other operators, rows left out "

@@ -1,8 +1,8 @@
 """Scopes: groups of rows that share a punctuation, by the keys of the disorder controller.
 
 A punctuation completes an aggregate or join by `key` only if it holds for all rows of a key, so
-`key` must contain the controller's keys. docs/semantics.md compares scopes with keys, sources,
-buckets and tasks.
+`key` must contain the controller's keys. docs/reference/semantics/order.md compares scopes with
+keys, sources, buckets and tasks.
 """
 
 from collections.abc import Iterable, Sequence

@@ -77,7 +77,7 @@ def warm_up(
     image, call it during the build. Every machine of a cluster needs the kernels. Kernels on disk
     are not compiled again. The first run takes a few minutes of processor time, later runs take a
     few seconds.
-    More: page running of the documentation.
+    More: page how-to/warm-up of the documentation.
     Cost: 300 MB of memory per process.
 
     Examples

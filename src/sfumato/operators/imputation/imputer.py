@@ -177,7 +177,7 @@ class Imputer:
     Deterministic and stateless; threads may share an instance.
     Cost: O(T N log N) for the constructor, which for "calibrated" also imputes about 10,000
     objects; 8 * T * (D + 3) * N bytes; microseconds per object.
-    More: page imputation of the documentation.
+    More: page reference/semantics/imputation of the documentation.
 
     References
     ----------

@@ -121,7 +121,7 @@ def require_known(frame: Any) -> None:
             "with state over such a stream. For a materialized view, read the table itself, "
             "spark.read.table(...). For a stream, read the files of the table, "
             "spark.readStream.schema(...).parquet(folder), and end with a union with zero rows of "
-            "the table's stream, as docs/running.md shows under Declarative pipelines"
+            "the table's stream, as docs/how-to/declarative-pipelines.md shows"
         ) from error
 
 
