@@ -14,6 +14,7 @@ from engine_cases import rows_of
 from sfumato.language import SqlError, explain, sql
 from sfumato.language.planner import parse_script
 from sfumato.language.ranking_answers import parse_ranking
+from sfumato.language.syntax import errors_in
 from spark_tables import tables_of
 from sql.plain_frame import plain_frame
 from sql_readings import same
@@ -32,7 +33,7 @@ PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
 
 
 def words(text):
-    return parse_ranking(parse_script(text).statements[0].body.clauses, text)
+    return parse_ranking(parse_script(text).statements[0].body.clauses)
 
 
 def arguments(text, *columns):
@@ -139,7 +140,7 @@ def test_semantics_are_named_as_the_literature_names_them(using, expected):
     ],
 )  # fmt: skip
 def test_a_ranking_that_cannot_be_says_where_and_why(text, word, reason, suggestion):
-    with pytest.raises(SqlError) as caught:
+    with pytest.raises(SqlError) as caught, errors_in(text):
         arguments(text)
     assert (caught.value.word, caught.value.suggestion) == (word, suggestion)
     assert reason in caught.value.reason

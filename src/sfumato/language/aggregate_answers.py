@@ -84,7 +84,7 @@ class WindowedBlock:
         self.handled = block.handled
         # Words in the table's bracket that belong to the operator over the window.
         words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION, SHARED)
-        where = (source.node, self.text, "the stream", source.frame)
+        where = (source.node, "the stream", source.frame)
         self.given = Options(source.operator_options, *where, words=words)
         self.early = self.given.get(EARLY.word)
         self.error_options = self.given  # the words that errors point at
@@ -99,9 +99,9 @@ class WindowedBlock:
                     "over a window, GROUP BY accepts only columns: compute expressions in a "
                     "subquery"
                 )
-                raise at(self.text, items[0] if items else clause or self.source.node, reason)
+                raise at(items[0] if items else clause or self.source.node, reason)
             last = Name(name.start, name.end, name.words[-1:])
-            keys.append(resolve_column(last, self.source.frame.df.columns, "the stream", self.text))
+            keys.append(resolve_column(last, self.source.frame.df.columns, "the stream"))
         return keys
 
     def answer(
@@ -211,7 +211,7 @@ class Aggregation(WindowedBlock):
                     "a ROWS or DELTA window needs an aggregate or a SIMILARITY JOIN, but the query "
                     "has neither"
                 )
-                raise at(block.text, waiting.node, reason, "SELECT AVG(x)")
+                raise at(waiting.node, reason, "SELECT AVG(x)")
             return None
         if windowed and len(block.sources) > 1:
             other = next(s for s in block.sources if s is not windowed[0])
@@ -219,7 +219,7 @@ class Aggregation(WindowedBlock):
                 "a query that aggregates over a window cannot read another table: aggregate in a "
                 "subquery"
             )
-            raise at(block.text, other.node, reason)
+            raise at(other.node, reason)
         return cls(block, windowed[0]) if windowed else None
 
     def read(self) -> None:
@@ -252,7 +252,7 @@ class Aggregation(WindowedBlock):
                     "the probability of a condition"
                 )
                 expected = (f"EXPECTED({said})", f"PROB({said} > ...)")
-                raise at(self.text, reference.word, reason, *expected)
+                raise at(reference.word, reason, *expected)
             whole = clause == "SELECT" or self.certain
             self._put_field(reference, call, "" if whole else "EXPECTED")
         elif _is_spark_aggregate(reference):
@@ -274,7 +274,7 @@ class Aggregation(WindowedBlock):
             likely = None
         elif is_word(reference.after, "FILTER"):
             reason, likely = "FILTER is not supported over windows: filter with WHERE", None
-        raise at(self.text, reference.word, reason, *known, suggestion=likely)
+        raise at(reference.word, reason, *known, suggestion=likely)
 
     def _put(self, reference: Reference, by: str) -> None:
         self.block.edits.replace(reference, by)
@@ -285,22 +285,21 @@ class Aggregation(WindowedBlock):
         assert body is not None
         function, items = CALLS[called.lower()], _arguments_of(reference)
         if items and is_word(items[0], "DISTINCT") and function != "count":
-            reason = f"DISTINCT in {called.upper()} is not supported over windows"
-            raise at(self.text, items[0], reason)
+            raise at(items[0], f"DISTINCT in {called.upper()} is not supported over windows")
         for inner in references(items):
             if inner.is_measure or is_aggregate(inner):
                 reason = (
                     f"{called.upper()} cannot contain {inner.parts[-1].upper()}: compute the inner "
                     "call in a subquery"
                 )
-                raise at(self.text, inner.word, reason)
+                raise at(inner.word, reason)
         edits = self.block.unqualified(items, self.source)
         text = f"{function}({edits.render(Node(body.start + 1, body.end - 1))})"
         try:
             parse_aggregates({"result": text})
         except (TypeError, ValueError) as error:
             reason = str(error).replace("`aggregates['result']`", self._written(reference))
-            raise at(self.text, reference.word, reason) from None
+            raise at(reference.word, reason) from None
         return text
 
     def _name(self, text: str) -> str:
@@ -336,7 +335,7 @@ class Aggregation(WindowedBlock):
         if word == "DISTRIBUTION":
             self.most = max(self.most or 0, self._most_values(given))
         if word == "QUANTILE":
-            level = parse_level(given[1] if len(given) > 1 else (), self.text)
+            level = parse_level(given[1] if len(given) > 1 else ())
             self.levels.add(level)
         self._put_field(reference, call, word, level)
 
@@ -347,13 +346,13 @@ class Aggregation(WindowedBlock):
         if not is_type(number, "NUMBER") or not float(number).is_integer():
             reason = "DISTRIBUTION needs an aggregate, and may have a maximum number of values"
             place = (*given[1], given[0][0])[0]
-            raise at(self.text, place, reason, "DISTRIBUTION(SUM(x), 16)")
+            raise at(place, reason, "DISTRIBUTION(SUM(x), 16)")
         asked, bound = int(float(number)), SparkFrame(self.source.frame.df).max_alternatives
         if asked > bound:
             reason = (
                 f"DISTRIBUTION has {asked} values, more than the bound of {bound} ({HOW_TO_RAISE})"
             )
-            raise at(self.text, number, reason, f"at most {bound}")
+            raise at(number, reason, f"at most {bound}")
         return asked
 
     def _probability(self, reference: Reference, inner: list[Reference]) -> str:
@@ -371,7 +370,7 @@ class Aggregation(WindowedBlock):
                     "distribution is not computed"
                 )
             expected = ("PROB(AVG(x) > 80)", "PROB(AVG(x) > 80 AND AVG(x) < 90)")
-            raise at(self.text, body, reason, *expected)
+            raise at(body, reason, *expected)
         name, edits = quote_name(self._name(calls[0])), Rewriting(self.text)
         self.most = DISTRIBUTION_VALUES_OF_PROB
         for each in inner:
@@ -389,14 +388,14 @@ class Aggregation(WindowedBlock):
         if members and self.early is not None:
             reason = "EARLY answers describe extents: the rows of an extent cannot be selected"
             expected = ("the columns of GROUP BY", "window", "held", *EARLY_COLUMNS, "aggregates")
-            raise at(self.text, self.early, reason, *expected)
+            raise at(self.early, reason, *expected)
         if members and rows.is_uncertain_time(source.order[0]):
             reason = (
                 f"{source.order[0]} is an uncertain event time, so a row may be in several "
                 "extents: only answers per extent can be selected"
             )
             expected = ("the columns of GROUP BY", "window", "held", "aggregates")
-            raise at(self.text, source.node, reason, *expected)
+            raise at(source.node, reason, *expected)
         how: dict[str, Any] = {"with_rows": members, **self.given.arguments()}
         if not self.certain:
             how |= {"quantiles": tuple(sorted(self.levels)), "structs": True}

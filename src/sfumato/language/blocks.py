@@ -150,7 +150,7 @@ class Block:
             return frame, self.tables.is_given(head)
         if frame is None and needed:
             place = relation.bracket or relation
-            raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
+            raise at(place, "a window follows a table, a view or a query in parentheses")
         return frame, frame is not None
 
     def required_frame(self, relation: Relation) -> PlannedFrame:
@@ -301,7 +301,7 @@ class Measures:
     """Replacement of a block's uncertain attributes and their measures with added columns."""
 
     def __init__(self, block: Block, edits: Rewriting) -> None:
-        self.block, self.text, self.sources, self.edits = block, block.text, block.sources, edits
+        self.block, self.sources, self.edits = block, block.sources, edits
         self.names: dict[AddedColumn, str] = {}
 
     def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
@@ -333,10 +333,10 @@ class Measures:
         elif len(given) != takes:
             example = "QUANTILE(x, 0.9)" if takes == 2 else f"{function.upper()}(x)"
             reason = f"{function.upper()} needs {takes} argument{'s' * (takes > 1)}"
-            raise at(self.text, reference.call or reference, reason, example)
+            raise at(reference.call or reference, reason, example)
         else:
             source, attribute = self._attribute(function, given[0], reference)
-            q = parse_level(given[1], self.text) if takes == 2 else None
+            q = parse_level(given[1]) if takes == 2 else None
             wanted = AddedColumn(source, function, attribute, q)
         source = wanted.source
         if wanted not in self.names:
@@ -360,7 +360,7 @@ class Measures:
                     f"{attribute} is both a certain column and an uncertain attribute: write "
                     f"alternatives.{attribute}, or rename the column"
                 )
-                raise at(self.text, reference.word, reason)
+                raise at(reference.word, reason)
             self.names[AddedColumn(source, "distribution", attribute)] = attribute
             if source.sides and len(parts) == 2:
                 by = quote_name(attribute)
@@ -372,24 +372,22 @@ class Measures:
         name, node = _short_name(given), span_of(given) if given else reference
         known = [name for source in self.sources for name in source.frame.attributes]
         if name is None:
-            reason = f"{function.upper()} needs the name of an uncertain attribute"
-            raise at(self.text, node, reason, *known)
+            raise at(node, f"{function.upper()} needs the name of an uncertain attribute", *known)
         parts = name.parts
         hits = [(s, a) for s in self.sources if (a := s.attribute(parts))]
         hits = hits or [(s, c) for s in self.sources if (c := _plain_column(s, parts))]
         if len(hits) > 1:
             names = [f"{alias}.{parts[-1]}" for source, _ in hits for alias in source.aliases]
-            raise at(self.text, node, f"{parts[-1]} is an attribute of several tables", *names)
+            raise at(node, f"{parts[-1]} is an attribute of several tables", *names)
         if not hits:
             likely = near(parts[-1], [name.split(".")[-1] for name in known])
-            reason = f"there is no uncertain attribute {name}"
-            raise at(self.text, node, reason, *known, suggestion=likely)
+            raise at(node, f"there is no uncertain attribute {name}", *known, suggestion=likely)
         source, attribute = hits[0]
         frame = SparkFrame(source.frame.df)
         kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
         if isinstance(kind, StringType):  # Spark would cast the strings and fail at run time
             reason = f"{function.upper()} needs numbers, but {attribute} is {kind.simpleString()}"
-            raise at(self.text, node, reason, "COUNT, or a condition in WHERE")
+            raise at(node, reason, "COUNT, or a condition in WHERE")
         return hits[0]
 
     def _whose_existence(self, reference: Reference, given: list[Items]) -> Source:
@@ -402,17 +400,17 @@ class Measures:
             aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
             reason = "EXISTENCE must name its table, EXISTENCE(t)"
             place = Node(reference.start, reference.end)
-            raise at(self.text, place, reason, *(aliases or ["EXISTENCE()"]))
+            raise at(place, reason, *(aliases or ["EXISTENCE()"]))
         return candidates[0]
 
 
-def parse_level(given: Items, text: str) -> float:
+def parse_level(given: Items) -> float:
     """Return a QUANTILE's level. Raises SqlError unless it is a number from 0 to 1."""
     share = number_in(given)
     if share is not None and 0 <= share <= 1:
         return abs(float(share))  # -0 is 0
     reason = "the level of a QUANTILE must be a number from 0 to 1, or 0% to 100%"
-    raise at(text, span_of(given) if given else Node(0, 0), reason)
+    raise at(span_of(given) if given else Node(0, 0), reason)
 
 
 def is_measure_of(reference: Reference, sources: list[Source]) -> bool:

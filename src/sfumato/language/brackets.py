@@ -81,12 +81,12 @@ def operator_options(options: Sequence[Option]) -> tuple[Option, ...]:
     return tuple(option for option in options if option.word in words)
 
 
-def refuse_aggregate_words(options: Sequence[Option], text: str) -> None:
+def refuse_aggregate_words(options: Sequence[Option]) -> None:
     """Raise SqlError for EARLY, LEVEL, VERSION, SHARED or EMPTY on a window without aggregates."""
     for option in options:
         if option.word in (*AGGREGATE_WORDS, "EMPTY"):
             reason = f"{option.word} is allowed only for aggregates over a RANGE"
-            raise at(text, option, reason, "SELECT AVG(x)")
+            raise at(option, reason, "SELECT AVG(x)")
 
 
 class TimeOptions(TableOptions):
@@ -115,9 +115,9 @@ class TimeOptions(TableOptions):
         """
         frame, extent = self.table, self._extent()
         if not answered or extent is None:
-            refuse_aggregate_words(self.options, self.text)
+            refuse_aggregate_words(self.options)
         if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
-            raise at(self.text, level, "LEVEL needs EARLY", "EARLY 10 SECONDS")
+            raise at(level, "LEVEL needs EARLY", "EARLY 10 SECONDS")
         if self._uncertain_time() is not None:
             self._check_uncertain(extent, answered)
             return frame
@@ -160,7 +160,7 @@ class TimeOptions(TableOptions):
         name = wattr.names[0].parts[0]
         if extent is None or not answered:
             reason = f"{name} is an uncertain event time, which only aggregates over a RANGE accept"
-            raise at(self.text, wattr.place, reason, "SELECT AVG(x)")
+            raise at(wattr.place, reason, "SELECT AVG(x)")
         own = {*EXTENT_WORDS, "WATTR", *OPERATOR_WORDS}
         if other := next((o for o in self.options if o.word not in own), None):
             reason = (
@@ -168,13 +168,13 @@ class TimeOptions(TableOptions):
                 "reorder by the earliest time in a subquery, (SELECT *, array_min(alternatives."
                 f"{name}) AS earliest FROM {self.table_name}) [WATTR earliest {other.word} ...]"
             )
-            raise at(self.text, other, reason)
+            raise at(other, reason)
 
     def _extent(self) -> Range | None:
         if self.get("RANGE") is None:
             for word in EXTENT_WORDS:
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} needs a RANGE")
+                    raise at(option, f"{word} needs a RANGE")
             return None
         names = ("length", "slide", "empty", "idle_timeout")
         values = {w.argument: self.value(w) for w in self.words if w.argument in names}
@@ -196,7 +196,7 @@ class TimeOptions(TableOptions):
         if not controlled:
             return frame, str(arguments["event_time"])  # all rows are present, and in order
         reason = "the table has no column `arrival`: name the arrival column"
-        raise at(self.text, self.node, reason, "ARRIVAL column")
+        raise at(self.node, reason, "ARRIVAL column")
 
     def _uncertain_time(self) -> str | None:
         """Return the uncertain attribute that WATTR names, or None."""
@@ -230,7 +230,7 @@ class RowsOptions(TableOptions):
                 "SPAN is allowed only in a SIMILARITY JOIN; aggregates and rankings over time need "
                 "a RANGE"
             )
-            raise at(self.text, length, reason, "[RANGE duration]")
+            raise at(length, reason, "[RANGE duration]")
         return self.call(lambda: Rows(**self.arguments(*OPERATOR_WORDS))), self.ordered()
 
     def value(self, word: Word) -> Any:
@@ -240,7 +240,7 @@ class RowsOptions(TableOptions):
             return super().value(word)
         (measure,) = option.measures
         if measure.units:
-            raise at(self.text, measure, "SLIDE in [ROWS ...] must be a number of rows", "SLIDE n")
+            raise at(measure, "SLIDE in [ROWS ...] must be a number of rows", "SLIDE n")
         return measure.value
 
     def join_window(self) -> JoinWindow:
@@ -249,11 +249,11 @@ class RowsOptions(TableOptions):
                 "SLIDE is allowed only for aggregates; the window of a join moves with every "
                 "tuple: leave SLIDE out"
             )
-            raise at(self.text, slide, reason)
+            raise at(slide, reason)
         if self.get("ROWS") is None:
             for word in ("CONFIDENCE", MAX_TUPLES_WORD.word, "LOCKSTEP"):
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} needs a ROWS window", "ROWS n")
+                    raise at(option, f"{word} needs a ROWS window", "ROWS n")
         else:  # also checks the bound
             self.call(lambda: Rows(**self.arguments(*OPERATOR_WORDS, "SPAN")))
         return self.call(lambda: JoinWindow(**self.arguments(*OPERATOR_WORDS)))
@@ -278,7 +278,7 @@ class DeltaOptions(TableOptions):
         option = self.get("DELTA")
         assert option is not None
         known = self.table.attributes or self.table.df.columns
-        on = resolve_column(option.names[0], known, self.table_name, self.text)
+        on = resolve_column(option.names[0], known, self.table_name)
         arguments: dict[str, Any] = self.arguments(*OPERATOR_WORDS)
         return self.call(lambda: Delta(on=on, **arguments))
 
@@ -310,9 +310,7 @@ BRACKETS = (TimeOptions, RowsOptions, DeltaOptions, EarlierOptions)
 BRACKET_WORDS = tuple(word.word for bracket in BRACKETS for word in bracket.words)
 
 
-def bracket_of(
-    relation: Relation, text: str, frame: PlannedFrame | None = None
-) -> TableOptions | None:
+def bracket_of(relation: Relation, frame: PlannedFrame | None = None) -> TableOptions | None:
     """Return the construct in a relation's bracket, or None. Raises SqlError for clashing words."""
     node = relation.bracket
     if node is None:
@@ -330,8 +328,8 @@ def bracket_of(
             hint = hint if order[0].kind in ("", "time") else "keep one of the two"
             last = max(asking.values(), key=start_of) if len(asking) > 1 else option
             reason = f"{option.word} is a word of [{other.words[0].word} ...]"
-            raise at(text, last, f"{reason} and not allowed in [{first} ...]: {hint}")
-    return bracket(node.options, node, text, relation, frame)
+            raise at(last, f"{reason} and not allowed in [{first} ...]: {hint}")
+    return bracket(node.options, node, relation, frame)
 
 
 def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lines:

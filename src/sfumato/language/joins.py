@@ -90,7 +90,7 @@ def _refuse_third_table(block: Block) -> None:
         reason = (
             "a join of two windows cannot contain a third table: put the two windows in a subquery"
         )
-        raise at(block.text, extents[1], reason)
+        raise at(extents[1], reason)
 
 
 # ---- SIMILARITY JOIN -----------------------------------------------------------------------------
@@ -99,20 +99,19 @@ Sides = Sequence[tuple[Relation, PlannedFrame]]
 
 
 def _similarity_join(block: Block, left: Relation, right: Relation, join: Similarity) -> Source:
-    text, relations = block.text, (left, right)
+    relations = left, right
     if left.join is not None:
         raise at(
-            text,
             join.keyword,
             "a SIMILARITY JOIN cannot have three streams: put the first two in a subquery",
         )
-    given = join_words(join, text)
+    given = join_words(join)
     if left.rest:
-        raise at(text, left.rest[0], "the left side of SIMILARITY JOIN must be one table")
-    names = _side_names(left, right, text)
+        raise at(left.rest[0], "the left side of SIMILARITY JOIN must be one table")
+    names = _side_names(left, right)
     sides = [(relation, block.required_frame(relation)) for relation in relations]
-    brackets = _brackets(sides, join, text)
-    on = [_shared_name(name, name, sides, text, attributes=True) for name in join.on]
+    brackets = _brackets(sides, join)
+    on = [_shared_name(name, name, sides, attributes=True) for name in join.on]
     bounds = brackets[0].join_window(), brackets[-1].join_window()
     windows = brackets[0].call(lambda: window_pair(bounds, on))
     arguments: dict[str, Any] = {"on": on, **given.arguments()}
@@ -120,16 +119,16 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
         if len(within) != len(on):
             reason = f"WITHIN has {len(within)} distances, but ON has {len(on)} attributes"
             option = given.get("WITHIN") or join
-            raise at(text, option, reason, "a number", "one per attribute")
+            raise at(option, reason, "a number", "one per attribute")
         arguments["within"] = dict(zip(on, within, strict=True))
-    arguments["order"] = _order_columns(brackets, sides, text)
-    arguments["key"] = _key_columns(join, sides, names, text) or None
+    arguments["order"] = _order_columns(brackets, sides)
+    arguments["key"] = _key_columns(join, sides, names) or None
     arguments["forget_after"] = brackets[0].value(FORGET)
     imputation, imputed = None, None
-    if (found := joint_imputation(relations, text)) is not None:
+    if (found := joint_imputation(relations)) is not None:
         side, node = found
-        _refuse_name(node.options, text)
-        options = Options(node.options, node, text, relations[side], sides[side][1], IMPUTE_WORDS)
+        _refuse_name(node.options)
+        options = Options(node.options, node, relations[side], sides[side][1], IMPUTE_WORDS)
         imputation, imputed = read_imputation(options, node, block.tables.find_table)
     frames = [frame.df for _, frame in sides]
     lines = _join_lines(arguments, windows, sides, imputed)
@@ -142,104 +141,94 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     inputs = {side: frame.step for side, (_, frame) in zip(SIDES, sides, strict=True)}
     step = Step(title, lines, inputs, runs=describe_fusion(df), named=arguments.get("name", ""))
     place = span_of([join.keyword])
-    return _joined_source(PlannedFrame(df, step), names, Node(left.start, join.end), place, text)
+    return _joined_source(PlannedFrame(df, step), names, Node(left.start, join.end), place)
 
 
-def join_words(join: Similarity, text: str) -> Options:
+def join_words(join: Similarity) -> Options:
     """Return a join's words. Raises SqlError for missing words and qualified columns."""
     for name in join.on:
         if len(name.words) > 1:
-            raise at(
-                text, name, "ON must name attributes of both sides, without a table", name.parts[-1]
-            )
+            raise at(name, "ON must name attributes of both sides, without a table", name.parts[-1])
     for option in join.options:
         if option.word == "WITHIN" and option.names and len(option.names[0].parts) > 1:
             radius = option.names[0]
             reason = "WITHIN must name a radius column of one or both sides, without a table"
-            raise at(text, radius, reason, radius.parts[-1])
-    return Options(join.options, join, text, words=JOIN_WORDS)
+            raise at(radius, reason, radius.parts[-1])
+    return Options(join.options, join, words=JOIN_WORDS)
 
 
-def _shared_name(
-    name: Name | str, place: Node, sides: Sides, text: str, *, attributes: bool = False
-) -> str:
+def _shared_name(name: Name | str, place: Node, sides: Sides, *, attributes: bool = False) -> str:
     """Return the spelling of a name that both sides have. Raises SqlError if they differ."""
     spelled = []
     for relation, frame in sides:
         known = (attributes and frame.attributes) or frame.df.columns
         if isinstance(name, Name):
-            spelled.append(resolve_column(name, known, relation, text, qualified=attributes))
+            spelled.append(resolve_column(name, known, relation, qualified=attributes))
         elif (match := match_name(name, known)) is not None:
             spelled.append(match)
         else:
             reason = f"{relation} has no column {name}, by which the join orders its rows"
-            raise at(text, place, reason, "ORDER column in the window")
+            raise at(place, reason, "ORDER column in the window")
     if spelled[0] != spelled[1]:
         reason = f"both sides must spell {name} in the same way; got {spelled[0]} and {spelled[1]}"
-        raise at(text, place, reason)
+        raise at(place, reason)
     return spelled[0]
 
 
-def _brackets(sides: Sides, join: Similarity, text: str) -> list[RowsOptions | DeltaOptions]:
+def _brackets(sides: Sides, join: Similarity) -> list[RowsOptions | DeltaOptions]:
     """Return the sides' window words; a single bracket applies to both sides."""
     brackets: list[RowsOptions | DeltaOptions] = []
     for relation, frame in sides:
-        given = bracket_of(relation, text, frame)
+        given = bracket_of(relation, frame)
         if isinstance(given, RowsOptions | DeltaOptions):
-            _refuse_name(given.options, text)
+            _refuse_name(given.options)
             brackets.append(given)
         elif given is not None:
             word = "WATTR" if given.kind else given.words[0].word
             hint = f"write this bracket in a subquery, (SELECT * FROM stream [{word} ...])"
-            reason = f"a SIMILARITY JOIN needs ROWS, SPAN or DELTA windows; {hint}"
-            raise at(text, given.node, reason)
+            raise at(given.node, f"a SIMILARITY JOIN needs ROWS, SPAN or DELTA windows; {hint}")
     if not brackets:
         reason = "the join needs a window after a table name"
-        raise at(
-            text, join.keyword, reason, "[ROWS number]", "[SPAN duration]", "[DELTA number ON x]"
-        )
+        raise at(join.keyword, reason, "[ROWS number]", "[SPAN duration]", "[DELTA number ON x]")
     orders = [list(map(str, option.names)) for o in brackets if (option := o.get("ORDER"))]
     forgets = [given.value(FORGET) for given in brackets]
     if forgets[0] != forgets[-1] or (orders and orders[0] != orders[-1]):
-        raise at(text, brackets[-1].node, "both sides must have the same ORDER and FORGET")
+        raise at(brackets[-1].node, "both sides must have the same ORDER and FORGET")
     return brackets
 
 
-def _refuse_name(options: Sequence[Option], text: str) -> None:
+def _refuse_name(options: Sequence[Option]) -> None:
     """Raise SqlError for NAMED on one side: there is only one operator."""
     for option in options:
         if option.word == NAMED.word:
-            reason = "NAMED applies to the join, not to a side: write it after PROBABILITY"
-            raise at(text, option, reason)
+            raise at(option, "NAMED applies to the join, not to a side: write it after PROBABILITY")
 
 
-def _order_columns(brackets: Sequence[TableOptions], sides: Sides, text: str) -> list[str]:
+def _order_columns(brackets: Sequence[TableOptions], sides: Sides) -> list[str]:
     option = next((option for given in brackets if (option := given.get("ORDER"))), None)
     names: Sequence[Name | str] = ["arrival"] if option is None else option.names
     return [
-        _shared_name(name, name if isinstance(name, Name) else brackets[0].node, sides, text)
+        _shared_name(name, name if isinstance(name, Name) else brackets[0].node, sides)
         for name in names
     ]
 
 
-def _key_columns(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> list[str]:
+def _key_columns(join: Similarity, sides: Sides, names: Sequence[str]) -> list[str]:
     aliases, keys = [name.lower() for name in names], []
     for pair in key_pairs(join):
         columns: dict[int, str] = {}
         for name in pair:
             if len(name.parts) != 2 or name.parts[0].lower() not in aliases:
                 wanted = [f"{alias}.{name.parts[-1]}" for alias in names]
-                raise at(text, name, f"{name} needs the name of its table", *wanted)
+                raise at(name, f"{name} needs the name of its table", *wanted)
             side = aliases.index(name.parts[0].lower())
             known = sides[side][1].df.columns
-            columns[side] = resolve_column(name, known, names[side], text, qualified=True)
+            columns[side] = resolve_column(name, known, names[side], qualified=True)
         if len(columns) < 2:
-            raise at(
-                text, pair[1], "a key must equate a column of one side with a column of the other"
-            )
+            raise at(pair[1], "a key must equate a column of one side with a column of the other")
         if columns[0] != columns[1]:
             reason = "a key must have the same name on both sides: rename one column in a subquery"
-            raise at(text, pair[1], reason)
+            raise at(pair[1], reason)
         keys.append(columns[0])
     return keys
 
@@ -258,35 +247,34 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     ON equates are keys. In an inner join, the entire ON condition is also a filter; an outer join
     accepts only keys.
     """
-    text = block.text
     outer = bool(left.rest) and is_word(left.rest[0], *OUTER)
     if left.imputation or right.imputation or (left.rest and not outer):
         return None
     if not (_has_extents(block, left) and _has_extents(block, right)):
         return None
-    kept = _join_type(left, text) if outer else INNER
+    kept = _join_type(left) if outer else INNER
     frames, forgets, called = zip(_extents(block, left), _extents(block, right), strict=True)
     name = next(filter(None, called), None)
     known = [after for after in forgets if after is not None]
     after = max(known, key=lambda after: microseconds("FORGET", after), default=None)
-    names, similar, condition = _side_names(left, right, text), dict[str, Any](), ""
-    given = Options((), right, text)
+    names, similar, condition = _side_names(left, right), dict[str, Any](), ""
+    given = Options((), right)
     if right.join is not None:
-        given = join_words(right.join, text)
+        given = join_words(right.join)
         similar = {"on": list(map(str, right.join.on)), **given.arguments("USING", "OUTPUT")}
         name = similar.pop("name", None) or name
         pairs = key_pairs(right.join)
     else:
-        pairs = _equated_columns(right.rest, text)
+        pairs = _equated_columns(right.rest)
         place = span_of(right.rest[1:]) if right.rest[1:] else Node(0, 0)
-        condition = text[place.start : place.end]
+        condition = block.text[place.start : place.end]
     key = _extent_keys(pairs, names, frames)
     if kept != INNER and right.join is None:
         if len(pairs) < len(split(right.rest[1:], lambda item: is_word(item, "AND"))) or (
             len(key) < len(pairs)
         ):
             reason = f"{kept.upper()} JOIN of windows accepts only equal keys as its condition"
-            raise at(text, right.rest[0], reason, "ON a.key = b.key", "a JOIN and a WHERE")
+            raise at(right.rest[0], reason, "ON a.key = b.key", "a JOIN and a WHERE")
         condition = ""
     how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name, "how": kept}
     how |= similar
@@ -302,10 +290,10 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     step = Step(title, lines, inputs, runs=describe_fusion(df), named=name or "")
     node = Node(left.start, right.end if right.join is None else right.join.end)
     written = _filter_text(block, condition)
-    return _joined_source(PlannedFrame(df, step), names, node, given.node, text, written)
+    return _joined_source(PlannedFrame(df, step), names, node, given.node, written)
 
 
-def _join_type(left: Relation, text: str) -> str:
+def _join_type(left: Relation) -> str:
     """Return the word before JOIN, in lower case. Raises SqlError unless it is in OUTER_SIDES."""
     first, *more = left.rest
     if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in ([], ["OUTER"]):
@@ -313,7 +301,7 @@ def _join_type(left: Relation, text: str) -> str:
             f"{str(first).upper()} JOIN of windows is not supported: a join of windows must be "
             "inner or outer"
         )
-        raise at(text, first, reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
+        raise at(first, reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
     return str(first).lower()
 
 
@@ -321,17 +309,17 @@ def _has_extents(block: Block, relation: Relation) -> bool:
     if relation.bracket is None:
         frame, _ = block.frame(relation, needed=False)
         return frame is not None and SparkFrame(frame.df).has_extents
-    given = bracket_of(relation, block.text)
+    given = bracket_of(relation)
     return given is not None and given.kind == "time" and given.get("RANGE") is not None
 
 
 def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str | None]:
     """Return a table's extents (window rows or answers), and its FORGET and NAMED."""
     frame = block.required_frame(relation)
-    given = bracket_of(relation, block.text, frame)
+    given = bracket_of(relation, frame)
     if given is None:
         return frame, None, None
-    refuse_aggregate_words(given.options, block.text)
+    refuse_aggregate_words(given.options)
     ordered = given.rows(answered=True)
     window, order = given.window()
     assert isinstance(window, Range)
@@ -346,9 +334,9 @@ def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str |
     return PlannedFrame(wanted, ordered.step), after, name
 
 
-def _equated_columns(rest: Items, text: str) -> list[tuple[Name, ...]]:
+def _equated_columns(rest: Items) -> list[tuple[Name, ...]]:
     if rest and not is_word(rest[0], "ON"):
-        raise at(text, rest[0], "a join of two windowed streams needs a condition", "ON")
+        raise at(rest[0], "a join of two windowed streams needs a condition", "ON")
     pairs: list[tuple[Name, ...]] = []
     for items in split(rest[1:], lambda item: is_word(item, "AND")):
         sides = [name_in(part) for part in split(items, lambda item: str(item) == "=")]
@@ -387,15 +375,15 @@ def _filter_text(block: Block, condition: str) -> str:
 # ---- the two sides ----------------------------------------------------------------------------
 
 
-def _side_names(left: Relation, right: Relation, text: str) -> list[str]:
+def _side_names(left: Relation, right: Relation) -> list[str]:
     names = [left.name or SIDES[0], right.name or SIDES[1]]
     if names[0].lower() == names[1].lower():
-        raise at(text, right, f"both sides are called {names[1]}: give them aliases")
+        raise at(right, f"both sides are called {names[1]}: give them aliases")
     return names
 
 
 def _joined_source(
-    joined: PlannedFrame, names: Sequence[str], span: Node, node: Node, text: str, after: str = ""
+    joined: PlannedFrame, names: Sequence[str], span: Node, node: Node, after: str = ""
 ) -> Source:
     """Return the join as a source, with a copy of each side's struct under the side's name.
 
@@ -406,8 +394,7 @@ def _joined_source(
     copies = [name for name, side in sides.items() if name.lower() != side]
     for name in copies:
         if match_name(name, df.columns) is not None:
-            reason = f"{name} is also a column of the join: give the table a different alias"
-            raise at(text, node, reason)
+            raise at(node, f"{name} is also a column of the join: give the table a different alias")
         df = df.withColumn(name, F.col(sides[name]))
     frame, where = PlannedFrame(df, joined.step), (span.start, span.end)
     return Source(*where, frame, tuple(names), after, node, sides=sides, extra=copies, changed=True)

@@ -144,7 +144,7 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
         try:
             read = tuple(tokenize(text, constructs=True))
         except TokenError as error:
-            refused = SqlError(str(error), text=text, start=error.start, end=error.end)
+            refused = SqlError(str(error), error.start, error.end)
             if not error.is_open:  # otherwise, the parser reports the token that is missing
                 raise refused from None
     found: list[Token] = []
@@ -160,13 +160,11 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     except (VisitError, RecursionError) as error:
         if isinstance(error, VisitError) and not isinstance(error.orig_exc, RecursionError):
             raise
-        raise SqlError("parentheses are nested too deeply", text=text, start=0, end=0) from None
+        raise SqlError("parentheses are nested too deeply", 0, 0) from None
     if refused is not None:
         raise refused
     if not statements:
-        raise SqlError(
-            "the text contains no query", text=text, start=0, end=0, expected=("SELECT",)
-        )
+        raise SqlError("the text contains no query", 0, 0, expected=("SELECT",))
     return syntax.Script(text, tuple(statements), tuple(found), read)
 
 
@@ -317,10 +315,9 @@ def _syntax_error(
     if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote
         start = error.pos_in_stream or 0
         sign = text[start]
-        reason = (
-            f"this {sign} is not closed" if sign in "'\"`" else f"unexpected character {sign!r}"
-        )
-        return SqlError(reason, text=text, start=start, end=start + 1)
+        is_quote = sign in "'\"`"
+        reason = f"this {sign} is not closed" if is_quote else f"unexpected character {sign!r}"
+        return SqlError(reason, start, start + 1)
     assert isinstance(error, UnexpectedToken)
     token, accepts = error.token, set(error.accepts or error.expected)
     at_end = token.type == "$END"
@@ -328,9 +325,9 @@ def _syntax_error(
     if at_end or token.type in CLOSES.values():
         opened = _innermost_open(found, start)
         if opened is None and not at_end:
-            return at(text, token, f"unmatched {token}")
+            return at(token, f"unmatched {token}")
         if opened is not None and (at_end or CLOSES[opened.type] != token.type):
-            return at(text, opened, f"this {opened} is not closed", SPELLED[CLOSES[opened.type]])
+            return at(opened, f"this {opened} is not closed", SPELLED[CLOSES[opened.type]])
     ours = {
         place: list(dict.fromkeys(w.word for w in vocabulary.get(place, ()) if w.word in accepts))
         for place in PLACES
@@ -343,14 +340,10 @@ def _syntax_error(
     reason = f"{token} is not expected {PLACES[place][1] if fitting else 'here'}"
     if fitting and place == "bracket" and not at_end and token.upper().split()[0] in CLAUSE_WORDS:
         reason = f"{token} is not allowed inside a window: the ] of the window is missing"
-    return SqlError(
-        "the query ends too early" if at_end else reason,
-        text=text,
-        start=start,
-        end=start if at_end else end_of(token),
-        expected=fitting + others,
-        suggestion=None if at_end else near(str(token), fitting),
-    )
+    expected = fitting + others
+    if at_end:
+        return SqlError("the query ends too early", start, start, expected=expected)
+    return at(token, reason, *expected, suggestion=near(str(token), fitting))
 
 
 def _innermost_open(found: Iterable[Token], end: int) -> Token | None:

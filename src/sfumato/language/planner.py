@@ -59,6 +59,7 @@ from sfumato.language.syntax import (
     alias_of,
     at,
     end_of,
+    errors_in,
     is_word,
     list_items,
     nested_queries,
@@ -172,10 +173,10 @@ class Planner:
         """Add the edits of a query and its nested queries; return it if it is a plain SELECT."""
         if body.with_token is not None and body.recursive:
             reason = "WITH RECURSIVE is not supported together with windows or uncertain tables"
-            raise at(self.text, body.with_token, f"{reason}: create a temporary view first")
+            raise at(body.with_token, f"{reason}: create a temporary view first")
         for cte in body.ctes:
             if cte.query.query is None:
-                raise at(self.text, cte.query, "a common table expression must be a query")
+                raise at(cte.query, "a common table expression must be a query")
             frame = self.plan_query(cte.query.query, tables)
             if cte.columns is not None and cte.columns.body is not None:
                 columns = cte.columns.body.clauses[0].items
@@ -206,10 +207,8 @@ class Planner:
 
     def _lower(self, block: Block) -> None:
         """Add a block's edits and frames to the text for Spark, in SQL's order of evaluation."""
-        check_words(block.clauses, block.relations, block.text)
-        answered = parse_ranking(block.clauses, block.text) or Aggregation.has_aggregates(
-            block.clauses
-        )
+        check_words(block.clauses, block.relations)
+        answered = parse_ranking(block.clauses) or Aggregation.has_aggregates(block.clauses)
         place = 0
         while place < len(block.relations):
             is_last = place + 1 == len(block.relations)
@@ -275,7 +274,7 @@ class Planner:
         In a declarative pipeline, Spark accepts SQL text over a pipeline table only as the complete
         definition of another table. The result of the frame's methods can be used anywhere.
         """
-        refusal = at(self.text, body, DECLARED_FRAME_REFUSAL)
+        refusal = at(body, DECLARED_FRAME_REFUSAL)
         if select is None or len(edits.inputs) > 1 or edits.narrows_stars:
             raise refusal
         filters = [select.where.items] if select.where is not None else []
@@ -317,11 +316,11 @@ def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | No
     frame, changed = block.frame(relation, needed=altered)
     if frame is None:
         return None
-    given = bracket_of(relation, block.text, frame)
+    given = bracket_of(relation, frame)
     frame = frame if given is None else given.rows(answered=answered)
     if relation.imputation is not None:
         repository = block.tables.find_table
-        frame = imputed_frame(frame, relation, relation.imputation, block.text, repository)
+        frame = imputed_frame(frame, relation, relation.imputation, repository)
     name = relation.name
     sampled = bool(relation.rest) and is_word(relation.rest[0], "TABLESAMPLE")
     source = Source(
@@ -372,7 +371,7 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
             f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
             "FROM (SELECT ... WHERE ...)"
         )
-        raise at(block.text, clause if reference is None else reference.word, reason)
+        raise at(clause if reference is None else reference.word, reason)
     local = block.unqualified(clause.items, source)
     measures = Measures(block, local)
     measures.replace_in(clause.items, named=False, distributions=False)
@@ -451,7 +450,7 @@ class NamedQueries:
 
     def frames(self, name: str) -> list[PlannedFrame]:
         """Return a script's statements as frames, like `Planner.frames`. Raises as `sql` does."""
-        with operators_of(name):
+        with operators_of(name), errors_in(self.texts[name]):
             script = self._scripts.get(name) or self._parse(name)
             return Planner(self.spark, script, self.rankings).frames()
 

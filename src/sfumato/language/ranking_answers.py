@@ -140,12 +140,12 @@ class RankingClause:
     rank_options: RankOptions
 
 
-def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
+def parse_ranking(clauses: Sequence[Clause]) -> RankingClause | None:
     """Return the TOP query of a block, or None without TOP. Raises SqlError."""
     words: dict[str, Clause] = {}
     for clause in clauses:
         if clause.word in ("RANK_BY", "FREQUENCY") and clause.word in words:
-            raise at(text, clause.place, f"{clause.keyword} is given twice")
+            raise at(clause.place, f"{clause.keyword} is given twice")
         words.setdefault(clause.word, clause)
     items = words["SELECT"].items if "SELECT" in words else ()
     padded: tuple[Item | None, ...] = (*items, None, None, None)
@@ -159,42 +159,40 @@ def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
     place = 1 if is_type(after[0], "MINUS") else 0
     number, rest = after[place], items[place + 2 :]
     if not is_type(number, "NUMBER"):
-        raise at(text, top, "TOP needs a number of rows", "SELECT TOP 3")
+        raise at(top, "TOP needs a number of rows", "SELECT TOP 3")
     if not number.isdigit() or not 1 <= int(number) < 2**31:
-        raise at(text, number, "TOP k needs a whole number k of at least 1")
+        raise at(number, "TOP k needs a whole number k of at least 1")
     if rest and is_type(rest[0], "COMMA"):
-        raise at(text, rest[0], "a column is missing after TOP k", "*", "a column")
+        raise at(rest[0], "a column is missing after TOP k", "*", "a column")
     every = None
     if frequency is not None:
         measure = frequency.options[0].measures[0]
-        every = duration_of("FREQUENCY", measure, text)
+        every = duration_of("FREQUENCY", measure)
         if every <= 0:
-            raise at(text, measure, "FREQUENCY must be positive")
+            raise at(measure, "FREQUENCY must be positive")
     if rank is not None:
-        _check_score(rank, text)
+        _check_score(rank)
     by, options = (rank.items, rank.options) if rank is not None else ((), ())
-    given = RankOptions(options, rank or span_of([top, number]), text, "the table")
+    given = RankOptions(options, rank or span_of([top, number]), "the table")
     found = tuple(clause for clause in (rank, frequency) if clause is not None)
     wanted = TopQuery(int(number), every, given.semantics()["probability"])
     return RankingClause((top, number), bool(rest), wanted, by, found, given)
 
 
-def _check_score(rank: Clause, text: str) -> None:
+def _check_score(rank: Clause) -> None:
     if not rank.items:
-        raise at(text, rank.place, "RANK BY needs a score", "RANK BY column")
+        raise at(rank.place, "RANK BY needs a score", "RANK BY column")
     for one, other in pairwise((None, *rank.items)):
         if is_type(other, "COMMA"):
-            raise at(
-                text, other, "RANK BY accepts one score: combine several scores in one expression"
-            )
+            raise at(other, "RANK BY accepts one score: combine several scores in one expression")
         likely = near(other, RANK_OPTIONS) if is_type(other, "NAME") else None
         ends = is_name(one) or isinstance(one, Group) or is_type(one, "NUMBER", "STRING")
         if likely is None or not ends or is_word(one, *OPENING, *BEFORE_OPERAND):
             continue
         if likely == str(other).upper():
-            raise at(text, other or rank, f"{other} needs a column", f"{likely} column")
+            raise at(other or rank, f"{other} needs a column", f"{likely} column")
         reason = f"{other} is not expected in RANK BY"
-        raise at(text, other or rank, reason, *RANK_OPTIONS, suggestion=likely)
+        raise at(other or rank, reason, *RANK_OPTIONS, suggestion=likely)
 
 
 # ---- queries that are planned together ----------------------------------------------------------
@@ -245,7 +243,7 @@ class RankingGroups:
         differently), are planned separately.
         """
         for block in body.blocks() if body.is_query and not body.ctes else ():
-            ranking_clause = parse_ranking(block, script.text)
+            ranking_clause = parse_ranking(block)
             if ranking_clause is not None:
                 key = self._signature(block, script)
                 group = self._groups.setdefault(key, RankingGroup(key=key))
@@ -307,17 +305,17 @@ class Ranking(WindowedBlock):
     def __init__(self, block: Block, source: Source, ranking_clause: RankingClause) -> None:
         super().__init__(block, source)
         self.ranking_clause = ranking_clause
-        refuse_aggregate_words(source.operator_options, self.text)
+        refuse_aggregate_words(source.operator_options)
         self.handled += [*ranking_clause.clauses, span_of(ranking_clause.top)]
         self.place = ranking_clause.clauses[0] if ranking_clause.clauses else source.node
         options = (*source.operator_options, *ranking_clause.rank_options.options)
         words = (FORGET, NAMED, *RANK_WORDS)
-        self.error_options = Options(options, self.place, self.text, words=words)
+        self.error_options = Options(options, self.place, words=words)
 
     @classmethod
     def of(cls, block: Block) -> Ranking | None:
         """Return the ranking of a block with TOP. Raises SqlError for unsuitable tables."""
-        ranking_clause = parse_ranking(block.clauses, block.text)
+        ranking_clause = parse_ranking(block.clauses)
         if ranking_clause is None:
             return None
         if block.unknown:
@@ -326,18 +324,18 @@ class Ranking(WindowedBlock):
         if len(block.sources) != 1 or len(relations) != 1 or relations[0].rest:
             joins = (r.join.keyword for r in relations if r.join is not None)
             reason = "TOP accepts only one table: join in a subquery"
-            raise at(block.text, next(joins, ranking_clause.top[0]), reason)
+            raise at(next(joins, ranking_clause.top[0]), reason)
         source = block.sources[0]
         if source.window is None:
             reason = "TOP needs a window, but the table has none"
-            raise at(block.text, source.node, reason, "[RANGE 20 MINUTES]", "[ROWS 100]")
+            raise at(source.node, reason, "[RANGE 20 MINUTES]", "[ROWS 100]")
         return cls(block, source, ranking_clause)
 
     def read(self) -> None:
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
         if having is not None:
             reason = "HAVING is not allowed with TOP: filter with WHERE, or in an outer query"
-            raise at(self.text, having.place, reason)
+            raise at(having.place, reason)
         self.handled += [grouping] if grouping is not None else []
         self.key = self.keys()
         self.window = self._window()
@@ -352,7 +350,7 @@ class Ranking(WindowedBlock):
         aggregate = reference.call is not None and name.lower() in AGGREGATES
         if aggregate and not is_word(reference.after, "OVER"):
             reason = f"{name.upper()} is not allowed with TOP: aggregate in an outer query"
-            raise at(self.text, reference.word, reason)
+            raise at(reference.word, reason)
         if (
             self.source.leading_attribute(reference.parts)
             and match_name(name, [*columns, *RANKING_COLUMNS]) is None
@@ -362,7 +360,7 @@ class Ranking(WindowedBlock):
                 "the value for the likeliest alternative"
             )
             known = [name for name in columns if name != "alternatives"]
-            raise at(self.text, reference.word, reason, "score", *known)
+            raise at(reference.word, reason, "score", *known)
 
     def _window(self) -> Range | Rows:
         window, every = self.source.window, self.ranking_clause.query.every
@@ -370,24 +368,24 @@ class Ranking(WindowedBlock):
         assert bracket is not None
         assert window is not None
         if isinstance(window, Delta):
-            raise at(self.text, bracket, "TOP needs a RANGE or a ROWS window")
+            raise at(bracket, "TOP needs a RANGE or a ROWS window")
         slide = next((option for option in bracket.options if option.word == "SLIDE"), None)
         if slide is not None and every is not None:
             reason = (
                 "SLIDE and FREQUENCY cannot be combined, because both set how often TOP is "
                 "answered: keep one"
             )
-            raise at(self.text, slide, reason)
+            raise at(slide, reason)
         if isinstance(window, Rows) and every is None:
             reason = "over a ROWS window, TOP needs a FREQUENCY"
-            raise at(self.text, self.ranking_clause.top[0], reason, "FREQUENCY 2 MINUTES")
+            raise at(self.ranking_clause.top[0], reason, "FREQUENCY 2 MINUTES")
         by_clock = self.ranking_clause.rank_options.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
             reason = (
                 "PROCESSING TIME needs a RANGE with IDLE, the silence after which time advances by "
                 "the system clock"
             )
-            raise at(self.text, by_clock, reason, "IDLE 30 SECONDS")
+            raise at(by_clock, reason, "IDLE 30 SECONDS")
         return window
 
     def _score(self) -> str:
@@ -396,7 +394,7 @@ class Ranking(WindowedBlock):
             score = match_name(SCORE, [*frame.attributes, *frame.df.columns])
             if score is None:
                 reason = f"TOP needs RANK BY, because the table has no column `{SCORE}`"
-                raise at(self.text, self.ranking_clause.top[0], reason, "RANK BY column")
+                raise at(self.ranking_clause.top[0], reason, "RANK BY column")
             return quote_name(score)
         for reference in references(by):
             if reference.is_measure:
@@ -404,7 +402,7 @@ class Ranking(WindowedBlock):
                     f"RANK BY cannot use {reference.parts[0].upper()}, because each alternative is "
                     "ranked by its own score: compute other numbers in a subquery"
                 )
-                raise at(self.text, reference.word, reason)
+                raise at(reference.word, reason)
         return self.block.unqualified(by, self.source).render(span_of(by))
 
     def apply(self) -> None:

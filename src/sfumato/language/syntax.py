@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 from lark import Token
 
@@ -301,6 +302,10 @@ def span_of(items: Sequence[Item]) -> Node:
 # ---- errors --------------------------------------------------------------------------------------
 
 
+WORD = "{word}"
+"""In a reason: the text at the place of the error."""
+
+
 class SqlError(ValueError):
     """The error for a query that cannot be parsed, resolved or run; nothing has been executed.
 
@@ -310,37 +315,55 @@ class SqlError(ValueError):
     word, or None).
     """
 
+    line = column = 0
+    word = text_line = ""
+
     def __init__(
         self,
         reason: str,
-        *,
-        text: str,
         start: int,
         end: int,
+        *,
         expected: Iterable[str] = (),
         suggestion: str | None = None,
     ) -> None:
-        self.reason = reason
-        self.expected = tuple(expected)
-        self.suggestion = suggestion
-        start = min(start, len(text))
+        super().__init__(reason)
+        self.reason, self.start, self.end = reason, start, end
+        self.expected, self.suggestion = tuple(expected), suggestion
+
+    def show_in(self, text: str) -> None:
+        """Add the line and the word to the message, unless it already shows a nested text."""
+        if self.line:
+            return
+        start = min(self.start, len(text))
         line_start = text.rfind("\n", 0, start) + 1
         line_end = text.find("\n", start)
         line_end = len(text) if line_end < 0 else line_end
         self.line = text.count("\n", 0, start) + 1
         self.column = start - line_start + 1
         self.text_line = text[line_start:line_end].rstrip("\r")
-        self.word = text[start:end]
+        self.word = text[start : self.end]
+        self.reason = self.reason.replace(WORD, self.word)
         # Tabs remain tabs, so that the underline is below the word in any terminal.
         before = "".join("\t" if c == "\t" else " " for c in text[line_start:start])
         lines = [
-            f"line {self.line}, column {self.column}: {reason}",
+            f"line {self.line}, column {self.column}: {self.reason}",
             f"    {self.text_line}",
-            f"    {before}{'^' * max(1, min(end, line_end) - start)}",
+            f"    {before}{'^' * max(1, min(self.end, line_end) - start)}",
         ]
         lines += [f"expected {format_choices(self.expected)}"] if self.expected else []
-        lines += [f"did you mean {suggestion}?"] if suggestion is not None else []
-        super().__init__("\n".join(lines))
+        lines += [f"did you mean {self.suggestion}?"] if self.suggestion is not None else []
+        self.args = ("\n".join(lines),)
+
+
+@contextmanager
+def errors_in(text: str) -> Iterator[None]:
+    """Show the text at the place of each SqlError."""
+    try:
+        yield
+    except SqlError as error:
+        error.show_in(text)
+        raise
 
 
 def format_choices(words: Iterable[str]) -> str:
@@ -351,11 +374,10 @@ def format_choices(words: Iterable[str]) -> str:
     return " or ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
-def at(text: str, node: Node | Token, reason: str, *expected: str, **more: Any) -> SqlError:
+def at(node: Node | Token, reason: str, *expected: str, suggestion: str | None = None) -> SqlError:
     """Return a SqlError that points at a node or word."""
-    if expected:
-        more["expected"] = expected
-    return SqlError(reason, text=text, start=start_of(node), end=end_of(node), **more)
+    place = start_of(node), end_of(node)
+    return SqlError(reason, *place, expected=expected, suggestion=suggestion)
 
 
 # ---- names in expressions ------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 def resolve_column(
-    name: Name, columns: Iterable[str], of: object, text: str, *, qualified: bool = False
+    name: Name, columns: Iterable[str], of: object, *, qualified: bool = False
 ) -> str:
     """Return the column that a name denotes. Raises SqlError if there is none.
 
@@ -120,8 +120,7 @@ def resolve_column(
     listed, last = list(columns), name.parts[-1]
     match = match_name(last, listed) if qualified or len(name.parts) == 1 else None
     if match is None:
-        reason = f"{of} has no column {name}"
-        raise at(text, name, reason, *listed, suggestion=near(last, listed))
+        raise at(name, f"{of} has no column {name}", *listed, suggestion=near(last, listed))
     return match
 
 
@@ -211,7 +210,7 @@ class Tables:
         views = [table.name for table in self.spark.catalog.listTables()]
         known = [*self._common, *self._given, *views]
         reason = f"there is no stream, table or view {name}"
-        return at(self.text, name, reason, *known, suggestion=near(name.parts[-1], known))
+        return at(name, reason, *known, suggestion=near(name.parts[-1], known))
 
     def build_frame(
         self, make: Callable[[], DataFrame], node: Node, known: Sequence[str] = ()
@@ -255,8 +254,7 @@ class Tables:
         if place is None:
             return None
         likely = near(parts[-1], known or MEASURE_FUNCTIONS)
-        reason = f"there is no {what} {'.'.join(parts)}"
-        return at(self.text, place, reason, *known, suggestion=likely)
+        return at(place, f"there is no {what} {'.'.join(parts)}", *known, suggestion=likely)
 
 
 # ---- errors of Spark -----------------------------------------------------------------------------
@@ -290,7 +288,7 @@ def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> Sq
     word = "this" if place is None else script.text[place.start : place.end]
     what, wanted = FORMS[form]
     reason = f"{word} is a distribution ({what}), but a number is expected here"
-    return at(script.text, place or node, reason, wanted.format("NAME" if place is None else word))
+    return at(place or node, reason, wanted.format("NAME" if place is None else word))
 
 
 def where_named(name: str, script: Script, node: Node) -> Node | None:
