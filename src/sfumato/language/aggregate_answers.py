@@ -55,7 +55,6 @@ from sfumato.language.syntax import (
     span_of,
     split,
     stars,
-    start_of,
 )
 from sfumato.language.tables import (
     BracketWindow,
@@ -442,7 +441,7 @@ class Aggregation(WindowedBlock):
             for part in reference.parts[:2]
         )
         starred = (star for items in lists for star in stars(items))
-        return any(not self.block.is_handled(start_of(star.token)) for star in starred) or any(
+        return any(not self.block.is_handled(star.token.start) for star in starred) or any(
             name is not None and name.lower() not in of_extents for name in named
         )
 

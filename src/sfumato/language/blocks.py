@@ -23,7 +23,6 @@ from sfumato.language.syntax import (
     Relation,
     alias_of,
     at,
-    end_of,
     is_word,
     list_items,
     name_in,
@@ -31,7 +30,6 @@ from sfumato.language.syntax import (
     references,
     span_of,
     split,
-    start_of,
 )
 from sfumato.language.tables import (
     PlannedFrame,
@@ -186,7 +184,7 @@ class Block:
 
     def is_piped(self) -> bool:
         return any(
-            one == "|" and other == ">" and end_of(one) == start_of(other)
+            one == "|" and other == ">" and one.end == other.start
             for items in self.word_lists()
             for one, other in pairwise(items)
         )
@@ -198,7 +196,7 @@ class Block:
             parts, words = reference.parts, reference.words
             if len(parts) > 1 and source.has_alias(parts[0]):
                 if not source.sides:
-                    edits.remove(start_of(words[0]), start_of(words[1]))
+                    edits.remove(words[0].start, words[1].start)
                 elif (attribute := source.attribute(parts[:2])) is not None:
                     edits.replace(span_of(words[:2]), quote_name(attribute))
         return edits

@@ -36,7 +36,7 @@ from sfumato.language.steps import (
     list_names,
     per_key,
 )
-from sfumato.language.syntax import Option, Relation, at, start_of
+from sfumato.language.syntax import START, Option, Relation, at
 from sfumato.language.tables import BracketWindow, PlannedFrame, match_name, resolve_column
 from sfumato.spark.model.estimates import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows
@@ -326,7 +326,7 @@ def bracket_of(relation: Relation, frame: PlannedFrame | None = None) -> TableOp
             one, two = (each.words[0].word.replace("RANGE", "WATTR") for each in order)
             hint = f"apply one in a subquery first, FROM (SELECT * FROM s [{one} ...]) [{two} ...]"
             hint = hint if order[0].kind in ("", "time") else "keep one of the two"
-            last = max(asking.values(), key=start_of) if len(asking) > 1 else option
+            last = max(asking.values(), key=START) if len(asking) > 1 else option
             reason = f"{option.word} is a word of [{other.words[0].word} ...]"
             raise at(last, f"{reason} and not allowed in [{first} ...]: {hint}")
     return bracket(node.options, node, relation, frame)

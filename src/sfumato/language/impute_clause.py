@@ -6,15 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from lark import Token
-
 from sfumato.api.imputation import Dependency, Imputation
 from sfumato.api.impute import impute, impute_frame
 from sfumato.language import syntax
 from sfumato.language.construct_options import NAMED, Options, words_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import Lines, Step, argument_lines
-from sfumato.language.syntax import Node, Relation, at, start_of
+from sfumato.language.syntax import Node, Relation, Token, at
 from sfumato.language.tables import PlannedFrame, resolve_column
 from sfumato.sql_tokens import unquote_name
 
@@ -90,7 +88,7 @@ def _dependency(token: Token) -> Any:
     try:
         return Dependency.parse(string_value(token))
     except ValueError as error:
-        place = start_of(token) + _opening(token) + getattr(error, "position", 0)
+        place = token.start + _opening(token) + getattr(error, "position", 0)
         reason = str(error).partition(" at position")[0]
         hint = "write a dependency like 'humidity -> temperature : 0.05 -> 0.1' after BY"
         raise at(Node(place, place + 1), f"{reason}: {hint}") from error

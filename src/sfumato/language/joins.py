@@ -41,7 +41,6 @@ from sfumato.language.syntax import (
     Relation,
     Similarity,
     at,
-    end_of,
     is_word,
     name_in,
     span_of,
@@ -367,8 +366,8 @@ def _filter_text(block: Block, condition: str) -> str:
     where = block.clause("WHERE") if condition else None
     if where is None:
         return f" WHERE ({condition}\n)" if condition else ""
-    block.edits.insert(end_of(where.place), f" ({condition}\n) AND (")
-    block.edits.insert(end_of(where.items[-1]), ")")
+    block.edits.insert(where.place.end, f" ({condition}\n) AND (")
+    block.edits.insert(where.items[-1].end, ")")
     return ""
 
 

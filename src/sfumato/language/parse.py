@@ -11,12 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lark import Lark, Token, Transformer, Tree, UnexpectedCharacters, UnexpectedToken, v_args
+import lark
+from lark import Lark, Transformer, Tree, UnexpectedCharacters, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.tree import Meta
 
 from sfumato.language import syntax
-from sfumato.language.syntax import SqlError, at, end_of, start_of
+from sfumato.language.syntax import SqlError, Token, at
 from sfumato.near_misses import near
 from sfumato.sql_tokens import TokenError, tokenize
 
@@ -150,8 +151,9 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     found: list[Token] = []
     run = parser(fragment(vocabulary)).parse_interactive(text)
     try:
-        for token in run.iter_parse():
-            found.append(token)
+        for word in run.lexer_thread.lex(run.parser_state):
+            found.append(_with_place(word))
+            run.feed_token(found[-1])
         statements = ToSyntax().transform(run.feed_eof(found[-1] if found else None))
     except UnexpectedInput as error:
         if isinstance(error, UnexpectedToken):
@@ -166,6 +168,10 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     if not statements:
         raise SqlError("the text contains no query", 0, 0, expected=("SELECT",))
     return syntax.Script(text, tuple(statements), tuple(found), read)
+
+
+def _with_place(word: lark.Token) -> Token:
+    return Token.new_borrow_pos(word.type, word, word)
 
 
 def _first(children: Iterable[Any], *kinds: type) -> Any:
@@ -240,10 +246,10 @@ class ToSyntax(Transformer[Token, Any]):
         head, call = _first(children, syntax.Name, syntax.Group), None
         if "function" in trees:
             *words, call = trees["function"].children
-            head = self.column((start_of(words[0]), end_of(words[-1])), words)
+            head = self.column((words[0].start, words[-1].end), words)
         pieces = [child for child in children if child is not after]
         lasts: list[Any] = [c.children[-1] if isinstance(c, Tree) else c for c in pieces]
-        ends = [end_of(last) for last in lasts]
+        ends = [last.end for last in lasts]
         alias = trees["alias"].children if "alias" in trees else [None]
         if alias[0] and pieces[-1] is trees["alias"] and alias[0].upper() in NO_ALIAS:
             rest, alias = (*alias, *rest), [None]
@@ -319,9 +325,9 @@ def _syntax_error(
         reason = f"this {sign} is not closed" if is_quote else f"unexpected character {sign!r}"
         return SqlError(reason, start, start + 1)
     assert isinstance(error, UnexpectedToken)
-    token, accepts = error.token, set(error.accepts or error.expected)
+    token, accepts = _with_place(error.token), set(error.accepts or error.expected)
     at_end = token.type == "$END"
-    start = len(text.rstrip()) if at_end else start_of(token)
+    start = len(text.rstrip()) if at_end else token.start
     if at_end or token.type in CLOSES.values():
         opened = _innermost_open(found, start)
         if opened is None and not at_end:
@@ -350,7 +356,7 @@ def _innermost_open(found: Iterable[Token], end: int) -> Token | None:
     """Return the last parenthesis or bracket that is unclosed at `end`."""
     stack: list[Token] = []
     for token in found:
-        if start_of(token) >= end:
+        if token.start >= end:
             break
         if token.type in CLOSES:
             stack.append(token)

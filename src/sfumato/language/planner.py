@@ -58,7 +58,6 @@ from sfumato.language.syntax import (
     Statement,
     alias_of,
     at,
-    end_of,
     errors_in,
     is_word,
     list_items,
@@ -66,7 +65,6 @@ from sfumato.language.syntax import (
     references,
     span_of,
     stars,
-    start_of,
 )
 from sfumato.language.table_functions import TableFunctions, function_of, tables_read
 from sfumato.language.tables import PlannedFrame, Source, Tables
@@ -184,7 +182,7 @@ class Planner:
                 frame = replace(frame, df=frame.df.toDF(*names))
             tables = tables.with_common(unquote_name(cte.name), frame)
         if body.with_token is not None and body.clauses:
-            edits.remove(start_of(body.with_token), body.clauses[0].start)
+            edits.remove(body.with_token.start, body.clauses[0].start)
         blocks = [self._build_block(clauses, tables, edits) for clauses in body.blocks()]
         for block in blocks:
             self._lower(block)
@@ -289,7 +287,7 @@ class Planner:
             if source.written and not source.sides:
                 frame = frame.alias(source.aliases[0])
             if select.where is not None:
-                place = Node(end_of(select.where.place), select.where.end)
+                place = Node(select.where.place.end, select.where.end)
                 condition = edits.render(place)
             if condition:
                 frame = frame.where(check_expression("WHERE", condition, self.spark))
@@ -377,7 +375,7 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
     measures.replace_in(clause.items, named=False, distributions=False)
     before = list(source.extra)
     measures.add()
-    condition = local.render(Node(start_of(clause.items[0]), clause.end))
+    condition = local.render(Node(clause.items[0].start, clause.end))
     frame = source.frame
     df = block.build_frame(lambda: where(frame.df, condition), clause, frame)
     added = [name for name in source.extra if name not in before]
@@ -416,7 +414,7 @@ def _exclude_from_stars(block: Block, items: Items) -> None:
             if star.except_list is not None:
                 block.edits.insert(star.except_list.start + 1, f"{names}, ")
             else:
-                block.edits.insert(end_of(star.token), f" EXCEPT ({names})")
+                block.edits.insert(star.token.end, f" EXCEPT ({names})")
 
 
 # ---- queries with names --------------------------------------------------------------------------

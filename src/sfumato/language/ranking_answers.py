@@ -12,7 +12,6 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from lark import Token
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -42,13 +41,13 @@ from sfumato.language.syntax import (
     Items,
     Reference,
     Script,
+    Token,
     at,
     is_name,
     is_type,
     is_word,
     references,
     span_of,
-    start_of,
 )
 from sfumato.language.tables import PlannedFrame, Source, describe_existence, match_name
 from sfumato.near_misses import near
@@ -250,7 +249,7 @@ class RankingGroups:
                 self._add(group, ranking_clause, script.text, name)
 
     def group_of(self, ranking_clause: RankingClause, text: str) -> RankingGroup:
-        place = (text, start_of(ranking_clause.top[0]))
+        place = (text, ranking_clause.top[0].start)
         if place not in self._group_by_place:
             self._add(RankingGroup(), ranking_clause, text, "")
         return self._group_by_place[place]
@@ -269,7 +268,7 @@ class RankingGroups:
         if ranking_clause.query not in group.queries:
             group.queries.append(ranking_clause.query)
         group.members.append(name)
-        self._group_by_place[text, start_of(ranking_clause.top[0])] = group
+        self._group_by_place[text, ranking_clause.top[0].start] = group
 
     def _signature(self, block: Sequence[Clause], script: Script) -> tuple[str, ...]:
         exact = ("STRING",) if self.fold else ("STRING", "NAME", "BACKQUOTED")
@@ -285,7 +284,7 @@ def _is_shared_semantics(token: Token, clause: Clause) -> bool:
     """Return whether a word belongs to USING PK_TOPK or PT_K, which share one ranking."""
     using = (option for option in clause.options if option.word == "USING")
     return any(
-        option.start <= start_of(token) < option.end
+        option.start <= token.start < option.end
         and option.names[0].parts[0].lower() in (PK_TOPK, PT_K)
         for option in using
     )

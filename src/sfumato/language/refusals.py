@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
-from lark import Token
 from pyspark.sql import SparkSession
 
 from sfumato.api.calls import public_functions
@@ -32,15 +31,14 @@ from sfumato.language.syntax import (
     Relation,
     Script,
     SqlError,
+    Token,
     alias_of,
     at,
-    end_of,
     is_name,
     is_type,
     is_word,
     list_items,
     references,
-    start_of,
 )
 from sfumato.language.tables import where_named
 from sfumato.near_misses import near
@@ -112,7 +110,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
         elif is_word(one, "EMIT") and is_word(other, "CHANGES", "FINAL"):
             here = "the query without it: changed results are emitted immediately"
         if here is not None and not (last is one and spark.catalog.functionExists(str(one))):
-            place = Node(start_of(one), end_of(last))
+            place = Node(one.start, last.end)
             written = " ".join(text[place.start : place.end].split())
             raise at(place, f"{written} is not part of this language; write {here}")
 
@@ -223,7 +221,7 @@ def remove_stream_word(
             "without ISTREAM, each extent is answered"
         )
         raise at(word, reason, "RSTREAM")
-    edits.remove(start_of(word), start_of(items[1]))
+    edits.remove(word.start, items[1].start)
     return others
 
 
@@ -331,7 +329,7 @@ def _lambda_names(items: Items) -> Iterator[str]:
     for item, *sign in zip(items, (*items[1:], None), (*items[2:], None, None), strict=False):
         tokens = [s for s in sign if isinstance(s, Token)]
         is_arrow = [str(s) for s in tokens] == ["-", ">"]
-        arrow = is_arrow and end_of(tokens[0]) == start_of(tokens[1])
+        arrow = is_arrow and tokens[0].end == tokens[1].start
         for words in item.word_lists() if isinstance(item, Nested) else ():
             yield from _lambda_names(words)
             yield from (unquote_name(w).lower() for w in words if arrow and is_name(w))

@@ -1,8 +1,8 @@
 """The syntax tree of a script, before any checks or name resolution, and SqlError.
 
-Words are Lark tokens (strings with `type`, `start_pos` and `end_pos`). Every node has its span
-`[start, end)`, because a query is rewritten by replacing spans of the user's text. The last part
-finds names in expressions: references, calls, stars, measures and Spark aggregates.
+Words are strings with a `type`. Every word and node has its span `[start, end)`, because a query is
+rewritten by replacing spans of the user's text. The last part finds names in expressions:
+references, calls, stars, measures and Spark aggregates.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import TypeAlias, TypeGuard
 
-from lark import Token
+import lark
 
 from sfumato.sql_tokens import SqlToken, unquote_name
 
+START = attrgetter("start")
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 """Words that can start a query; other statements change something."""
 MAX_LISTED = 8  # names listed in a message; further names are only counted
@@ -28,6 +30,20 @@ MAX_LISTED = 8  # names listed in a message; further names are only counted
 class Node:
     start: int
     end: int
+
+
+class Token(lark.Token):
+    """A word with its span."""
+
+    __slots__ = ()
+
+    @property
+    def start(self) -> int:
+        return self.start_pos or 0
+
+    @property
+    def end(self) -> int:
+        return self.end_pos or 0
 
 
 @dataclass(frozen=True)
@@ -279,24 +295,16 @@ class Script:
     read: tuple[SqlToken, ...] | None = field(default=None, repr=False)
 
     def words(self, node: Node) -> tuple[Token, ...]:
-        first = bisect_left(self.tokens, node.start, key=start_of)
-        return self.tokens[first : bisect_left(self.tokens, node.end, key=start_of)]
+        first, last = (bisect_left(self.tokens, p, key=START) for p in (node.start, node.end))
+        return self.tokens[first:last]
 
 
 def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def start_of(piece: Node | Token) -> int:
-    return piece.start if isinstance(piece, Node) else piece.start_pos or 0
-
-
-def end_of(piece: Node | Token) -> int:
-    return piece.end if isinstance(piece, Node) else piece.end_pos or 0
-
-
 def span_of(items: Sequence[Item]) -> Node:
-    return Node(start_of(items[0]), end_of(items[-1]))
+    return Node(items[0].start, items[-1].end)
 
 
 # ---- errors --------------------------------------------------------------------------------------
@@ -376,8 +384,7 @@ def format_choices(words: Iterable[str]) -> str:
 
 def at(node: Node | Token, reason: str, *expected: str, suggestion: str | None = None) -> SqlError:
     """Return a SqlError that points at a node or word."""
-    place = start_of(node), end_of(node)
-    return SqlError(reason, *place, expected=expected, suggestion=suggestion)
+    return SqlError(reason, node.start, node.end, expected=expected, suggestion=suggestion)
 
 
 # ---- names in expressions ------------------------------------------------------------------------
@@ -458,7 +465,7 @@ def name_in(items: Items) -> Name | None:
     if not all(dotted) or len(items) % 2 == 0:
         return None
     words = tuple(item for item in items[::2] if isinstance(item, Token))
-    return Name(start_of(items[0]), end_of(items[-1]), words)
+    return Name(items[0].start, items[-1].end, words)
 
 
 def number_in(items: Items) -> float | None:
@@ -505,8 +512,8 @@ def references(
         after = padded[i + 1] if call is not None else following
         begins = before is None or is_type(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
         whole = outermost and begins and (after is None or is_type(after, "COMMA"))
-        end = end_of(names[-1] if call is None else call)
-        reference = Reference(start_of(item), end, tuple(names), call, before, after, whole)
+        last = names[-1] if call is None else call
+        reference = Reference(item.start, last.end, tuple(names), call, before, after, whole)
         yield reference
         if call is not None:
             i += 1

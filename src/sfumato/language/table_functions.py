@@ -8,8 +8,6 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
-from lark import Token
-
 from sfumato.api.calls import PUBLIC, public_functions
 from sfumato.api.imputation import Imputation
 from sfumato.language.construct_options import argument_in, with_located_errors
@@ -23,8 +21,8 @@ from sfumato.language.syntax import (
     Name,
     Node,
     SqlError,
+    Token,
     at,
-    end_of,
     is_name,
     is_type,
     is_word,
@@ -32,7 +30,6 @@ from sfumato.language.syntax import (
     number_in,
     span_of,
     split,
-    start_of,
 )
 from sfumato.language.tables import PlannedFrame, Tables
 from sfumato.near_misses import near
@@ -259,7 +256,7 @@ def _named(items: Items) -> tuple[Token | None, Items]:
     """Return the name and value of `name => value`, or (None, value) without a name."""
     word, signs = (*items, None)[0], items[1:3]
     if isinstance(word, Token) and [str(sign) for sign in signs] == ["=", ">"]:
-        is_arrow = end_of(signs[0]) == start_of(signs[1])
+        is_arrow = signs[0].end == signs[1].start
         return (word, items[3:]) if is_arrow else (None, items)
     return None, items
 
@@ -268,7 +265,7 @@ def _call_in(items: Items) -> tuple[Name, Group] | None:
     """Return the name and arguments if an argument is a single call; otherwise None."""
     word, call = items if len(items) == 2 else (None, None)
     if isinstance(call, Group) and (is_name(word) or is_word(word, "WHERE")):
-        return Name(start_of(word), end_of(word), (word,)), call
+        return Name(word.start, word.end, (word,)), call
     return None
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from inspect import isfunction
 from typing import Any, Self
 
-from lark import Token
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,11 +19,10 @@ from sfumato.language.syntax import (
     Option,
     Script,
     SqlError,
+    Token,
     at,
-    end_of,
     is_name,
     is_word,
-    start_of,
 )
 from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
@@ -297,7 +295,7 @@ def where_named(name: str, script: Script, node: Node) -> Node | None:
     before: Token | None = None
     for token in script.words(node):
         if unquote_name(token).lower() == name.lower() and token.type != "STRING":
-            place = Node(start_of(token), end_of(token))
+            place = Node(token.start, token.end)
             if not _is_alias(before):
                 return place
             aliased = aliased or place
