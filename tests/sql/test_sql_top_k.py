@@ -49,12 +49,16 @@ def test_the_words_of_a_ranking_are_read():
         "FREQUENCY 1 hour 30 mins"
     )
     found = words(text)
-    assert (found.query, found.rest) == ((3, 5_400_000_000, 0.5), True)
+    query = found.query
+    assert (query.k, query.interval, query.probability) == (3, 5_400_000_000, 0.5)
+    assert found.rest
     assert [str(item) for item in found.by] == ["a", ".", "speed", "*", "2"]
     wanted = {"plan": "dp", "ascending": True, "exclusive": "rule", "semantics": "pk_topk"}
     assert arguments(text, "rule") == wanted
     plain = words("SELECT top-4 FROM s FREQUENCY 3 mins")
-    assert (plain.query, plain.by, plain.rest) == ((4, 180_000_000, None), (), False)
+    query = plain.query
+    assert (query.k, query.interval, query.probability) == (4, 180_000_000, None)
+    assert (plain.by, plain.rest) == ((), False)
     assert words("SELECT top - 3 FROM s") is None
     assert words("SELECT top FROM s") is None
 

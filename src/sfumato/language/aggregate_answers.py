@@ -79,7 +79,6 @@ class WindowedBlock:
 
     def __init__(self, block: Block, source: Source) -> None:
         self.block, self.source, self.text = block, source, block.text
-        self.clauses = {clause.word: clause for clause in block.clauses}
         self.handled = block.handled
         # Words in the table's bracket that belong to the operator over the window.
         words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION, SHARED)
@@ -90,7 +89,7 @@ class WindowedBlock:
 
     def keys(self) -> list[str]:
         """Return the GROUP BY columns in the frame's spelling. Raises SqlError for expressions."""
-        clause, keys = self.clauses.get("GROUP_BY"), list[str]()
+        clause, keys = self.block.clause("GROUP_BY"), list[str]()
         for items in split(clause.items) if clause is not None else ():
             name = name_in(items)
             if name is None or len(name.words) > 2:
@@ -114,11 +113,6 @@ class WindowedBlock:
         return PlannedFrame(
             df, Step(title, lines, inputs, facts, runs=describe_fusion(df), named=name)
         )
-
-    def remove(self, *words: str) -> None:
-        for clause in (self.clauses[word] for word in words if word in self.clauses):
-            self.block.edits.remove(clause.start, clause.end)
-            self.block.answered.add(clause.word)
 
 
 # ---- aggregates ----------------------------------------------------------------------------------
@@ -422,8 +416,8 @@ class Aggregation(WindowedBlock):
         source.frame = self.answer(title, build, asked, lines)
         source.changed = True
         source.extra += list(self.names.values())
-        self.remove("GROUP_BY")
-        if (having := self.clauses.get("HAVING")) is not None:
+        self.block.remove("GROUP_BY")
+        if (having := self.block.clause("HAVING")) is not None:
             self.block.edits.replace(span_of([having.keyword or having.items[0]]), "WHERE")
 
     def _selects_rows(self) -> bool:

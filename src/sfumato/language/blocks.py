@@ -166,6 +166,12 @@ class Block:
     def clause(self, word: str) -> Clause | None:
         return next((clause for clause in self.clauses if clause.word == word), None)
 
+    def remove(self, *words: str) -> None:
+        """Remove answered clauses from the text."""
+        for clause in (clause for clause in self.clauses if clause.word in words):
+            self.edits.remove(clause.start, clause.end)
+            self.answered.add(clause.word)
+
     def conditions(self) -> list[Items]:
         """Return the items after each table of FROM: join conditions and lateral views."""
         kept = [r for r in self.relations if r.join is None and r.start not in self.joined_starts]

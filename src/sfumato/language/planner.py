@@ -383,8 +383,7 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
     step = Step(title, inputs={"": frame.step}, facts=frame.step.facts)
     source.frame = PlannedFrame(df.drop(*added), step)
     source.extra, source.changed = before, True
-    block.edits.remove(clause.start, clause.end)
-    block.answered.add("WHERE")
+    block.remove("WHERE")
     return clause
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -103,24 +103,16 @@ class RankOptions(Options):
         return given
 
 
-class TopQuery(NamedTuple):
-    """A TOP query. every : FREQUENCY in microseconds, or None;  probability : of PT_K, or None"""
+def _top_query(k: int, every: int | None, probability: float | None) -> Top:
+    """Return a TOP query with a name for state and files, which is independent of other queries.
 
-    k: int
-    every: int | None
-    probability: float | None
-
-    @property
-    def label(self) -> str:
-        """The name for state and files, which is independent of other queries."""
-        # All digits of the probability, because names must differ.
-        least = "" if self.probability is None else f" from {self.probability!r}"
-        return f"top_{self.k}{least}" + (f" every {spelled(self.every)}" if self.every else "")
-
-    @property
-    def top(self) -> Top:
-        every = None if self.every is None else timedelta(microseconds=self.every)
-        return Top(self.k, every, self.label, probability=self.probability)
+    every : FREQUENCY in microseconds;  probability : of PT_K
+    """
+    # All digits of the probability, because names must differ.
+    least = "" if probability is None else f" from {probability!r}"
+    name = f"top_{k}{least}" + (f" every {spelled(every)}" if every else "")
+    interval = None if every is None else timedelta(microseconds=every)
+    return Top(k, interval, name, probability=probability)
 
 
 @dataclass(frozen=True)
@@ -133,7 +125,7 @@ class RankingClause:
 
     top: tuple[Token, Token]
     rest: bool
-    query: TopQuery
+    query: Top
     by: Items
     clauses: tuple[Clause, ...]
     rank_options: RankOptions
@@ -174,7 +166,7 @@ def parse_ranking(clauses: Sequence[Clause]) -> RankingClause | None:
     by, options = (rank.items, rank.options) if rank is not None else ((), ())
     given = RankOptions(options, rank or span_of([top, number]), "the table")
     found = tuple(clause for clause in (rank, frequency) if clause is not None)
-    wanted = TopQuery(int(number), every, given.semantics()["probability"])
+    wanted = _top_query(int(number), every, given.semantics()["probability"])
     return RankingClause((top, number), bool(rest), wanted, by, found, given)
 
 
@@ -205,12 +197,12 @@ class RankingGroup:
     key : the words that identify the ranking; PK_TOPK and PT_K are one ranking
     """
 
-    queries: list[TopQuery] = field(default_factory=list)
+    queries: list[Top] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
     key: tuple[str, ...] = ()
     frame: PlannedFrame | None = None
 
-    def names(self) -> dict[TopQuery, str]:
+    def names(self) -> dict[Top, str]:
         """Return the name per query in answers: top_3, or `top_3 every 2 min` if ambiguous."""
         ks = [of.k for of in self.queries]
         return {of: of.label if ks.count(of.k) > 1 else f"top_{of.k}" for of in self.queries}
@@ -331,7 +323,7 @@ class Ranking(WindowedBlock):
         return cls(block, source, ranking_clause)
 
     def read(self) -> None:
-        grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
+        grouping, having = self.block.clause("GROUP_BY"), self.block.clause("HAVING")
         if having is not None:
             reason = "HAVING is not allowed with TOP: filter with WHERE, or in an outer query"
             raise at(having.place, reason)
@@ -417,7 +409,7 @@ class Ranking(WindowedBlock):
         step = replace(group.frame.step, title=f"top-k answers of {name}")
         source.frame, source.changed = PlannedFrame(df, step), True
         edits.replace(span_of(ranking_clause.top), "" if ranking_clause.rest else "*")
-        self.remove("GROUP_BY", "RANK_BY", "FREQUENCY")
+        self.block.remove("GROUP_BY", "RANK_BY", "FREQUENCY")
 
     def _columns(self) -> list[str]:
         controlled = self.source.frame.step.facts.get("controlled")
@@ -433,15 +425,14 @@ class Ranking(WindowedBlock):
         options |= {**ranking_clause.rank_options.arguments(), **self.given.arguments()}
         if not frame.attributes and match_name("existence", frame.df.columns) is None:
             options.setdefault("existence", match_name(PROB, frame.df.columns))
-        queries = [of.top for of in group.queries]
 
         def build() -> DataFrame:
-            answers: DataFrame = top_k(frame.df, queries, **options)
+            answers: DataFrame = top_k(frame.df, group.queries, **options)
             return answers
 
         otherwise = window.slide_us if isinstance(window, Range) else 0
-        named = zip(group.names().values(), queries, strict=True)
-        timetable = tuple((name, q.k, q.interval or otherwise) for name, q in named)
+        named = group.names().items()
+        timetable = tuple((name, q.k, q.interval or otherwise) for q, name in named)
         facts = {"timetable": (timetable, options["plan"]), "ranked by": options["by"]}
         answers = self.answer("top-k answers", build, self.place, [], **facts)
         # The timetable can be computed only for queries that the function has accepted.
