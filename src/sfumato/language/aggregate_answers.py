@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sfumato.api.window_aggregate import (
-    DEFAULT_LEVEL,
-    EARLY_COLUMNS,
-    aggregate,
-    parse_aggregates,
-    quantile_name,
-)
+from sfumato.api.window_aggregate import EARLY_COLUMNS, aggregate, parse_aggregates, quantile_name
 from sfumato.language.blocks import Block, ResultField, Rewriting, parse_level
 from sfumato.language.construct_options import (
     EARLY,
@@ -27,19 +20,8 @@ from sfumato.language.construct_options import (
     VERSION,
     Options,
 )
-from sfumato.language.steps import (
-    Lines,
-    Step,
-    describe_count,
-    describe_delta,
-    describe_window,
-    format_duration,
-    format_percent,
-    list_names,
-    one_line,
-    per_key,
-    typical_bytes,
-)
+from sfumato.language.explain_lines import OVER_TIME, describe_existence, window_lines
+from sfumato.language.steps import Lines, Step, one_line, per_key
 from sfumato.language.syntax import (
     AGGREGATES,
     Clause,
@@ -56,22 +38,14 @@ from sfumato.language.syntax import (
     split,
     stars,
 )
-from sfumato.language.tables import (
-    BracketWindow,
-    PlannedFrame,
-    Source,
-    describe_existence,
-    free_name,
-    match_name,
-    resolve_column,
-)
+from sfumato.language.tables import PlannedFrame, Source, free_name, match_name, resolve_column
 from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
 from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import describe_fusion
 from sfumato.sql_tokens import quote_name
-from sfumato.windows import Delta, Range
+from sfumato.windows import Range
 
 
 class WindowedBlock:
@@ -119,7 +93,6 @@ class WindowedBlock:
 
 DEFAULT_DISTRIBUTION_VALUES = 64  # default number of values of DISTRIBUTION(x)
 DISTRIBUTION_VALUES_OF_PROB = 1_000_000  # for PROB: merged values would change the probability
-OVER_TIME = ("time_avg", "integral")
 CALLS = {
     **{name: name for name in ("count", "count_distinct", "sum", "avg", "min", "max")},
     "boundary_sum": "boundary_sum",
@@ -404,7 +377,7 @@ class Aggregation(WindowedBlock):
         clauses = self.block.clauses
         asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
         lines = [
-            *_window_lines(window, tuple(self.names), members, how),
+            *window_lines(window, tuple(self.names), members, how),
             ("existence", describe_existence(source.frame, shared="shared" in how)),
             ("order", ", ".join(source.order)),
             ("groups", per_key(self.grouped)),
@@ -438,57 +411,6 @@ class Aggregation(WindowedBlock):
         return any(not self.block.is_handled(star.token.start) for star in starred) or any(
             name is not None and name.lower() not in of_extents for name in named
         )
-
-
-def _window_lines(
-    window: BracketWindow, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
-) -> Lines:
-    if isinstance(window, Range):
-        length, slide = format_duration(window.length_us), format_duration(window.slide_us)
-        several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
-        stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
-        if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
-            stored += "; also the newest earlier value per group, which holds until the next value"
-        revised, corrected = "", ""
-        if (early := how.get("early")) is not None:
-            at_level = format_percent(how.get("level", DEFAULT_LEVEL))
-            revised = (
-                f"revisions of open extents, whenever the punctuation passes "
-                f"{format_duration(early)}, with intervals for the final answer at level {at_level}"
-            )
-        if (version := how.get("version")) is not None:
-            corrected = (
-                f"per {', '.join(list_names(how.get('unique')))}, the row with the largest "
-                f"{version} that arrives before the extent is complete"
-            )
-        return [
-            ("window", f"extents of {length} every {slide}{', with its rows' * members}"),
-            ("answers", "each extent once, when the punctuation has passed its end"),
-            ("early", revised),
-            ("versions", corrected),
-            ("shared", f"rows with the same {shared} take the same alternative" if shared else ""),
-            ("state", f"the tuples of {length} and the buffer; {stored}"),
-        ]
-    answers = ("answers", "one per arriving tuple")
-    if isinstance(window, Delta):
-        return [
-            ("window", describe_delta(window.on, window.delta, window.threshold)),
-            answers,
-            ("state", "the held tuples: those since the values last moved too far"),
-        ]
-    if window.slide is not None:
-        answers = ("answers", f"one per {window.slide} arriving tuples of a group")
-    # `sum(x)`, `avg(x)` and `count(*)` each aggregate one expression.
-    operands = len({text.partition("(")[2] for text in aggregates} - {"*)"})
-    level, each = window.confidence, 10 * 8 * (1 + operands)
-    tuples, total = typical_bytes(window.rows, level, each)
-    needed = f"Pr(the n newest hold ≥ {window.rows}) ≥ {level:g}"
-    return [
-        ("window", describe_window(window)),
-        ("tuples held", f"w' = least n with {needed}; {describe_count(window.rows, level)}"),
-        answers,
-        ("state", f"with 10 alternatives and {tuples}: w' × {each} bytes{total} per group"),
-    ]
 
 
 def _without_spelling(call: str) -> str:

@@ -25,17 +25,9 @@ from sfumato.language.construct_options import (
     Options,
     words_of,
 )
+from sfumato.language.explain_lines import reorder_lines
 from sfumato.language.parse import Word
-from sfumato.language.steps import (
-    Lines,
-    Step,
-    argument_lines,
-    format_bytes,
-    format_duration,
-    format_percent,
-    list_names,
-    per_key,
-)
+from sfumato.language.steps import Step, argument_lines, list_names, per_key
 from sfumato.language.syntax import START, Option, Relation, at
 from sfumato.language.tables import BracketWindow, PlannedFrame, match_name, resolve_column
 from sfumato.spark.model.estimates import row_bytes
@@ -47,7 +39,6 @@ WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; otherwise, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
-ESTIMATOR = "conformal"  # default of `sf.reorder` for a drop ratio
 
 
 class TableOptions(Options):
@@ -141,7 +132,7 @@ class TimeOptions(TableOptions):
             df = self.call(lambda: reorder(rows.df, name=name, **arguments))
             known[asked] = rows, arguments, df, name or ""
         frame, arguments, df, named = known[asked]
-        lines = _reorder_lines(arguments, extent, row_bytes(df))
+        lines = reorder_lines(arguments, extent, row_bytes(df))
         key, ratio = list_names(arguments.get("key")), arguments.get("drop_ratio")
         facts = {"controlled": True, "key": key, "drop_ratio": ratio}
         step = Step("reorder by event time", lines, {"": frame.step}, facts, named=named)
@@ -330,41 +321,3 @@ def bracket_of(relation: Relation, frame: PlannedFrame | None = None) -> TableOp
             reason = f"{option.word} is a word of [{other.words[0].word} ...]"
             raise at(last, f"{reason} and not allowed in [{first} ...]: {hint}")
     return bracket(node.options, node, relation, frame)
-
-
-def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lines:
-    """Return a reordering's lines for EXPLAIN. each : bytes per row"""
-    ratio, key = given.get("drop_ratio"), given.get("key")
-    known = {"estimator": ESTIMATOR} if ratio is not None else {}
-    shown = dict(given)
-    late = "the share of late rows is measured, not bounded"
-    total = given.get("max_buffer_total")
-    if ratio is not None and "max_buffer" not in given and total is None:
-        conformal = given.get("estimator", ESTIMATOR) == "conformal"
-        assumed = "for any delays" if conformal else "if gaps and delays are as assumed"
-        late = f"{format_percent(ratio)} of the rows are late in the long run, {assumed}"
-    state = f"the rows after the punctuation, about {each} bytes each; unbounded without BSIZE"
-    bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
-    if bounds or total is not None:
-        rows, per = (total, "") if total is not None else (min(bounds), " per key" if key else "")
-        state = (
-            f"at most {rows} rows{per}, about {format_bytes(rows * each)} at {each} bytes per row"
-        )
-    parallel = per_key(key)
-    if total is not None:  # all keys share the buffer
-        parallel = parallel.replace("in parallel", "in one task")
-    if given.get("early"):
-        shown["early"] = "each row also on its arrival, for the early answers"
-    lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
-    if extent is not None:
-        empty = f" EMPTY {extent.empty}" if extent.empty else ""
-        length, slide = format_duration(extent.length_us), format_duration(extent.slide_us)
-        lines.append(("extents", f"RANGE {length} SLIDE {slide}{empty}"))
-    return [
-        *lines,
-        ("parallel", parallel),
-        ("state", state),
-        ("guarantee", "each row once, in order of event time, or at once with late = true"),
-        ("invalid", "rows without valid times are emitted with late = true"),
-        ("late rows", late),
-    ]

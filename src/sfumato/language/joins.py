@@ -19,20 +19,10 @@ from sfumato.language.brackets import (
     refuse_aggregate_words,
 )
 from sfumato.language.construct_options import FORGET, NAMED, Options, words_of
+from sfumato.language.explain_lines import SIDES, join_lines
 from sfumato.language.impute_clause import IMPUTE_WORDS, joint_imputation, read_imputation
 from sfumato.language.parse import Word
-from sfumato.language.steps import (
-    Lines,
-    Step,
-    argument_lines,
-    describe_count,
-    describe_delta,
-    describe_window,
-    format_duration,
-    format_percent,
-    per_key,
-    typical_bytes,
-)
+from sfumato.language.steps import Step, per_key
 from sfumato.language.syntax import (
     Items,
     Name,
@@ -46,18 +36,12 @@ from sfumato.language.syntax import (
     span_of,
     split,
 )
-from sfumato.language.tables import (
-    PlannedFrame,
-    Source,
-    describe_existence,
-    match_name,
-    resolve_column,
-)
-from sfumato.spark.model.estimates import join_confidence, join_sharing, window_pair
+from sfumato.language.tables import PlannedFrame, Source, match_name, resolve_column
+from sfumato.spark.model.estimates import window_pair
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import Selection, describe_fusion, remember_selected
 from sfumato.sql_tokens import double_braces
-from sfumato.windows import JoinWindow, Range
+from sfumato.windows import Range
 
 JOIN_WORDS = (
     replace(words_of(similarity_join, "within")[0], shape="distance"),  # or a radius column
@@ -65,7 +49,6 @@ JOIN_WORDS = (
     NAMED,
     Word("AND", "column EQUAL column", repeated=True),
 )
-SIDES = ("left", "right")
 OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
 OUTER_SIDES, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
 TUPLES_COLUMN = "__tuples"  # the aggregate required to emit a window's rows; it is dropped
@@ -130,7 +113,7 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
         options = Options(node.options, node, relations[side], sides[side][1], IMPUTE_WORDS)
         imputation, imputed = read_imputation(options, node, block.tables.find_table)
     frames = [frame.df for _, frame in sides]
-    lines = _join_lines(arguments, windows, sides, imputed)
+    lines = join_lines(arguments, windows, [frame for _, frame in sides], imputed)
     df = given.call(
         lambda: similarity_join(*frames, window=windows, impute=imputation, **arguments)
     )
@@ -397,100 +380,3 @@ def _joined_source(
         df = df.withColumn(name, F.col(sides[name]))
     frame, where = PlannedFrame(df, joined.step), (span.start, span.end)
     return Source(*where, frame, tuple(names), after, node, sides=sides, extra=copies, changed=True)
-
-
-# ---- EXPLAIN of a SIMILARITY JOIN ----------------------------------------------------------------
-
-
-def _join_lines(
-    given: dict[str, Any],
-    windows: tuple[JoinWindow, JoinWindow],
-    sides: Sides,
-    imputed: Lines | None,
-) -> Lines:
-    key, probability, frames = given["key"], given["probability"], [frame for _, frame in sides]
-    existence = dict.fromkeys(map(describe_existence, frames))
-    tasks = per_key(key, f"one per side, in {_describe_tasks(given, windows, imputed)}")
-    arguments = {n: value for n, value in given.items() if n not in ("name", "tasks")}
-    lines = [
-        *argument_lines({"on": None, **arguments}),
-        *(imputed or []),
-        ("windows", tasks),
-        ("pace", _describe_pace(frames, given)),
-        ("existence", "; ".join(existence)),
-    ]
-    tuples: dict[str, str] = {}
-    for side, window in zip(SIDES, windows, strict=True):
-        ages = f"the tuples of the last {format_duration(window.span_us)}" if window.span_us else ""
-        rows = describe_window(window) if window.rows is not None else ""
-        rows += ", once all tuples with the same time have arrived" if window.lockstep else ""
-        if window.delta is not None:
-            rows = describe_delta(given["on"][window.on], window.delta, window.threshold)
-        if windows[0] != windows[1] or side == SIDES[0]:
-            heading = "window" if windows[0] == windows[1] else f"{side} window"
-            lines.append((heading, ", of ".join(filter(None, (rows, ages))) or "all tuples"))
-        if imputed is None and window.rows is not None:
-            each = 10 * 8 * (len(given["on"]) + 1)
-            tuples[_describe_held(window, probability, each)] = "tuples held"
-    lines += [(heading, said) for said, heading in tuples.items()]
-    if imputed is not None:
-        promise = (
-            "the same pairs as if every row were imputed first; only rows within reach are imputed"
-        )
-        return [*lines, ("state", "the rows of both windows"), ("guarantee", promise)]
-    exact = "exact: a pair is emitted if and only if it reaches its probability"
-    least = min(window.confidence for window in windows)
-    if any(window.rows is not None for window in windows):
-        exact += "; a tuple outside its window cannot reach it"
-        if least + probability < 1:
-            exact = (
-                f"{exact.partition(';')[0]} among the held tuples; a tuple that has left "
-                f"contributes at most {format_percent(1 - least)}"
-            )
-    return [*lines, ("guarantee", exact)]
-
-
-def _describe_held(window: JoinWindow, probability: float, each: int) -> str:
-    """Describe the number of tuples in a count window. each : bytes of a tuple's alternatives"""
-    assert window.rows is not None
-    level = join_confidence(window.confidence, probability)
-    tuples, total = typical_bytes(window.rows, level, each)
-    bound = (
-        ""
-        if window.max_tuples is None
-        else f"; at most {window.max_tuples} tuples, the evicted ones are counted"
-    )
-    return (
-        f"w' = least n with Pr(the n newest hold ≥ {window.rows}) ≥ {level:g} = "
-        f"min({window.confidence:g}, 1 - {probability:g}); {describe_count(window.rows, level)}; "
-        f"with 10 alternatives and {tuples}: w' × {each} bytes{total}, and the rows{bound}"
-    )
-
-
-def _describe_tasks(
-    given: dict[str, Any], windows: tuple[JoinWindow, JoinWindow], imputed: Lines | None
-) -> str:
-    """Describe how many tasks share the work, and the reason."""
-    asked = given.get("tasks")
-    sharing = None if given["key"] or imputed is not None else join_sharing(windows)
-    if asked is not None or sharing is None:
-        return f"{asked} tasks that share the work" if asked and asked > 1 else "one task"
-    tasks, alone, others, shared = sharing
-    return (
-        f"{'one task' if tasks == 1 else f'{tasks} tasks'} (estimated time per arrival: "
-        f"{alone:.3g} us in one task, {shared:.3g} us in each of {others}; TASKS overrides this)"
-    )
-
-
-def _describe_pace(frames: Sequence[PlannedFrame], given: dict[str, Any]) -> str:
-    """Describe the effect of the sides' reading speeds; "" unless both sides are streams."""
-    if not all(frame.df.isStreaming for frame in frames):
-        return ""
-    order, key = given["order"], given["key"] or []
-    if all(SparkFrame(frame.df).controller(order, key) is not None for frame in frames):
-        return "any: rows wait until both sides are complete up to their event time"
-    return (
-        "if the sides are two sources, the answers depend on how fast each source is read, and "
-        "the rows are counted as unaligned; reorder both sides (WATTR in a subquery) and ORDER by "
-        "event time"
-    )

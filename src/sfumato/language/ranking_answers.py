@@ -21,16 +21,8 @@ from sfumato.language.aggregate_answers import WindowedBlock
 from sfumato.language.blocks import Block
 from sfumato.language.brackets import refuse_aggregate_words
 from sfumato.language.construct_options import FORGET, NAMED, Options, duration_of
+from sfumato.language.explain_lines import describe_existence, ranking_lines
 from sfumato.language.parse import Word
-from sfumato.language.steps import (
-    Lines,
-    argument_lines,
-    describe_window,
-    format_duration,
-    format_percent,
-    one_line,
-    per_key,
-)
 from sfumato.language.syntax import (
     AGGREGATES,
     OPENING,
@@ -49,10 +41,9 @@ from sfumato.language.syntax import (
     references,
     span_of,
 )
-from sfumato.language.tables import PlannedFrame, Source, describe_existence, match_name
+from sfumato.language.tables import PlannedFrame, Source, match_name
 from sfumato.near_misses import near
 from sfumato.queries import Top
-from sfumato.spark.model.estimates import Timetable, timetables
 from sfumato.sql_tokens import quote_name
 from sfumato.windows import Delta, Range, Rows
 
@@ -73,7 +64,6 @@ BEFORE_OPERAND = ("THEN", "ELSE", "ESCAPE", "XOR", "BY", "DISTINCT", "FROM")
 PROB = "prob"  # the name of existence in the multi-top-k paper
 SCORE = "score"  # the default column or attribute of RANK BY
 PK_TOPK, PT_K = "pk_topk", "pt_k"  # rankings by Pr_k
-RUNS_SHOWN = 8  # runs of a timetable that EXPLAIN shows
 RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answered")
 
 
@@ -437,57 +427,10 @@ class Ranking(WindowedBlock):
         answers = self.answer("top-k answers", build, self.place, [], **facts)
         # The timetable can be computed only for queries that the function has accepted.
         least = [wanted.probability for wanted in group.queries]
-        step = replace(answers.step, lines=self._lines(timetable, least, options))
+        existence = describe_existence(frame, options.get("existence"))
+        lines = ranking_lines(window, timetable, least, options, existence)
+        step = replace(answers.step, lines=lines)
         return PlannedFrame(_flatten(answers.df, self._columns(), options.get("group")), step)
-
-    def _lines(
-        self,
-        timetable: Sequence[tuple[str, int, int]],
-        least: Sequence[float | None],
-        given: dict[str, Any],
-    ) -> Lines:
-        window = self.window
-        held = (
-            f"the last {format_duration(window.length_us)}"
-            if isinstance(window, Range)
-            else describe_window(window)
-        )
-        shared, alone = timetables(timetable, given["plan"])
-        cycle = format_duration(shared.cycle)
-        cost, most = (table.cost_per_unit * 3_600_000_000 for table in (shared, alone))
-        queries = [
-            f"{name} (k = {k}, every {format_duration(every)}"
-            + (")" if p is None else f", with probability {format_percent(p)} or more)")
-            for (name, k, every), p in zip(timetable, least, strict=True)
-        ]
-        other = ("window", "key", "existence", "name")
-        listed = {name: value for name, value in given.items() if name not in other}
-        return [
-            ("queries", "; ".join(queries)),
-            *argument_lines({**listed, "by": one_line(given["by"])}),
-            ("existence", describe_existence(self.source.frame, given.get("existence"))),
-            ("window", held),
-            ("timetable", f"a cycle of {cycle}: {_runs(shared, timetable)}"),
-            ("cost", f"{cost:.6g} (sum of k) per hour; {most:.6g} without sharing (NS)"),
-            ("saving", f"{most / cost:.3g} times"),
-            ("parallel", per_key(self.key)),
-            ("state", "the tuples of one window, with their rows"),
-            (
-                "guarantee",
-                "no query waits longer than its FREQUENCY; probabilities are exact to 1e-12",
-            ),
-        ]
-
-
-def _runs(table: Timetable, queries: Sequence[tuple[str, int, int]]) -> str:
-    runs: list[str] = []
-    for time, group in table.until(0, table.cycle):
-        if len(runs) == RUNS_SHOWN:
-            runs.append("...")
-            break
-        names = ", ".join(queries[i][0] for i in table.answers(group))
-        runs.append(f"at {format_duration(time)} {names}")
-    return "; ".join(runs)
 
 
 def _flatten(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:

@@ -8,14 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from sfumato.duration import spelled
-from sfumato.spark.model.estimates import expected_tuples
-from sfumato.windows import JoinWindow, Rows
 
 Lines = list[tuple[str, str]]
 """Lines of a plan: a heading and its text."""
 INDENT = "    "
-EXISTENCES = (1.0, 0.9, 0.5)  # existences for which EXPLAIN shows window sizes
-TYPICAL = 0.9  # existence for which EXPLAIN shows state sizes
 
 
 @dataclass(frozen=True)
@@ -133,35 +129,3 @@ def format_bytes(count: float) -> str:
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def describe_window(window: Rows | JoinWindow) -> str:
-    confidence = format_percent(window.confidence)
-    return (
-        f"the newest tuples that contain {window.rows} existing ones with confidence {confidence}"
-    )
-
-
-def describe_delta(on: str, delta: float, threshold: float) -> str:
-    return (
-        f"the newest tuples for which {on} of the oldest and of any other differ by more than "
-        f"{delta:g} with probability below {format_percent(threshold)}"
-    )
-
-
-def describe_count(rows: int, confidence: float) -> str:
-    """Describe the number of tuples in a count window, for several existences."""
-    sizes = []
-    for p in EXISTENCES:
-        count = expected_tuples(rows, p, confidence)
-        about = "no bound" if count is None else f"{count}" if p == 1 else f"about {count}"
-        sizes.append(f"{p:g}: {about}")
-    return f"at existence {', '.join(sizes)}"
-
-
-def typical_bytes(rows: int, confidence: float, each: int) -> tuple[str, str]:
-    """Describe a count window's w' and its size (" = 3 MB", or "" if unbounded)."""
-    count = expected_tuples(rows, TYPICAL, confidence)
-    if count is None:
-        return "w'", ""
-    return f"w' = {count} (existence {TYPICAL:g})", f" = {format_bytes(count * each)}"
