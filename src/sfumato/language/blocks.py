@@ -13,7 +13,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType
 
+from sfumato.api.where import where
 from sfumato.language import syntax
+from sfumato.language.steps import Step, one_line
 from sfumato.language.syntax import (
     Clause,
     Items,
@@ -26,18 +28,14 @@ from sfumato.language.syntax import (
     is_word,
     list_items,
     name_in,
+    nested_queries,
     number_in,
     references,
     span_of,
     split,
+    stars,
 )
-from sfumato.language.tables import (
-    PlannedFrame,
-    Source,
-    Tables,
-    free_name,
-    match_name,
-)
+from sfumato.language.tables import PlannedFrame, Source, Tables, free_name, match_name
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
@@ -206,6 +204,83 @@ class Block:
                 elif (attribute := source.attribute(parts[:2])) is not None:
                     edits.replace(span_of(words[:2]), quote_name(attribute))
         return edits
+
+    def filter_alternatives(self, *, always: bool) -> Clause | None:
+        """Move a WHERE on uncertain attributes from the text to the source, and return it.
+
+        always : whether to move any WHERE; otherwise, Spark applies a WHERE on certain columns
+        """
+        clause = self.clause("WHERE")
+        if clause is None:
+            return None
+        uncertain = (
+            (reference, source)
+            for reference in references(clause.items, enter=outside_measures(self.sources))
+            for source in self.sources
+            if reference.call is None and source.leading_attribute(reference.parts)
+        )
+        reference, source = next(uncertain, (None, self.sources[0] if always else None))
+        if source is None:
+            return None
+        is_alone = len(self.relations) == 1 + any(r.join for r in self.relations)
+        obstacles = {
+            "a pipe |>": self.is_piped(),
+            "several tables": not is_alone or bool(self.relations[0].rest),
+            "a nested query": any(nested_queries(clause.items)),
+        }
+        obstacle = next((what for what, is_there in obstacles.items() if is_there), None)
+        if obstacle is not None:
+            what = "before a window's aggregates"
+            what = f"on the uncertain {reference.parts[-1]}" if reference is not None else what
+            reason = (
+                f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
+                "FROM (SELECT ... WHERE ...)"
+            )
+            raise at(clause if reference is None else reference.word, reason)
+        local = self.unqualified(clause.items, source)
+        measures = Measures(self, local)
+        measures.replace_in(clause.items, named=False, distributions=False)
+        before = list(source.extra)
+        measures.add()
+        condition = local.render(Node(clause.items[0].start, clause.end))
+        frame = source.frame
+        df = self.build_frame(lambda: where(frame.df, condition), clause, frame)
+        added = [name for name in source.extra if name not in before]
+        title = f"filter on alternatives: {one_line(condition)}"
+        step = Step(title, inputs={"": frame.step}, facts=frame.step.facts)
+        source.frame = PlannedFrame(df.drop(*added), step)
+        source.extra, source.changed = before, True
+        self.remove("WHERE")
+        return clause
+
+    def name_columns(self, select: Clause) -> None:
+        """Name result columns after the user's expressions where the text was replaced."""
+        for item in list_items(select.items):
+            if not item or any(stars(item)) or any(is_word(i, "AS") for i in item):
+                continue
+            place = span_of(item)
+            is_replaced = self.edits.changes_within(place) or self.is_handled(place.start)
+            if is_replaced and alias_of(item)[0] is None:
+                name = one_line(self.text[place.start : place.end])
+                self.edits.insert(place.end, f" AS {quote_name(name)}")
+
+    def exclude_from_stars(self, items: Items) -> None:
+        """Exclude from stars the columns that were added for this query."""
+        several = len(self.conditions()) > 1
+        for star in stars(items):
+            spared = []
+            for source in self.sources:
+                mine = star.qualifier is None or (
+                    not source.sides and source.has_alias(star.qualifier)
+                )
+                prefix = f"{quote_name(source.aliases[0])}." if several and source.written else ""
+                spared += [prefix + quote_name(name) for name in source.extra if mine]
+            if spared:
+                self.edits.narrows_stars, names = True, ", ".join(spared)
+                if star.except_list is not None:
+                    self.edits.insert(star.except_list.start + 1, f"{names}, ")
+                else:
+                    self.edits.insert(star.token.end, f" EXCEPT ({names})")
 
 
 # ---- plain SELECTs -------------------------------------------------------------------------------

@@ -12,16 +12,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sfumato.api.where import where
 from sfumato.language.aggregate_answers import Aggregation
-from sfumato.language.blocks import (
-    Block,
-    Measures,
-    PlainSelect,
-    Rewriting,
-    outside_measures,
-    plain_select,
-)
+from sfumato.language.blocks import Block, Measures, PlainSelect, Rewriting, plain_select
 from sfumato.language.brackets import BRACKETS, bracket_of, operator_options
 from sfumato.language.impute_clause import IMPUTE_WORDS, imputed_frame
 from sfumato.language.joins import JOIN_WORDS, join_tables
@@ -49,32 +41,23 @@ from sfumato.language.syntax import (
     Body,
     Clause,
     Group,
-    Items,
     Name,
     Node,
     Relation,
     Script,
     SqlError,
     Statement,
-    alias_of,
     at,
     errors_in,
     is_word,
-    list_items,
     nested_queries,
-    references,
     span_of,
-    stars,
 )
 from sfumato.language.table_functions import TableFunctions, function_of, tables_read
 from sfumato.language.tables import PlannedFrame, Source, Tables
 from sfumato.spark.model.declared_frame import DeclaredFrame
 from sfumato.spark.model.repository import without_data
-from sfumato.spark.model.untrusted_sql import (
-    check_expression,
-    is_trusted,
-    query_for_spark,
-)
+from sfumato.spark.model.untrusted_sql import check_expression, is_trusted, query_for_spark
 from sfumato.spark.runtime.fuse import remember_selected
 from sfumato.spark.runtime.run import operators_of
 from sfumato.sql_tokens import TokenError, quote_name, unquote_name
@@ -224,7 +207,7 @@ class Planner:
             answers.read()
         if keeps_attributes:
             check_operands(block)
-        filtered = _filter_alternatives(block, always=answers is not None)
+        filtered = block.filter_alternatives(always=answers is not None)
         if answers is not None:
             answers.apply()
         remaining = [clause for clause in block.clauses if clause is not filtered]
@@ -236,9 +219,9 @@ class Planner:
         measures.add()
         select = block.clause("SELECT")
         if keeps_attributes and select is not None:
-            _name_columns(block, select)
+            block.name_columns(select)
         for items in [clause.items for clause in remaining] + block.conditions():
-            _exclude_from_stars(block, items)
+            block.exclude_from_stars(items)
         for source in block.sources:
             if source.changed or source.extra:
                 block.edits.put(source)
@@ -336,84 +319,6 @@ def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | No
         if given.kind and (answered or given.kind != "time"):
             source.operator_options = operator_options(given.options)
     return source
-
-
-def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
-    """Move a WHERE on uncertain attributes (with `always`, any WHERE) from the text to the source.
-
-    Returns the clause, or None if Spark applies it.
-    """
-    clause = block.clause("WHERE")
-    if clause is None:
-        return None
-    uncertain = (
-        (reference, source)
-        for reference in references(clause.items, enter=outside_measures(block.sources))
-        for source in block.sources
-        if reference.call is None and source.leading_attribute(reference.parts)
-    )
-    reference, source = next(uncertain, (None, block.sources[0] if always else None))
-    if source is None:
-        return None
-    is_alone = len(block.relations) == 1 + any(r.join for r in block.relations)
-    obstacles = {
-        "a pipe |>": block.is_piped(),
-        "several tables": not is_alone or bool(block.relations[0].rest),
-        "a nested query": any(nested_queries(clause.items)),
-    }
-    obstacle = next((what for what, is_there in obstacles.items() if is_there), None)
-    if obstacle is not None:
-        what = "before a window's aggregates"
-        what = f"on the uncertain {reference.parts[-1]}" if reference is not None else what
-        reason = (
-            f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
-            "FROM (SELECT ... WHERE ...)"
-        )
-        raise at(clause if reference is None else reference.word, reason)
-    local = block.unqualified(clause.items, source)
-    measures = Measures(block, local)
-    measures.replace_in(clause.items, named=False, distributions=False)
-    before = list(source.extra)
-    measures.add()
-    condition = local.render(Node(clause.items[0].start, clause.end))
-    frame = source.frame
-    df = block.build_frame(lambda: where(frame.df, condition), clause, frame)
-    added = [name for name in source.extra if name not in before]
-    title = f"filter on alternatives: {one_line(condition)}"
-    step = Step(title, inputs={"": frame.step}, facts=frame.step.facts)
-    source.frame = PlannedFrame(df.drop(*added), step)
-    source.extra, source.changed = before, True
-    block.remove("WHERE")
-    return clause
-
-
-def _name_columns(block: Block, select: Clause) -> None:
-    """Name result columns after the user's expressions where the text was replaced."""
-    for item in list_items(select.items):
-        if not item or any(stars(item)) or any(is_word(i, "AS") for i in item):
-            continue
-        place = span_of(item)
-        is_replaced = block.edits.changes_within(place) or block.is_handled(place.start)
-        if is_replaced and alias_of(item)[0] is None:
-            name = one_line(block.text[place.start : place.end])
-            block.edits.insert(place.end, f" AS {quote_name(name)}")
-
-
-def _exclude_from_stars(block: Block, items: Items) -> None:
-    """Exclude from stars the columns that were added for this query."""
-    several = len(block.conditions()) > 1
-    for star in stars(items):
-        spared = []
-        for source in block.sources:
-            mine = star.qualifier is None or (not source.sides and source.has_alias(star.qualifier))
-            prefix = f"{quote_name(source.aliases[0])}." if several and source.written else ""
-            spared += [prefix + quote_name(name) for name in source.extra if mine]
-        if spared:
-            block.edits.narrows_stars, names = True, ", ".join(spared)
-            if star.except_list is not None:
-                block.edits.insert(star.except_list.start + 1, f"{names}, ")
-            else:
-                block.edits.insert(star.token.end, f" EXCEPT ({names})")
 
 
 # ---- queries with names --------------------------------------------------------------------------
