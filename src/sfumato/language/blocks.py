@@ -132,28 +132,24 @@ class Block:
     def text(self) -> str:
         return self.tables.text
 
-    def frame(self, relation: Relation, *, needed: bool) -> tuple[PlannedFrame | None, bool]:
-        """Return a relation's frame, and whether it is not a plain session table."""
-        head, frame = relation.head, None
-        if relation.query is not None or relation.call is not None:
-            if relation.start not in self._planned:
-                self._planned[relation.start] = self.plan(relation, self.tables)
-            frame = self._planned[relation.start]
-        elif isinstance(head, Name):
-            frame = self.tables.find_table(head) if needed else self.tables.frame(head)
-            if frame is None:
-                self.unknown.append(head)
-            return frame, self.tables.is_given(head)
-        if frame is None and needed:
-            place = relation.bracket or relation
-            raise at(place, "a window follows a table, a view or a query in parentheses")
-        return frame, frame is not None
+    def frame(self, relation: Relation) -> PlannedFrame | None:
+        """Return a relation's frame, or None if Spark resolves the relation."""
+        if relation.table is not None:
+            frame = self.tables.frame(relation.table)
+            self.unknown += [relation.table] if frame is None else []
+            return frame
+        if relation.start not in self._planned:
+            self._planned[relation.start] = self.plan(relation, self.tables)
+        return self._planned[relation.start]
 
     def required_frame(self, relation: Relation) -> PlannedFrame:
         """Return a relation's frame. Raises SqlError if there is none."""
-        frame, _ = self.frame(relation, needed=True)
-        assert frame is not None
-        return frame
+        if (frame := self.frame(relation)) is not None:
+            return frame
+        if relation.table is not None:
+            raise self.tables.unknown(relation.table)
+        place = relation.bracket or relation
+        raise at(place, "a window follows a table, a view or a query in parentheses")
 
     def build_frame(
         self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame

@@ -289,7 +289,7 @@ def _join_type(left: Relation) -> str:
 
 def _has_extents(block: Block, relation: Relation) -> bool:
     if relation.bracket is None:
-        frame, _ = block.frame(relation, needed=False)
+        frame = block.frame(relation)
         return frame is not None and SparkFrame(frame.df).has_extents
     given = bracket_of(relation)
     return given is not None and given.kind == "time" and given.get("RANGE") is not None

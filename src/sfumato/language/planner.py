@@ -294,7 +294,7 @@ def _spark_sql_step(text: str, inputs: Sequence[Step] = ()) -> Step:
 def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | None:
     """Return the source of a relation, or None if Spark resolves the relation."""
     altered = relation.bracket is not None or relation.imputation is not None
-    frame, changed = block.frame(relation, needed=altered)
+    frame = block.required_frame(relation) if altered else block.frame(relation)
     if frame is None:
         return None
     given = bracket_of(relation, frame)
@@ -311,7 +311,7 @@ def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | No
         (name,) if name else (),
         f" AS {quote_name(name)}" if name and not sampled else "",
         relation.bracket or relation,
-        changed=changed or altered,
+        changed=altered or relation.table is None or block.tables.is_given(relation.table),
     )
     if given is not None:
         given.frame = frame

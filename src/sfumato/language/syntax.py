@@ -170,6 +170,10 @@ class Relation(Node):
         return self.head.query if isinstance(self.head, Group) else None
 
     @property
+    def table(self) -> Name | None:
+        return self.head if isinstance(self.head, Name) and self.call is None else None
+
+    @property
     def name(self) -> str:
         """Return the qualifier of its columns: the alias, the last part of the name, or ""."""
         if self.alias is not None:
