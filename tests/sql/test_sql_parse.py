@@ -15,7 +15,7 @@ from lark import Lark, logger
 from sfumato.language import explain, sql
 from sfumato.language.blocks import Rewriting
 from sfumato.language.brackets import bracket_of
-from sfumato.language.joins import join_words, key_pairs
+from sfumato.language.joins import join_words
 from sfumato.language.parse import GRAMMAR, Word, fragment, parse
 from sfumato.language.planner import VOCABULARY, parse_script
 from sfumato.language.refusals import has_constructs
@@ -186,7 +186,8 @@ def test_a_similarity_join_parses_with_all_its_options():
         "strategy": "index",
         "output": "changes",
     }
-    pairs = [(str(one), str(other)) for one, other in key_pairs(join)]
+    keys = [option.names for option in join.options if option.word == "AND"]
+    pairs = [(str(one), str(other)) for one, other in keys]
     assert pairs == [("a.sensor", "b.sensor"), ("b.room", "a.room")]
     assert body(text).clauses[-1].word == "WHERE"
 

@@ -24,7 +24,6 @@ from sfumato.language.impute_clause import IMPUTE_WORDS, joint_imputation, read_
 from sfumato.language.parse import Word
 from sfumato.language.steps import Step, per_key
 from sfumato.language.syntax import (
-    Items,
     Name,
     Node,
     Option,
@@ -91,7 +90,8 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     if left.rest:
         raise at(left.rest[0], "the left side of SIMILARITY JOIN must be one table")
     names = _side_names(left, right)
-    sides = [(relation, block.required_frame(relation)) for relation in relations]
+    frames = [block.required_frame(relation) for relation in relations]
+    sides = list(zip(relations, frames, strict=True))
     brackets = _brackets(sides, join)
     on = [_shared_name(name, name, sides, attributes=True) for name in join.on]
     bounds = brackets[0].join_window(), brackets[-1].join_window()
@@ -104,23 +104,20 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
             raise at(option, reason, "a number", "one per attribute")
         arguments["within"] = dict(zip(on, within, strict=True))
     arguments["order"] = _order_columns(brackets, sides)
-    arguments["key"] = _key_columns(join, sides, names) or None
+    arguments["key"] = _key_columns(join, frames, names) or None
     arguments["forget_after"] = brackets[0].value(FORGET)
     imputation, imputed = None, None
     if (found := joint_imputation(relations)) is not None:
         side, node = found
         _refuse_name(node.options)
-        options = Options(node.options, node, relations[side], sides[side][1], IMPUTE_WORDS)
+        options = Options(node.options, node, relations[side], frames[side], IMPUTE_WORDS)
         imputation, imputed = read_imputation(options, node, block.tables.find_table)
-    frames = [frame.df for _, frame in sides]
-    lines = join_lines(arguments, windows, [frame for _, frame in sides], imputed)
-    df = given.call(
-        lambda: similarity_join(*frames, window=windows, impute=imputation, **arguments)
-    )
+    lines, dfs = join_lines(arguments, windows, frames, imputed), [frame.df for frame in frames]
+    df = given.call(lambda: similarity_join(*dfs, window=windows, impute=imputation, **arguments))
     title = "similarity join of two uncertain windows"
     if imputation is not None:
         title = "similarity join of two incomplete windows, imputed as they meet"
-    inputs = {side: frame.step for side, (_, frame) in zip(SIDES, sides, strict=True)}
+    inputs = {side: frame.step for side, frame in zip(SIDES, frames, strict=True)}
     step = Step(title, lines, inputs, runs=describe_fusion(df), named=arguments.get("name", ""))
     place = span_of([join.keyword])
     return _joined_source(PlannedFrame(df, step), names, Node(left.start, join.end), place)
@@ -195,16 +192,18 @@ def _order_columns(brackets: Sequence[TableOptions], sides: Sides) -> list[str]:
     ]
 
 
-def _key_columns(join: Similarity, sides: Sides, names: Sequence[str]) -> list[str]:
+def _key_columns(
+    join: Similarity, frames: Sequence[PlannedFrame], names: Sequence[str]
+) -> list[str]:
     aliases, keys = [name.lower() for name in names], []
-    for pair in key_pairs(join):
+    for pair in (option.names for option in join.options if option.word == "AND"):
         columns: dict[int, str] = {}
         for name in pair:
             if len(name.parts) != 2 or name.parts[0].lower() not in aliases:
                 wanted = [f"{alias}.{name.parts[-1]}" for alias in names]
                 raise at(name, f"{name} needs the name of its table", *wanted)
             side = aliases.index(name.parts[0].lower())
-            known = sides[side][1].df.columns
+            known = frames[side].df.columns
             columns[side] = resolve_column(name, known, names[side], qualified=True)
         if len(columns) < 2:
             raise at(pair[1], "a key must equate a column of one side with a column of the other")
@@ -213,10 +212,6 @@ def _key_columns(join: Similarity, sides: Sides, names: Sequence[str]) -> list[s
             raise at(pair[1], reason)
         keys.append(columns[0])
     return keys
-
-
-def key_pairs(join: Similarity) -> list[tuple[Name, ...]]:
-    return [option.names for option in join.options if option.word == "AND"]
 
 
 # ---- JOIN of two windows by time -----------------------------------------------------------------
@@ -239,27 +234,18 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     name = next(filter(None, called), None)
     known = [after for after in forgets if after is not None]
     after = max(known, key=lambda after: microseconds("FORGET", after), default=None)
-    names, similar, condition = _side_names(left, right), dict[str, Any](), ""
-    given = Options((), right)
+    names, given, condition = _side_names(left, right), Options((), right), ""
+    how: dict[str, Any] = {"forget_after": after, "name": name, "how": kept}
     if right.join is not None:
         given = join_words(right.join)
-        similar = {"on": list(map(str, right.join.on)), **given.arguments("USING", "OUTPUT")}
-        name = similar.pop("name", None) or name
-        pairs = key_pairs(right.join)
+        how |= {"on": list(map(str, right.join.on)), **given.arguments("USING", "OUTPUT")}
+        key = _key_columns(right.join, frames, names)
     else:
-        pairs = _equated_columns(right.rest)
-        place = span_of(right.rest[1:]) if right.rest[1:] else Node(0, 0)
-        condition = block.text[place.start : place.end]
-    key = _extent_keys(pairs, names, frames)
-    if kept != INNER and right.join is None:
-        if len(pairs) < len(split(right.rest[1:], lambda item: is_word(item, "AND"))) or (
-            len(key) < len(pairs)
-        ):
-            reason = f"{kept.upper()} JOIN of windows accepts only equal keys as its condition"
-            raise at(right.rest[0], reason, "ON a.key = b.key", "a JOIN and a WHERE")
-        condition = ""
-    how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name, "how": kept}
-    how |= similar
+        key = _equated_keys(right, names, frames, kept)
+        if kept == INNER and right.rest[1:]:
+            place = span_of(right.rest[1:])
+            condition = block.text[place.start : place.end]
+    how["key"] = key or None
     df = given.call(lambda: extent_join(frames[0].df, frames[1].df, **how))
     block.joined_starts.add(right.start)
     lines = [
@@ -268,8 +254,8 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         ("state", "the rows of extents that only one side has completed"),
     ]
     inputs = {side: frame.step for side, frame in zip(SIDES, frames, strict=True)}
-    title = "join of two windowed streams, extent by extent"
-    step = Step(title, lines, inputs, runs=describe_fusion(df), named=name or "")
+    title, named = "join of two windowed streams, extent by extent", how["name"] or ""
+    step = Step(title, lines, inputs, runs=describe_fusion(df), named=named)
     node = Node(left.start, right.end if right.join is None else right.join.end)
     written = _filter_text(block, condition)
     return _joined_source(PlannedFrame(df, step), names, node, given.node, written)
@@ -316,30 +302,28 @@ def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str |
     return PlannedFrame(wanted, ordered.step), after, name
 
 
-def _equated_columns(rest: Items) -> list[tuple[Name, ...]]:
-    if rest and not is_word(rest[0], "ON"):
-        raise at(rest[0], "a join of two windowed streams needs a condition", "ON")
-    pairs: list[tuple[Name, ...]] = []
-    for items in split(rest[1:], lambda item: is_word(item, "AND")):
-        sides = [name_in(part) for part in split(items, lambda item: str(item) == "=")]
-        names = tuple(name for name in sides if name is not None and len(name.parts) == 2)
-        if len(sides) == len(names) == 2:
-            pairs.append(names)
-    return pairs
-
-
-def _extent_keys(
-    pairs: list[tuple[Name, ...]], names: list[str], frames: Sequence[PlannedFrame]
+def _equated_keys(
+    right: Relation, names: list[str], frames: Sequence[PlannedFrame], kept: str
 ) -> list[str]:
-    """Return the join's keys: the equated columns with the same name on both sides."""
-    keys, known = [], {name.lower() for name in names}
-    for pair in pairs:
-        (one, first), (other, second) = (name.parts for name in pair)
-        spelled = [match_name(first, frame.df.columns) for frame in frames]
-        same = spelled[0] is not None and spelled[0] == spelled[1]
-        is_pair = {one.lower(), other.lower()} == known and first.lower() == second.lower()
-        if is_pair and same and first.lower() != "window":
-            keys.append(str(spelled[0]))
+    """Return the join's keys: the columns that ON equates, with the same name on both sides."""
+    on = right.rest[0] if right.rest else None
+    if on is not None and not is_word(on, "ON"):
+        raise at(on, "a join of two windowed streams needs a condition", "ON")
+    keys, known = list[str](), {name.lower() for name in names}
+    parts = split(right.rest[1:], lambda item: is_word(item, "AND"))
+    for part in parts:
+        sides = [name_in(items) for items in split(part, lambda item: str(item) == "=")]
+        pair = [name.parts for name in sides if name is not None and len(name.parts) == 2]
+        if len(sides) == len(pair) == 2:
+            (one, first), (other, second) = pair
+            spelled = [match_name(first, frame.df.columns) for frame in frames]
+            same = spelled[0] is not None and spelled[0] == spelled[1]
+            is_pair = {one.lower(), other.lower()} == known and first.lower() == second.lower()
+            if is_pair and same and first.lower() != "window":
+                keys.append(str(spelled[0]))
+    if kept != INNER and len(keys) < len(parts):
+        reason = f"{kept.upper()} JOIN of windows accepts only equal keys as its condition"
+        raise at(on or right, reason, "ON a.key = b.key", "a JOIN and a WHERE")
     return keys
 
 
