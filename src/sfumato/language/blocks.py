@@ -74,7 +74,6 @@ class Rewriting:
         self.inputs.append(source.frame)
 
     def replace(self, node: Node | Source, by: str) -> None:
-        """Replace a node's text with `by`."""
         self._edits.append((node.start, node.end, by))
 
     def insert(self, place: int, text: str) -> None:
@@ -172,14 +171,12 @@ class Block:
         return [relation.rest for relation in kept]
 
     def word_lists(self) -> list[Items]:
-        """Return the items of all clauses and conditions."""
         return [clause.items for clause in self.clauses] + self.conditions()
 
     def references(self) -> Iterator[Reference]:
         return (reference for items in self.word_lists() for reference in references(items))
 
     def is_handled(self, place: int) -> bool:
-        """Return whether a position in the text is in a handled span."""
         return any(node.start <= place < node.end for node in self.handled)
 
     def is_piped(self) -> bool:

@@ -95,7 +95,6 @@ def _dependency(token: Token) -> Any:
 
 
 def string_value(token: Token) -> str:
-    """Return the value of a string literal."""
     begin = _opening(token)
     inside = str(token)[begin:-1]
     return inside if begin == 2 else re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)

@@ -56,22 +56,17 @@ TUPLES_COLUMN = "__tuples"  # the aggregate required to emit a window's rows; it
 def join_tables(block: Block, place: int) -> Source | None:
     """Return tables `place` and `place + 1` as one source, or None if Spark joins them."""
     left, right = block.relations[place : place + 2]
-    if place == 0 and len(block.relations) > 2:
-        _refuse_third_table(block)
+    others = block.relations if place == 0 and len(block.relations) > 2 else ()
+    windows = [relation for relation in others if _has_extents(block, relation)]
+    if len(windows) > 1:  # Spark would not join them by extent
+        reason = (
+            "a join of two windows cannot contain a third table: put the two windows in a subquery"
+        )
+        raise at(windows[1], reason)
     extents = _extent_join(block, left, right) if len(block.relations) == 2 else None
     if extents is not None or right.join is None:
         return extents
     return _similarity_join(block, left, right, right.join)
-
-
-def _refuse_third_table(block: Block) -> None:
-    """Raise SqlError for two windows among three or more tables: Spark would not join by extent."""
-    extents = [relation for relation in block.relations if _has_extents(block, relation)]
-    if len(extents) > 1:
-        reason = (
-            "a join of two windows cannot contain a third table: put the two windows in a subquery"
-        )
-        raise at(extents[1], reason)
 
 
 # ---- SIMILARITY JOIN -----------------------------------------------------------------------------

@@ -361,7 +361,7 @@ class NamedQueries:
 
     def answered_with(self, name: str) -> list[str]:
         """Return the scripts answered together with a script, including itself; [] if none are."""
-        groups = [group.members for group in self.rankings.groups() if name in group.members]
+        groups = [group.members for group in self.rankings.groups.values() if name in group.members]
         return next((list(dict.fromkeys(members)) for members in groups if len(members) > 1), [])
 
     def upstream_of(self, wanted: Iterable[str]) -> set[str]:

@@ -68,8 +68,6 @@ RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answer
 
 
 class RankOptions(Options):
-    """The options of RANK BY after the score."""
-
     words = RANK_WORDS
 
     def arguments(self, *excluded: str) -> dict[str, Any]:
@@ -213,7 +211,7 @@ class RankingGroups:
         share: Callable[[RankingGroup, PlannedFrame], PlannedFrame] | None = None,
     ) -> None:
         self.fold, self._share = fold, share
-        self._groups: dict[tuple[str, ...], RankingGroup] = {}
+        self.groups: dict[tuple[str, ...], RankingGroup] = {}
         # The keys are the text and TOP's position in it.
         self._group_by_place: dict[tuple[str, int], RankingGroup] = {}
 
@@ -227,7 +225,7 @@ class RankingGroups:
             ranking_clause = parse_ranking(block)
             if ranking_clause is not None:
                 key = self._signature(block, script)
-                group = self._groups.setdefault(key, RankingGroup(key=key))
+                group = self.groups.setdefault(key, RankingGroup(key=key))
                 self._add(group, ranking_clause, script.text, name)
 
     def group_of(self, ranking_clause: RankingClause, text: str) -> RankingGroup:
@@ -240,9 +238,6 @@ class RankingGroups:
         """Return the rows that a group's queries read as their shared answers."""
         is_shared = self._share is not None and any(group.members)
         return self._share(group, answers) if is_shared and self._share else answers
-
-    def groups(self) -> list[RankingGroup]:
-        return list(self._groups.values())
 
     def _add(
         self, group: RankingGroup, ranking_clause: RankingClause, text: str, name: str
@@ -257,19 +252,11 @@ class RankingGroups:
         parts = []
         for word in ("FROM", "WHERE", "GROUP_BY", "HAVING", "RANK_BY"):
             for clause in (clause for clause in block if clause.word == word):
-                words = [t for t in script.words(clause) if not _is_shared_semantics(t, clause)]
+                using = [option for option in clause.options if option.word == "USING"]
+                same = [o for o in using if o.names[0].parts[0].lower() in (PK_TOPK, PT_K)]
+                words = [t for t in script.words(clause) if not any(o.contains(t) for o in same)]
                 parts += [str(t) if t.type in exact else t.lower() for t in words] + [";"]
         return tuple(parts)
-
-
-def _is_shared_semantics(token: Token, clause: Clause) -> bool:
-    """Return whether a word belongs to USING PK_TOPK or PT_K, which share one ranking."""
-    using = (option for option in clause.options if option.word == "USING")
-    return any(
-        option.start <= token.start < option.end
-        and option.names[0].parts[0].lower() in (PK_TOPK, PT_K)
-        for option in using
-    )
 
 
 # ---- rankings ------------------------------------------------------------------------------------

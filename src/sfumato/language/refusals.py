@@ -94,7 +94,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
     text = script.text
     if script.read is not None:
         try:
-            within = [t for t in script.read if body.start <= t.start and t.end <= body.end]
+            within = [t for t in script.read if body.contains(t)]
             check_tokens(within, text, spark, constructs=True)
         except TokenError as error:
             raise at(Node(error.start, error.end), str(error)) from None
@@ -129,7 +129,6 @@ def translate_token_error(error: TokenError, node: Node, script: Script) -> SqlE
 
 
 def has_constructs(body: Body) -> bool:
-    """Return whether a statement contains a construct of this language."""
     return any(map(_shows_construct, body.bodies()))
 
 

@@ -34,7 +34,6 @@ class Step:
     named: str = field(default="", compare=False)
 
     def walk(self) -> Iterator[Step]:
-        """Yield the step and all steps below it."""
         yield self
         for step in self.inputs.values():
             yield from step.walk()

@@ -31,6 +31,9 @@ class Node:
     start: int
     end: int
 
+    def contains(self, other: Node | Token | SqlToken) -> bool:
+        return self.start <= other.start and other.end <= self.end
+
 
 class Token(lark.Token):
     """A word with its span."""
@@ -435,7 +438,6 @@ class Reference(Name):
 
     @property
     def is_measure(self) -> bool:
-        """Return whether it is a call with a measure's name."""
         is_named = len(self.words) == 1 and is_word(self.word, *MEASURE_FUNCTIONS)
         return self.call is not None and is_named
 

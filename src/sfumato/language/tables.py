@@ -183,7 +183,6 @@ class Tables:
         return frame is not None and bool(frame.attributes)
 
     def unknown(self, name: Name) -> SqlError:
-        """Return the error for an unknown table."""
         views = [table.name for table in self.spark.catalog.listTables()]
         known = [*self._common, *self._given, *views]
         reason = f"there is no stream, table or view {name}"
