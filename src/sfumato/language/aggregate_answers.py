@@ -10,16 +10,8 @@ from pyspark.sql import DataFrame
 
 from sfumato.api.window_aggregate import EARLY_COLUMNS, aggregate, parse_aggregates, quantile_name
 from sfumato.language.blocks import Block, ResultField, Rewriting, parse_level
-from sfumato.language.construct_options import (
-    EARLY,
-    FORGET,
-    LEVEL,
-    NAMED,
-    SHARED,
-    UNIQUE,
-    VERSION,
-    Options,
-)
+from sfumato.language.brackets import NAMED, OPERATOR
+from sfumato.language.construct_options import Options
 from sfumato.language.explain_lines import OVER_TIME, describe_existence, window_lines
 from sfumato.language.steps import Lines, Step, one_line, per_key
 from sfumato.language.syntax import (
@@ -54,11 +46,9 @@ class WindowedBlock:
     def __init__(self, block: Block, source: Source) -> None:
         self.block, self.source, self.text = block, source, block.text
         self.handled = block.handled
-        # Words in the table's bracket that belong to the operator over the window.
-        words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION, SHARED)
         where = (source.node, "the stream", source.frame)
-        self.given = Options(source.operator_options, *where, words=words)
-        self.early = self.given.get(EARLY.word)
+        self.given = Options(source.operator_options, *where, words=OPERATOR)
+        self.early = self.given.get("EARLY")
         self.error_options = self.given  # the words that errors point at
 
     def keys(self) -> list[str]:

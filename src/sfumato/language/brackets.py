@@ -10,21 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.api.earlier_values import earlier_values
 from sfumato.api.reorder import reorder
-from sfumato.language.construct_options import (
-    AGGREGATE_WORDS,
-    EARLY,
-    FORGET,
-    LEVEL,
-    MAX_TUPLES_WORD,
-    NAMED,
-    OPERATOR_WORDS,
-    ORDER,
-    SHARED,
-    UNIQUE,
-    VERSION,
-    Options,
-    words_of,
-)
+from sfumato.api.window_aggregate import window_aggregate
+from sfumato.language.construct_options import Options, words_of
 from sfumato.language.explain_lines import reorder_lines
 from sfumato.language.parse import Word
 from sfumato.language.steps import Step, argument_lines, list_names, per_key
@@ -39,6 +26,13 @@ WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; otherwise, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
+FORGET, NAMED = words_of(reorder, "forget_after", "name")
+AGGREGATES = words_of(window_aggregate, "early", "level", "version", "shared")
+OPERATOR = (FORGET, NAMED, *words_of(window_aggregate, "unique"), *AGGREGATES)
+"""Words of a bracket that belong to the operator over its window; UNIQUE only with VERSION."""
+AGGREGATE_WORDS = tuple(word.word for word in AGGREGATES)
+OPERATOR_WORDS = ("FORGET", "NAMED", *AGGREGATE_WORDS)
+ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
 
 
 class TableOptions(Options):
@@ -67,8 +61,8 @@ def operator_options(options: Sequence[Option]) -> tuple[Option, ...]:
     UNIQUE alone identifies duplicates, which the controller drops. With VERSION, it identifies
     corrected rows for the operator.
     """
-    versioned = any(option.word == VERSION.word for option in options)
-    words = (*OPERATOR_WORDS, UNIQUE.word) if versioned else OPERATOR_WORDS
+    versioned = any(option.word == "VERSION" for option in options)
+    words = (*OPERATOR_WORDS, "UNIQUE") if versioned else OPERATOR_WORDS
     return tuple(option for option in options if option.word in words)
 
 
@@ -92,10 +86,7 @@ class TimeOptions(TableOptions):
         *words_of(reorder, "estimator", "max_buffer", "max_buffer_total", "max_ahead"),
         *words_of(reorder, "max_behind", "unique"),
         *words_of(reorder, "idle_timeout", "forget_after", "name"),
-        EARLY,
-        LEVEL,
-        VERSION,
-        SHARED,
+        *AGGREGATES,
     )
     kind = "time"
 
@@ -107,21 +98,21 @@ class TimeOptions(TableOptions):
         frame, extent = self.table, self._extent()
         if not answered or extent is None:
             refuse_aggregate_words(self.options)
-        if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
+        if (level := self.get("LEVEL")) is not None and self.get("EARLY") is None:
             raise at(level, "LEVEL needs EARLY", "EARLY 10 SECONDS")
         if self._uncertain_time() is not None:
             self._check_uncertain(extent, answered)
             return frame
         of_answers = answered and self.get("KEY") is None  # no controllers per key
         others = [*EXTENT_WORDS, *AGGREGATE_WORDS]
-        others += [UNIQUE.word] if self.get(VERSION.word) is not None else []
-        arguments = self.arguments(*others, *([FORGET.word] if of_answers else []))
+        others += ["UNIQUE"] if self.get("VERSION") is not None else []
+        arguments = self.arguments(*others, *(["FORGET"] if of_answers else []))
         controlled = bool(CONTROL_WORDS & arguments.keys())
         if answered and extent is not None and not controlled:
             return frame
         if not WAIT_WORDS & arguments.keys():
             arguments["slack"] = 0
-        if self.get(EARLY.word) is not None:
+        if self.get("EARLY") is not None:
             arguments["early"] = True
         name = arguments.pop("name", None)
         known, asked = frame.ordered, repr(sorted(arguments.items()))
@@ -242,7 +233,7 @@ class RowsOptions(TableOptions):
             )
             raise at(slide, reason)
         if self.get("ROWS") is None:
-            for word in ("CONFIDENCE", MAX_TUPLES_WORD.word, "LOCKSTEP"):
+            for word in ("CONFIDENCE", "MAX_TUPLES", "LOCKSTEP"):
                 if (option := self.get(word)) is not None:
                     raise at(option, f"{word} needs a ROWS window", "ROWS n")
         else:  # also checks the bound

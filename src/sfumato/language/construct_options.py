@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 
-from sfumato.api.earlier_values import earlier_values
-from sfumato.api.reorder import reorder
-from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import MICROSECONDS, SHORT, microseconds
 from sfumato.language.parse import Word
 from sfumato.language.syntax import WORD, Measure, Node, Option, SqlError, at
 from sfumato.language.tables import PlannedFrame, match_name, resolve_column
 from sfumato.near_misses import near
 from sfumato.spark.model.validation import DUPLICATED_NAME
-from sfumato.windows import Rows
 
 UNIT_WORDS = tuple(f"{unit}s" for unit in MICROSECONDS)
 CHOICES = re.compile(r'must be (?:one of )?("?\w+"?(?:(?:, | or )"?\w+"?)+); got')
@@ -78,14 +73,6 @@ def _word(parameter: Parameter) -> Word:
 
 
 T = TypeVar("T")
-FORGET, NAMED = words_of(reorder, "forget_after", "name")
-EARLY, LEVEL = words_of(window_aggregate, "early", "level")
-UNIQUE, VERSION, SHARED = words_of(window_aggregate, "unique", "version", "shared")
-AGGREGATE_WORDS = (EARLY.word, LEVEL.word, VERSION.word, SHARED.word)
-OPERATOR_WORDS = (FORGET.word, NAMED.word, *AGGREGATE_WORDS)
-"""Words of a bracket that do not belong to its window."""
-MAX_TUPLES_WORD = words_of(Rows, "max_tuples")[0]
-ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
 
 
 class Options:

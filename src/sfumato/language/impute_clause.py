@@ -9,7 +9,8 @@ from typing import Any
 from sfumato.api.imputation import Dependency, Imputation
 from sfumato.api.impute import impute, impute_frame
 from sfumato.language import syntax
-from sfumato.language.construct_options import NAMED, Options, words_of
+from sfumato.language.brackets import NAMED
+from sfumato.language.construct_options import Options, words_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import Lines, Step, argument_lines
 from sfumato.language.syntax import Node, Relation, Token, at
@@ -47,7 +48,7 @@ def read_imputation(
     columns = given.table.df.columns
     attributes = tuple(resolve_column(name, columns, given.table_name) for name in node.attributes)
     dependencies = [_dependency(token) for token in node.dependencies]
-    table, how = repository(node.repository).df, given.arguments("SCALING", NAMED.word)
+    table, how = repository(node.repository).df, given.arguments("SCALING", "NAMED")
     for option in given.options:
         if option.word == "SCALING":
             name, scaling = unquote_name(option.names[0].parts[-1]), how.setdefault("scaling", {})

@@ -12,13 +12,15 @@ from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import microseconds
 from sfumato.language.blocks import Block
 from sfumato.language.brackets import (
+    FORGET,
+    NAMED,
     DeltaOptions,
     RowsOptions,
     TableOptions,
     bracket_of,
     refuse_aggregate_words,
 )
-from sfumato.language.construct_options import FORGET, NAMED, Options, words_of
+from sfumato.language.construct_options import Options, words_of
 from sfumato.language.explain_lines import SIDES, join_lines
 from sfumato.language.impute_clause import IMPUTE_WORDS, joint_imputation, read_imputation
 from sfumato.language.parse import Word
@@ -174,7 +176,7 @@ def _brackets(sides: Sides, join: Similarity) -> list[RowsOptions | DeltaOptions
 def _refuse_name(options: Sequence[Option]) -> None:
     """Raise SqlError for NAMED on one side: there is only one operator."""
     for option in options:
-        if option.word == NAMED.word:
+        if option.word == "NAMED":
             raise at(option, "NAMED applies to the join, not to a side: write it after PROBABILITY")
 
 

@@ -19,8 +19,8 @@ from sfumato.api.top_k import semantics_of, top_k
 from sfumato.duration import spelled
 from sfumato.language.aggregate_answers import WindowedBlock
 from sfumato.language.blocks import Block
-from sfumato.language.brackets import refuse_aggregate_words
-from sfumato.language.construct_options import FORGET, NAMED, Options, duration_of
+from sfumato.language.brackets import FORGET, NAMED, refuse_aggregate_words
+from sfumato.language.construct_options import Options, duration_of
 from sfumato.language.explain_lines import describe_existence, ranking_lines
 from sfumato.language.parse import Word
 from sfumato.language.syntax import (
