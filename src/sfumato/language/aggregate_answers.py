@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -355,17 +356,11 @@ class Aggregation(WindowedBlock):
         how: dict[str, Any] = {"with_rows": members, **self.given.arguments()}
         if not self.certain:
             how |= {"quantiles": tuple(sorted(self.levels)), "structs": True}
-
-        def build() -> DataFrame:
-            asked = {name: text for text, name in self.names.items()}
-            most = None if self.certain else self.most
-            answers: DataFrame = aggregate(
-                source.frame.df, asked, window, source.order, self.grouped, None, most, **how
-            )
-            return answers
-
+        asked = {name: text for text, name in self.names.items()}
+        most, given = None if self.certain else self.most, (window, source.order, self.grouped)
+        make = partial(aggregate, source.frame.df, asked, *given, None, most, **how)
         clauses = self.block.clauses
-        asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
+        place = Node(min(c.start for c in clauses), max(c.end for c in clauses))
         lines = [
             *window_lines(window, tuple(self.names), members, how),
             ("existence", describe_existence(source.frame, shared="shared" in how)),
@@ -376,7 +371,7 @@ class Aggregation(WindowedBlock):
                           "sampled with a stated error"),
         ]  # fmt: skip
         title = f"aggregates over windows: {', '.join(self.names)}"
-        source.frame = self.answer(title, build, asked, lines)
+        source.frame = self.answer(title, make, place, lines)
         source.changed = True
         source.extra += list(self.names.values())
         self.block.remove("GROUP_BY")

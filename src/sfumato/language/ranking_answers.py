@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -402,16 +403,12 @@ class Ranking(WindowedBlock):
         options |= {**ranking_clause.rank_options.arguments(), **self.given.arguments()}
         if not frame.attributes and match_name("existence", frame.df.columns) is None:
             options.setdefault("existence", match_name(PROB, frame.df.columns))
-
-        def build() -> DataFrame:
-            answers: DataFrame = top_k(frame.df, group.queries, **options)
-            return answers
-
+        make = partial(top_k, frame.df, group.queries, **options)
         otherwise = window.slide_us if isinstance(window, Range) else 0
         named = group.names().items()
         timetable = tuple((name, q.k, q.interval or otherwise) for q, name in named)
         facts = {"timetable": (timetable, options["plan"]), "ranked by": options["by"]}
-        answers = self.answer("top-k answers", build, self.place, [], **facts)
+        answers = self.answer("top-k answers", make, self.place, [], **facts)
         # The timetable can be computed only for queries that the function has accepted.
         least = [wanted.probability for wanted in group.queries]
         existence = describe_existence(frame, options.get("existence"))
