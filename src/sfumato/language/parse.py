@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-import lark
 from lark import Lark, Transformer, Tree, UnexpectedCharacters, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.tree import Meta
@@ -145,12 +144,13 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
             refused = SqlError(str(error), error.start, error.end)
             if not error.is_open:  # otherwise, the parser reports the token that is missing
                 raise refused from None
-    found: list[Token] = []
+    found: list[Any] = []  # of Token
     run = parser(fragment(vocabulary)).parse_interactive(text)
     try:
         for word in run.lexer_thread.lex(run.parser_state):
-            found.append(_with_place(word))
-            run.feed_token(found[-1])
+            word.__class__ = Token  # copies would slow the parser down by a seventh
+            found.append(word)
+            run.feed_token(word)
         statements = ToSyntax().transform(run.feed_eof(found[-1] if found else None))
     except UnexpectedInput as error:
         if isinstance(error, UnexpectedToken):
@@ -165,11 +165,6 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     if not statements:
         raise SqlError("the text contains no query", 0, 0, expected=("SELECT",))
     return syntax.Script(text, tuple(statements), tuple(found), read)
-
-
-def _with_place(word: lark.Token) -> Token:
-    word.__class__ = Token  # a copy of each word would slow the parser down by a seventh
-    return cast(Token, word)
 
 
 def _first(children: Iterable[Any], *kinds: type) -> Any:
@@ -323,7 +318,8 @@ def _syntax_error(
         reason = f"this {sign} is not closed" if is_quote else f"unexpected character {sign!r}"
         return SqlError(reason, start, start + 1)
     assert isinstance(error, UnexpectedToken)
-    token, accepts = _with_place(error.token), set(error.accepts or error.expected)
+    token, accepts = error.token, set(error.accepts or error.expected)
+    token.__class__ = Token
     at_end = token.type == "$END"
     start = len(text.rstrip()) if at_end else token.start
     if at_end or token.type in CLOSES.values():
