@@ -11,10 +11,9 @@ from pyspark.sql import DataFrame
 
 from sfumato.api.window_aggregate import EARLY_COLUMNS, aggregate, parse_aggregates, quantile_name
 from sfumato.language.blocks import Block, ResultField, Rewriting, parse_level
-from sfumato.language.brackets import NAMED, OPERATOR
+from sfumato.language.brackets import NAMED, WINDOW_OPERATOR
 from sfumato.language.construct_options import Options
-from sfumato.language.explain_lines import OVER_TIME, describe_existence, window_lines
-from sfumato.language.steps import Lines, Step, one_line, per_key
+from sfumato.language.steps import OVER_TIME, Lines, Step, one_line, per_key, window_lines
 from sfumato.language.syntax import (
     AGGREGATES,
     Clause,
@@ -31,7 +30,14 @@ from sfumato.language.syntax import (
     split,
     stars,
 )
-from sfumato.language.tables import PlannedFrame, Source, free_name, match_name, resolve_column
+from sfumato.language.tables import (
+    PlannedFrame,
+    Source,
+    describe_existence,
+    free_name,
+    match_name,
+    resolve_column,
+)
 from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
 from sfumato.spark.model.alternatives import total_probability
@@ -48,7 +54,7 @@ class WindowedBlock:
         self.block, self.source, self.text = block, source, block.text
         self.handled = block.handled
         where = (source.node, "the stream", source.frame)
-        self.given = Options(source.operator_options, *where, words=OPERATOR)
+        self.given = Options(source.operator_options, *where, words=WINDOW_OPERATOR)
         self.early = self.given.get("EARLY")
         self.error_options = self.given  # the words that errors point at
 

@@ -12,9 +12,8 @@ from sfumato.api.earlier_values import earlier_values
 from sfumato.api.reorder import reorder
 from sfumato.api.window_aggregate import window_aggregate
 from sfumato.language.construct_options import Options, words_of
-from sfumato.language.explain_lines import reorder_lines
 from sfumato.language.parse import Word
-from sfumato.language.steps import Step, argument_lines, list_names, per_key
+from sfumato.language.steps import Step, argument_lines, list_names, per_key, reorder_lines
 from sfumato.language.syntax import START, Option, Relation, at
 from sfumato.language.tables import BracketWindow, PlannedFrame, match_name, resolve_column
 from sfumato.spark.model.estimates import row_bytes
@@ -27,10 +26,10 @@ CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; otherwise, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
 FORGET, NAMED = words_of(reorder, "forget_after", "name")
-AGGREGATES = words_of(window_aggregate, "early", "level", "version", "shared")
-OPERATOR = (FORGET, NAMED, *words_of(window_aggregate, "unique"), *AGGREGATES)
+AGGREGATE = words_of(window_aggregate, "early", "level", "version", "shared")
+WINDOW_OPERATOR = (FORGET, NAMED, *words_of(window_aggregate, "unique"), *AGGREGATE)
 """Words of a bracket that belong to the operator over its window; UNIQUE only with VERSION."""
-AGGREGATE_WORDS = tuple(word.word for word in AGGREGATES)
+AGGREGATE_WORDS = tuple(word.word for word in AGGREGATE)
 OPERATOR_WORDS = ("FORGET", "NAMED", *AGGREGATE_WORDS)
 ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
 
@@ -86,7 +85,7 @@ class TimeOptions(TableOptions):
         *words_of(reorder, "estimator", "max_buffer", "max_buffer_total", "max_ahead"),
         *words_of(reorder, "max_behind", "unique"),
         *words_of(reorder, "idle_timeout", "forget_after", "name"),
-        *AGGREGATES,
+        *AGGREGATE,
     )
     kind = "time"
 

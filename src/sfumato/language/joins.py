@@ -21,10 +21,9 @@ from sfumato.language.brackets import (
     refuse_aggregate_words,
 )
 from sfumato.language.construct_options import Options, words_of
-from sfumato.language.explain_lines import SIDES, join_lines
 from sfumato.language.impute_clause import IMPUTE_WORDS, joint_imputation, read_imputation
 from sfumato.language.parse import Word
-from sfumato.language.steps import Step, per_key
+from sfumato.language.steps import SIDES, Step, join_lines, per_key
 from sfumato.language.syntax import (
     Name,
     Node,
@@ -37,7 +36,13 @@ from sfumato.language.syntax import (
     span_of,
     split,
 )
-from sfumato.language.tables import PlannedFrame, Source, match_name, resolve_column
+from sfumato.language.tables import (
+    PlannedFrame,
+    Source,
+    describe_existence,
+    match_name,
+    resolve_column,
+)
 from sfumato.spark.model.estimates import window_pair
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import Selection, describe_fusion, remember_selected
@@ -109,7 +114,8 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
         _refuse_name(node.options)
         options = Options(node.options, node, relations[side], frames[side], IMPUTE_WORDS)
         imputation, imputed = read_imputation(options, node, block.tables.find_table)
-    lines, dfs = join_lines(arguments, windows, frames, imputed), [frame.df for frame in frames]
+    dfs, existence = [frame.df for frame in frames], dict.fromkeys(map(describe_existence, frames))
+    lines = join_lines(arguments, windows, dfs, "; ".join(existence), imputed)
     df = given.call(lambda: similarity_join(*dfs, window=windows, impute=imputation, **arguments))
     title = "similarity join of two uncertain windows"
     if imputation is not None:

@@ -22,8 +22,8 @@ from sfumato.language.aggregate_answers import WindowedBlock
 from sfumato.language.blocks import Block
 from sfumato.language.brackets import FORGET, NAMED, refuse_aggregate_words
 from sfumato.language.construct_options import Options, duration_of
-from sfumato.language.explain_lines import describe_existence, ranking_lines
 from sfumato.language.parse import Word
+from sfumato.language.steps import ranking_lines
 from sfumato.language.syntax import (
     AGGREGATES,
     OPENING,
@@ -42,7 +42,7 @@ from sfumato.language.syntax import (
     references,
     span_of,
 )
-from sfumato.language.tables import PlannedFrame, Source, match_name
+from sfumato.language.tables import PlannedFrame, Source, describe_existence, match_name
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.sql_tokens import quote_name

@@ -122,6 +122,27 @@ def resolve_column(
     return match
 
 
+def describe_existence(
+    frame: PlannedFrame, given: str | None = None, *, shared: bool = False
+) -> str:
+    """Describe the existence of rows.
+
+    given : the column named by EXISTENCE    shared : whether values of one gap share their error
+    """
+    column = match_name("existence", frame.df.columns) if given is None else given
+    known = SparkFrame(frame.df)
+    drawn = known.describe_worlds()
+    if drawn is not None:
+        return drawn
+    said = known.describe_independence(column, shared)
+    assumed = "" if said is None else f"; {said}"
+    if frame.attributes:
+        return f"the sum of the probabilities of a row{assumed}"
+    if column is not None:
+        return f"with the probability in column {column}{assumed}"
+    return "every row certainly exists: the table has no column existence"
+
+
 class Tables:
     """Cached look-up of the tables that a query of one script can read.
 
