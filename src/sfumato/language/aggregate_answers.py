@@ -15,7 +15,6 @@ from sfumato.language.brackets import NAMED, WINDOW_OPERATOR
 from sfumato.language.construct_options import Options
 from sfumato.language.steps import OVER_TIME, Lines, Step, one_line, per_key, window_lines
 from sfumato.language.syntax import (
-    AGGREGATES,
     Clause,
     Items,
     Name,
@@ -127,11 +126,6 @@ def is_aggregate(reference: Reference) -> bool:
     return known and not is_word(reference.after, "OVER", "FILTER")
 
 
-def _is_spark_aggregate(reference: Reference) -> bool:
-    known = reference.call is not None and reference.parts[-1].lower() in AGGREGATES
-    return known and not reference.is_measure
-
-
 def _arguments_of(call: Reference) -> Items:
     return tuple(chain.from_iterable(call.arguments))
 
@@ -157,7 +151,7 @@ class Aggregation(WindowedBlock):
     @classmethod
     def has_aggregates(cls, clauses: Sequence[Clause]) -> bool:
         return any(clause.word in ("GROUP_BY", "HAVING") for clause in clauses) or any(
-            is_aggregate(reference) or _is_spark_aggregate(reference)
+            is_aggregate(reference) or (reference.is_spark_aggregate and not reference.is_measure)
             for clause in clauses
             if clause.word in CLAUSES_WITH_CALLS
             for reference in references(clause.items)
@@ -218,7 +212,7 @@ class Aggregation(WindowedBlock):
                 raise at(reference.word, reason, *expected)
             whole = clause == "SELECT" or self.certain
             self._put_field(reference, call, "" if whole else "EXPECTED")
-        elif _is_spark_aggregate(reference):
+        elif reference.is_spark_aggregate and not reference.is_measure:
             self._refuse(reference, word)
 
     def _written(self, reference: Reference) -> str:

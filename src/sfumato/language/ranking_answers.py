@@ -25,7 +25,6 @@ from sfumato.language.construct_options import Options, duration_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import ranking_lines
 from sfumato.language.syntax import (
-    AGGREGATES,
     OPENING,
     Body,
     Clause,
@@ -316,8 +315,7 @@ class Ranking(WindowedBlock):
     def _check_selected(self, reference: Reference) -> None:
         """Raise SqlError for Spark aggregates, and for attributes, which answers do not have."""
         columns, name = self.source.frame.df.columns, reference.parts[-1]
-        aggregate = reference.call is not None and name.lower() in AGGREGATES
-        if aggregate and not is_word(reference.after, "OVER"):
+        if reference.is_spark_aggregate and not is_word(reference.after, "OVER"):
             reason = f"{name.upper()} is not allowed with TOP: aggregate in an outer query"
             raise at(reference.word, reason)
         if (

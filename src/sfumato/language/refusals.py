@@ -18,7 +18,6 @@ from sfumato.language.blocks import (
 from sfumato.language.brackets import BRACKET_WORDS
 from sfumato.language.ranking_answers import parse_ranking
 from sfumato.language.syntax import (
-    AGGREGATES,
     MEASURE_FUNCTIONS,
     QUERY_WORDS,
     Body,
@@ -254,8 +253,7 @@ def check_unanswered(block: Block) -> None:
             raise at(first, f"DISTINCT {EXTENT_REASON}")
     for reference in block.references():
         name = reference.parts[-1].upper()
-        is_aggregate = reference.call is not None and name.lower() in AGGREGATES
-        if not is_aggregate or is_measure_of(reference, sources):
+        if not reference.is_spark_aggregate or is_measure_of(reference, sources):
             continue
         attribute = attribute_argument(reference, sources)
         if ranged:

@@ -442,6 +442,10 @@ class Reference(Name):
         return self.call is not None and is_named
 
     @property
+    def is_spark_aggregate(self) -> bool:
+        return self.call is not None and self.parts[-1].lower() in AGGREGATES
+
+    @property
     def operator(self) -> str:
         """Return the sign or word whose operand it is, or ""."""
         for item, known in ((self.after, OPERATORS), (self.before, OPENING)):

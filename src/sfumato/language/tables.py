@@ -58,7 +58,7 @@ class Source:
     written : the text after its frame, with its alias;  node : where errors point
     aliases : the qualifiers of its columns; a join has two, and `sides` gives the side of each
     window, order : the window over the frame and its order columns, for an aggregate or a ranking
-    of_operator : the bracket's options for the operator over the window, such as FORGET
+    operator_options : the bracket's options for the operator over the window, such as FORGET
     extra : columns added for this query only, which a star does not include
     changed : whether it differs from the table and must be replaced in the text
     """
