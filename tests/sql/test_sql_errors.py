@@ -13,7 +13,7 @@ from sfumato.language.brackets import bracket_of
 from sfumato.language.joins import join_words
 from sfumato.language.planner import parse_script
 from sfumato.language.refusals import check_query, check_words
-from sfumato.language.syntax import SqlError, format_choices
+from sfumato.language.syntax import SqlError, errors_in, format_choices
 from sfumato.near_misses import near
 from sql.plain_frame import plain_frame
 
@@ -22,18 +22,19 @@ STREAM = plain_frame("id", "ts", "arrival", "temperature", "a")
 
 def understand(text, stream=STREAM):
     """Process a script up to the call of a function."""
-    script = parse_script(text)
-    for statement in script.statements:
-        body = statement.body
-        check_query(script, body)
-        check_words(body.clauses, list(body.relations), text)
-        for relation in body.relations:
-            given = bracket_of(relation, text, stream)
-            if given is not None:
-                given.window()
-                given.arguments()
-            if relation.join is not None:
-                join_words(relation.join, text)
+    with errors_in(text):
+        script = parse_script(text)
+        for statement in script.statements:
+            body = statement.body
+            check_query(script, body)
+            check_words(body.clauses, list(body.relations))
+            for relation in body.relations:
+                given = bracket_of(relation, stream)
+                if given is not None:
+                    given.window()
+                    given.arguments()
+                if relation.join is not None:
+                    join_words(relation.join)
 
 
 def error(text):

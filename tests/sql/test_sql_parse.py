@@ -15,7 +15,7 @@ from lark import Lark, logger
 from sfumato.language import explain, sql
 from sfumato.language.blocks import Rewriting
 from sfumato.language.brackets import bracket_of
-from sfumato.language.joins import join_words, key_pairs
+from sfumato.language.joins import join_words
 from sfumato.language.parse import GRAMMAR, Word, fragment, parse
 from sfumato.language.planner import VOCABULARY, parse_script
 from sfumato.language.refusals import has_constructs
@@ -49,7 +49,7 @@ def asked(options, *columns):
     text = f"SELECT * FROM s [{options}]"
     (relation,) = relations(text)
     stream = plain_frame("ts", "arrival", *columns)
-    return bracket_of(relation, text, stream)
+    return bracket_of(relation, stream)
 
 
 def windowed(options, *columns):
@@ -64,7 +64,7 @@ def arguments(options, *columns):
 
 def joined(text):
     (join,) = (r.join for r in relations(text) if r.join is not None)
-    return join_words(join, text).arguments()
+    return join_words(join).arguments()
 
 
 # ---- windows -------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_the_papers_queries_q1_to_q4_parse_as_printed(ending, control):
     text = Q1.format(ending)
     (relation,) = relations(text)
     assert str(relation.head) == "Sensors"
-    found = bracket_of(relation, text, plain_frame("ts")).arguments("RANGE", "SLIDE")
+    found = bracket_of(relation, plain_frame("ts")).arguments("RANGE", "SLIDE")
     assert found == {"event_time": "ts", **control}
     assert [c.word for c in body(text).clauses] == ["SELECT", "FROM", "GROUP_BY", "HAVING"]
 
@@ -180,13 +180,14 @@ def test_a_similarity_join_parses_with_all_its_options():
     join = right.join
     assert (left.alias, right.alias) == ("a", "b")
     assert [str(name) for name in join.on] == ["x", "y"]
-    assert join_words(join, text).arguments() == {
+    assert join_words(join).arguments() == {
         "within": 0.5,
         "probability": 0.8,
         "strategy": "index",
         "output": "changes",
     }
-    pairs = [(str(one), str(other)) for one, other in key_pairs(join)]
+    keys = [option.names for option in join.options if option.word == "AND"]
+    pairs = [(str(one), str(other)) for one, other in keys]
     assert pairs == [("a.sensor", "b.sensor"), ("b.room", "a.room")]
     assert body(text).clauses[-1].word == "WHERE"
 

@@ -63,6 +63,23 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
             "accepts only equal keys",
         ),
         (
+            "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT JOIN r [RANGE 1 s WATTR ts]",
+            "r [RANGE 1 s WATTR ts]",
+            "accepts only equal keys",
+        ),
+        (
+            "SELECT * FROM s [RANGE 1 s WATTR ts] a SIMILARITY JOIN r [RANGE 1 s WATTR ts] b "
+            f"{NEAR} AND a.sensor = b.id",
+            "b.id",
+            "a key must have the same name on both sides",
+        ),
+        (
+            "SELECT * FROM s [RANGE 1 s WATTR ts] SIMILARITY JOIN r [RANGE 1 s WATTR ts] "
+            f"{NEAR} AND sensor = sensor",
+            "sensor",
+            "needs the name of its table",
+        ),
+        (
             "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT SEMI JOIN r [RANGE 1 s WATTR ts] ON TRUE",
             "LEFT",
             "a join of windows must be inner or outer",

@@ -14,6 +14,7 @@ from engine_cases import rows_of
 from sfumato.language import SqlError, explain, sql
 from sfumato.language.planner import parse_script
 from sfumato.language.ranking_answers import parse_ranking
+from sfumato.language.syntax import errors_in
 from spark_tables import tables_of
 from sql.plain_frame import plain_frame
 from sql_readings import same
@@ -32,7 +33,7 @@ PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
 
 
 def words(text):
-    return parse_ranking(parse_script(text).statements[0].body.clauses, text)
+    return parse_ranking(parse_script(text).statements[0].body.clauses)
 
 
 def arguments(text, *columns):
@@ -48,12 +49,16 @@ def test_the_words_of_a_ranking_are_read():
         "FREQUENCY 1 hour 30 mins"
     )
     found = words(text)
-    assert (found.query, found.rest) == ((3, 5_400_000_000, 0.5), True)
+    query = found.query
+    assert (query.k, query.interval, query.probability) == (3, 5_400_000_000, 0.5)
+    assert found.rest
     assert [str(item) for item in found.by] == ["a", ".", "speed", "*", "2"]
     wanted = {"plan": "dp", "ascending": True, "exclusive": "rule", "semantics": "pk_topk"}
     assert arguments(text, "rule") == wanted
     plain = words("SELECT top-4 FROM s FREQUENCY 3 mins")
-    assert (plain.query, plain.by, plain.rest) == ((4, 180_000_000, None), (), False)
+    query = plain.query
+    assert (query.k, query.interval, query.probability) == (4, 180_000_000, None)
+    assert (plain.by, plain.rest) == ((), False)
     assert words("SELECT top - 3 FROM s") is None
     assert words("SELECT top FROM s") is None
 
@@ -139,7 +144,7 @@ def test_semantics_are_named_as_the_literature_names_them(using, expected):
     ],
 )  # fmt: skip
 def test_a_ranking_that_cannot_be_says_where_and_why(text, word, reason, suggestion):
-    with pytest.raises(SqlError) as caught:
+    with pytest.raises(SqlError) as caught, errors_in(text):
         arguments(text)
     assert (caught.value.word, caught.value.suggestion) == (word, suggestion)
     assert reason in caught.value.reason

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.calls import checks_call
-from sfumato.language.syntax import SqlError
+from sfumato.language.syntax import SqlError, errors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,8 +71,9 @@ def sql(
     _check(spark, text)
 
     def plan() -> list[DataFrame]:
-        script = parse_script(text, trusted=is_trusted(spark))
-        return [frame.df for frame in Planner(spark, script, given=frames).frames()]
+        with errors_in(text):
+            script = parse_script(text, trusted=is_trusted(spark))
+            return [frame.df for frame in Planner(spark, script, given=frames).frames()]
 
     declared = any(isinstance(frame, DeclaredFrame) for frame in frames.values())
     answers = in_thread(plan) if declared else plan()
@@ -114,8 +115,8 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., 
     from sfumato.spark.model.untrusted_sql import is_trusted
 
     _check(spark, text)
-    script = parse_script(text, trusted=is_trusted(spark))
-    with without_data():
+    with errors_in(text), without_data():
+        script = parse_script(text, trusted=is_trusted(spark))
         planned = Planner(spark, script, given=frames).frames()
     plans = [explain_step(frame.step) for frame in planned]
     if len(plans) > 1:

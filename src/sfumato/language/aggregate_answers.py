@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sfumato.api.window_aggregate import (
-    DEFAULT_LEVEL,
-    EARLY_COLUMNS,
-    aggregate,
-    parse_aggregates,
-    quantile_name,
-)
+from sfumato.api.window_aggregate import EARLY_COLUMNS, aggregate, parse_aggregates, quantile_name
 from sfumato.language.blocks import Block, ResultField, Rewriting, parse_level
-from sfumato.language.construct_options import (
-    EARLY,
-    FORGET,
-    LEVEL,
-    NAMED,
-    SHARED,
-    UNIQUE,
-    VERSION,
-    Options,
-)
-from sfumato.language.steps import (
-    Lines,
-    Step,
-    describe_count,
-    describe_delta,
-    describe_window,
-    format_duration,
-    format_percent,
-    list_names,
-    one_line,
-    per_key,
-    typical_bytes,
-)
+from sfumato.language.brackets import NAMED, WINDOW_OPERATOR
+from sfumato.language.construct_options import Options
+from sfumato.language.steps import OVER_TIME, Lines, Step, one_line, per_key, window_lines
 from sfumato.language.syntax import (
-    AGGREGATES,
     Clause,
     Items,
     Name,
@@ -55,10 +28,8 @@ from sfumato.language.syntax import (
     span_of,
     split,
     stars,
-    start_of,
 )
 from sfumato.language.tables import (
-    BracketWindow,
     PlannedFrame,
     Source,
     describe_existence,
@@ -72,7 +43,7 @@ from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import describe_fusion
 from sfumato.sql_tokens import quote_name
-from sfumato.windows import Delta, Range
+from sfumato.windows import Range
 
 
 class WindowedBlock:
@@ -80,18 +51,15 @@ class WindowedBlock:
 
     def __init__(self, block: Block, source: Source) -> None:
         self.block, self.source, self.text = block, source, block.text
-        self.clauses = {clause.word: clause for clause in block.clauses}
         self.handled = block.handled
-        # Words in the table's bracket that belong to the operator over the window.
-        words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION, SHARED)
-        where = (source.node, self.text, "the stream", source.frame)
-        self.given = Options(source.operator_options, *where, words=words)
-        self.early = self.given.get(EARLY.word)
+        where = (source.node, "the stream", source.frame)
+        self.given = Options(source.operator_options, *where, words=WINDOW_OPERATOR)
+        self.early = self.given.get("EARLY")
         self.error_options = self.given  # the words that errors point at
 
     def keys(self) -> list[str]:
         """Return the GROUP BY columns in the frame's spelling. Raises SqlError for expressions."""
-        clause, keys = self.clauses.get("GROUP_BY"), list[str]()
+        clause, keys = self.block.clause("GROUP_BY"), list[str]()
         for items in split(clause.items) if clause is not None else ():
             name = name_in(items)
             if name is None or len(name.words) > 2:
@@ -99,9 +67,9 @@ class WindowedBlock:
                     "over a window, GROUP BY accepts only columns: compute expressions in a "
                     "subquery"
                 )
-                raise at(self.text, items[0] if items else clause or self.source.node, reason)
+                raise at(items[0] if items else clause or self.source.node, reason)
             last = Name(name.start, name.end, name.words[-1:])
-            keys.append(resolve_column(last, self.source.frame.df.columns, "the stream", self.text))
+            keys.append(resolve_column(last, self.source.frame.df.columns, "the stream"))
         return keys
 
     def answer(
@@ -116,17 +84,11 @@ class WindowedBlock:
             df, Step(title, lines, inputs, facts, runs=describe_fusion(df), named=name)
         )
 
-    def remove(self, *words: str) -> None:
-        for clause in (self.clauses[word] for word in words if word in self.clauses):
-            self.block.edits.remove(clause.start, clause.end)
-            self.block.answered.add(clause.word)
-
 
 # ---- aggregates ----------------------------------------------------------------------------------
 
 DEFAULT_DISTRIBUTION_VALUES = 64  # default number of values of DISTRIBUTION(x)
 DISTRIBUTION_VALUES_OF_PROB = 1_000_000  # for PROB: merged values would change the probability
-OVER_TIME = ("time_avg", "integral")
 CALLS = {
     **{name: name for name in ("count", "count_distinct", "sum", "avg", "min", "max")},
     "boundary_sum": "boundary_sum",
@@ -164,11 +126,6 @@ def is_aggregate(reference: Reference) -> bool:
     return known and not is_word(reference.after, "OVER", "FILTER")
 
 
-def _is_spark_aggregate(reference: Reference) -> bool:
-    known = reference.call is not None and reference.parts[-1].lower() in AGGREGATES
-    return known and not reference.is_measure
-
-
 def _arguments_of(call: Reference) -> Items:
     return tuple(chain.from_iterable(call.arguments))
 
@@ -194,7 +151,7 @@ class Aggregation(WindowedBlock):
     @classmethod
     def has_aggregates(cls, clauses: Sequence[Clause]) -> bool:
         return any(clause.word in ("GROUP_BY", "HAVING") for clause in clauses) or any(
-            is_aggregate(reference) or _is_spark_aggregate(reference)
+            is_aggregate(reference) or (reference.is_spark_aggregate and not reference.is_measure)
             for clause in clauses
             if clause.word in CLAUSES_WITH_CALLS
             for reference in references(clause.items)
@@ -211,7 +168,7 @@ class Aggregation(WindowedBlock):
                     "a ROWS or DELTA window needs an aggregate or a SIMILARITY JOIN, but the query "
                     "has neither"
                 )
-                raise at(block.text, waiting.node, reason, "SELECT AVG(x)")
+                raise at(waiting.node, reason, "SELECT AVG(x)")
             return None
         if windowed and len(block.sources) > 1:
             other = next(s for s in block.sources if s is not windowed[0])
@@ -219,7 +176,7 @@ class Aggregation(WindowedBlock):
                 "a query that aggregates over a window cannot read another table: aggregate in a "
                 "subquery"
             )
-            raise at(block.text, other.node, reason)
+            raise at(other.node, reason)
         return cls(block, windowed[0]) if windowed else None
 
     def read(self) -> None:
@@ -252,10 +209,10 @@ class Aggregation(WindowedBlock):
                     "the probability of a condition"
                 )
                 expected = (f"EXPECTED({said})", f"PROB({said} > ...)")
-                raise at(self.text, reference.word, reason, *expected)
+                raise at(reference.word, reason, *expected)
             whole = clause == "SELECT" or self.certain
             self._put_field(reference, call, "" if whole else "EXPECTED")
-        elif _is_spark_aggregate(reference):
+        elif reference.is_spark_aggregate and not reference.is_measure:
             self._refuse(reference, word)
 
     def _written(self, reference: Reference) -> str:
@@ -274,7 +231,7 @@ class Aggregation(WindowedBlock):
             likely = None
         elif is_word(reference.after, "FILTER"):
             reason, likely = "FILTER is not supported over windows: filter with WHERE", None
-        raise at(self.text, reference.word, reason, *known, suggestion=likely)
+        raise at(reference.word, reason, *known, suggestion=likely)
 
     def _put(self, reference: Reference, by: str) -> None:
         self.block.edits.replace(reference, by)
@@ -285,22 +242,21 @@ class Aggregation(WindowedBlock):
         assert body is not None
         function, items = CALLS[called.lower()], _arguments_of(reference)
         if items and is_word(items[0], "DISTINCT") and function != "count":
-            reason = f"DISTINCT in {called.upper()} is not supported over windows"
-            raise at(self.text, items[0], reason)
+            raise at(items[0], f"DISTINCT in {called.upper()} is not supported over windows")
         for inner in references(items):
             if inner.is_measure or is_aggregate(inner):
                 reason = (
                     f"{called.upper()} cannot contain {inner.parts[-1].upper()}: compute the inner "
                     "call in a subquery"
                 )
-                raise at(self.text, inner.word, reason)
+                raise at(inner.word, reason)
         edits = self.block.unqualified(items, self.source)
         text = f"{function}({edits.render(Node(body.start + 1, body.end - 1))})"
         try:
             parse_aggregates({"result": text})
         except (TypeError, ValueError) as error:
             reason = str(error).replace("`aggregates['result']`", self._written(reference))
-            raise at(self.text, reference.word, reason) from None
+            raise at(reference.word, reason) from None
         return text
 
     def _name(self, text: str) -> str:
@@ -336,7 +292,7 @@ class Aggregation(WindowedBlock):
         if word == "DISTRIBUTION":
             self.most = max(self.most or 0, self._most_values(given))
         if word == "QUANTILE":
-            level = parse_level(given[1] if len(given) > 1 else (), self.text)
+            level = parse_level(given[1] if len(given) > 1 else ())
             self.levels.add(level)
         self._put_field(reference, call, word, level)
 
@@ -347,13 +303,13 @@ class Aggregation(WindowedBlock):
         if not is_type(number, "NUMBER") or not float(number).is_integer():
             reason = "DISTRIBUTION needs an aggregate, and may have a maximum number of values"
             place = (*given[1], given[0][0])[0]
-            raise at(self.text, place, reason, "DISTRIBUTION(SUM(x), 16)")
+            raise at(place, reason, "DISTRIBUTION(SUM(x), 16)")
         asked, bound = int(float(number)), SparkFrame(self.source.frame.df).max_alternatives
         if asked > bound:
             reason = (
                 f"DISTRIBUTION has {asked} values, more than the bound of {bound} ({HOW_TO_RAISE})"
             )
-            raise at(self.text, number, reason, f"at most {bound}")
+            raise at(number, reason, f"at most {bound}")
         return asked
 
     def _probability(self, reference: Reference, inner: list[Reference]) -> str:
@@ -371,7 +327,7 @@ class Aggregation(WindowedBlock):
                     "distribution is not computed"
                 )
             expected = ("PROB(AVG(x) > 80)", "PROB(AVG(x) > 80 AND AVG(x) < 90)")
-            raise at(self.text, body, reason, *expected)
+            raise at(body, reason, *expected)
         name, edits = quote_name(self._name(calls[0])), Rewriting(self.text)
         self.most = DISTRIBUTION_VALUES_OF_PROB
         for each in inner:
@@ -389,30 +345,24 @@ class Aggregation(WindowedBlock):
         if members and self.early is not None:
             reason = "EARLY answers describe extents: the rows of an extent cannot be selected"
             expected = ("the columns of GROUP BY", "window", "held", *EARLY_COLUMNS, "aggregates")
-            raise at(self.text, self.early, reason, *expected)
+            raise at(self.early, reason, *expected)
         if members and rows.is_uncertain_time(source.order[0]):
             reason = (
                 f"{source.order[0]} is an uncertain event time, so a row may be in several "
                 "extents: only answers per extent can be selected"
             )
             expected = ("the columns of GROUP BY", "window", "held", "aggregates")
-            raise at(self.text, source.node, reason, *expected)
+            raise at(source.node, reason, *expected)
         how: dict[str, Any] = {"with_rows": members, **self.given.arguments()}
         if not self.certain:
             how |= {"quantiles": tuple(sorted(self.levels)), "structs": True}
-
-        def build() -> DataFrame:
-            asked = {name: text for text, name in self.names.items()}
-            most = None if self.certain else self.most
-            answers: DataFrame = aggregate(
-                source.frame.df, asked, window, source.order, self.grouped, None, most, **how
-            )
-            return answers
-
+        asked = {name: text for text, name in self.names.items()}
+        most, given = None if self.certain else self.most, (window, source.order, self.grouped)
+        make = partial(aggregate, source.frame.df, asked, *given, None, most, **how)
         clauses = self.block.clauses
-        asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
+        place = Node(min(c.start for c in clauses), max(c.end for c in clauses))
         lines = [
-            *_window_lines(window, tuple(self.names), members, how),
+            *window_lines(window, tuple(self.names), members, how),
             ("existence", describe_existence(source.frame, shared="shared" in how)),
             ("order", ", ".join(source.order)),
             ("groups", per_key(self.grouped)),
@@ -421,11 +371,11 @@ class Aggregation(WindowedBlock):
                           "sampled with a stated error"),
         ]  # fmt: skip
         title = f"aggregates over windows: {', '.join(self.names)}"
-        source.frame = self.answer(title, build, asked, lines)
+        source.frame = self.answer(title, make, place, lines)
         source.changed = True
         source.extra += list(self.names.values())
-        self.remove("GROUP_BY")
-        if (having := self.clauses.get("HAVING")) is not None:
+        self.block.remove("GROUP_BY")
+        if (having := self.block.clause("HAVING")) is not None:
             self.block.edits.replace(span_of([having.keyword or having.items[0]]), "WHERE")
 
     def _selects_rows(self) -> bool:
@@ -443,60 +393,9 @@ class Aggregation(WindowedBlock):
             for part in reference.parts[:2]
         )
         starred = (star for items in lists for star in stars(items))
-        return any(not self.block.is_handled(start_of(star.token)) for star in starred) or any(
+        return any(not self.block.is_handled(star.token.start) for star in starred) or any(
             name is not None and name.lower() not in of_extents for name in named
         )
-
-
-def _window_lines(
-    window: BracketWindow, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
-) -> Lines:
-    if isinstance(window, Range):
-        length, slide = format_duration(window.length_us), format_duration(window.slide_us)
-        several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
-        stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
-        if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
-            stored += "; also the newest earlier value per group, which holds until the next value"
-        revised, corrected = "", ""
-        if (early := how.get("early")) is not None:
-            at_level = format_percent(how.get("level", DEFAULT_LEVEL))
-            revised = (
-                f"revisions of open extents, whenever the punctuation passes "
-                f"{format_duration(early)}, with intervals for the final answer at level {at_level}"
-            )
-        if (version := how.get("version")) is not None:
-            corrected = (
-                f"per {', '.join(list_names(how.get('unique')))}, the row with the largest "
-                f"{version} that arrives before the extent is complete"
-            )
-        return [
-            ("window", f"extents of {length} every {slide}{', with its rows' * members}"),
-            ("answers", "each extent once, when the punctuation has passed its end"),
-            ("early", revised),
-            ("versions", corrected),
-            ("shared", f"rows with the same {shared} take the same alternative" if shared else ""),
-            ("state", f"the tuples of {length} and the buffer; {stored}"),
-        ]
-    answers = ("answers", "one per arriving tuple")
-    if isinstance(window, Delta):
-        return [
-            ("window", describe_delta(window.on, window.delta, window.threshold)),
-            answers,
-            ("state", "the held tuples: those since the values last moved too far"),
-        ]
-    if window.slide is not None:
-        answers = ("answers", f"one per {window.slide} arriving tuples of a group")
-    # `sum(x)`, `avg(x)` and `count(*)` each aggregate one expression.
-    operands = len({text.partition("(")[2] for text in aggregates} - {"*)"})
-    level, each = window.confidence, 10 * 8 * (1 + operands)
-    tuples, total = typical_bytes(window.rows, level, each)
-    needed = f"Pr(the n newest hold ≥ {window.rows}) ≥ {level:g}"
-    return [
-        ("window", describe_window(window)),
-        ("tuples held", f"w' = least n with {needed}; {describe_count(window.rows, level)}"),
-        answers,
-        ("state", f"with 10 alternatives and {tuples}: w' × {each} bytes{total} per group"),
-    ]
 
 
 def _without_spelling(call: str) -> str:

@@ -13,7 +13,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType
 
+from sfumato.api.where import where
 from sfumato.language import syntax
+from sfumato.language.steps import Step, one_line
 from sfumato.language.syntax import (
     Clause,
     Items,
@@ -23,23 +25,17 @@ from sfumato.language.syntax import (
     Relation,
     alias_of,
     at,
-    end_of,
     is_word,
     list_items,
     name_in,
+    nested_queries,
     number_in,
     references,
     span_of,
     split,
-    start_of,
+    stars,
 )
-from sfumato.language.tables import (
-    PlannedFrame,
-    Source,
-    Tables,
-    free_name,
-    match_name,
-)
+from sfumato.language.tables import PlannedFrame, Source, Tables, free_name, match_name
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
@@ -78,7 +74,6 @@ class Rewriting:
         self.inputs.append(source.frame)
 
     def replace(self, node: Node | Source, by: str) -> None:
-        """Replace a node's text with `by`."""
         self._edits.append((node.start, node.end, by))
 
     def insert(self, place: int, text: str) -> None:
@@ -136,28 +131,24 @@ class Block:
     def text(self) -> str:
         return self.tables.text
 
-    def frame(self, relation: Relation, *, needed: bool) -> tuple[PlannedFrame | None, bool]:
-        """Return a relation's frame, and whether it is not a plain session table."""
-        head, frame = relation.head, None
-        if relation.query is not None or relation.call is not None:
-            if relation.start not in self._planned:
-                self._planned[relation.start] = self.plan(relation, self.tables)
-            frame = self._planned[relation.start]
-        elif isinstance(head, Name):
-            frame = self.tables.find_table(head) if needed else self.tables.frame(head)
-            if frame is None:
-                self.unknown.append(head)
-            return frame, self.tables.is_given(head)
-        if frame is None and needed:
-            place = relation.bracket or relation
-            raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
-        return frame, frame is not None
+    def frame(self, relation: Relation) -> PlannedFrame | None:
+        """Return a relation's frame, or None if Spark resolves the relation."""
+        if relation.table is not None:
+            frame = self.tables.frame(relation.table)
+            self.unknown += [relation.table] if frame is None else []
+            return frame
+        if relation.start not in self._planned:
+            self._planned[relation.start] = self.plan(relation, self.tables)
+        return self._planned[relation.start]
 
     def required_frame(self, relation: Relation) -> PlannedFrame:
         """Return a relation's frame. Raises SqlError if there is none."""
-        frame, _ = self.frame(relation, needed=True)
-        assert frame is not None
-        return frame
+        if (frame := self.frame(relation)) is not None:
+            return frame
+        if relation.table is not None:
+            raise self.tables.unknown(relation.table)
+        place = relation.bracket or relation
+        raise at(place, "a window follows a table, a view or a query in parentheses")
 
     def build_frame(
         self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame
@@ -168,25 +159,29 @@ class Block:
     def clause(self, word: str) -> Clause | None:
         return next((clause for clause in self.clauses if clause.word == word), None)
 
+    def remove(self, *words: str) -> None:
+        """Remove answered clauses from the text."""
+        for clause in (clause for clause in self.clauses if clause.word in words):
+            self.edits.remove(clause.start, clause.end)
+            self.answered.add(clause.word)
+
     def conditions(self) -> list[Items]:
         """Return the items after each table of FROM: join conditions and lateral views."""
         kept = [r for r in self.relations if r.join is None and r.start not in self.joined_starts]
         return [relation.rest for relation in kept]
 
     def word_lists(self) -> list[Items]:
-        """Return the items of all clauses and conditions."""
         return [clause.items for clause in self.clauses] + self.conditions()
 
     def references(self) -> Iterator[Reference]:
         return (reference for items in self.word_lists() for reference in references(items))
 
     def is_handled(self, place: int) -> bool:
-        """Return whether a position in the text is in a handled span."""
         return any(node.start <= place < node.end for node in self.handled)
 
     def is_piped(self) -> bool:
         return any(
-            one == "|" and other == ">" and end_of(one) == start_of(other)
+            one == "|" and other == ">" and one.end == other.start
             for items in self.word_lists()
             for one, other in pairwise(items)
         )
@@ -198,10 +193,87 @@ class Block:
             parts, words = reference.parts, reference.words
             if len(parts) > 1 and source.has_alias(parts[0]):
                 if not source.sides:
-                    edits.remove(start_of(words[0]), start_of(words[1]))
+                    edits.remove(words[0].start, words[1].start)
                 elif (attribute := source.attribute(parts[:2])) is not None:
                     edits.replace(span_of(words[:2]), quote_name(attribute))
         return edits
+
+    def filter_alternatives(self, *, always: bool) -> Clause | None:
+        """Move a WHERE on uncertain attributes from the text to the source, and return it.
+
+        always : whether to move any WHERE; otherwise, Spark applies a WHERE on certain columns
+        """
+        clause = self.clause("WHERE")
+        if clause is None:
+            return None
+        uncertain = (
+            (reference, source)
+            for reference in references(clause.items, enter=outside_measures(self.sources))
+            for source in self.sources
+            if reference.call is None and source.leading_attribute(reference.parts)
+        )
+        reference, source = next(uncertain, (None, self.sources[0] if always else None))
+        if source is None:
+            return None
+        is_alone = len(self.relations) == 1 + any(r.join for r in self.relations)
+        obstacles = {
+            "a pipe |>": self.is_piped(),
+            "several tables": not is_alone or bool(self.relations[0].rest),
+            "a nested query": any(nested_queries(clause.items)),
+        }
+        obstacle = next((what for what, is_there in obstacles.items() if is_there), None)
+        if obstacle is not None:
+            what = "before a window's aggregates"
+            what = f"on the uncertain {reference.parts[-1]}" if reference is not None else what
+            reason = (
+                f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
+                "FROM (SELECT ... WHERE ...)"
+            )
+            raise at(clause if reference is None else reference.word, reason)
+        local = self.unqualified(clause.items, source)
+        measures = Measures(self, local)
+        measures.replace_in(clause.items, named=False, distributions=False)
+        before = list(source.extra)
+        measures.add()
+        condition = local.render(Node(clause.items[0].start, clause.end))
+        frame = source.frame
+        df = self.build_frame(lambda: where(frame.df, condition), clause, frame)
+        added = [name for name in source.extra if name not in before]
+        title = f"filter on alternatives: {one_line(condition)}"
+        step = Step(title, inputs={"": frame.step}, facts=frame.step.facts)
+        source.frame = PlannedFrame(df.drop(*added), step)
+        source.extra, source.changed = before, True
+        self.remove("WHERE")
+        return clause
+
+    def name_columns(self, select: Clause) -> None:
+        """Name result columns after the user's expressions where the text was replaced."""
+        for item in list_items(select.items):
+            if not item or any(stars(item)) or any(is_word(i, "AS") for i in item):
+                continue
+            place = span_of(item)
+            is_replaced = self.edits.changes_within(place) or self.is_handled(place.start)
+            if is_replaced and alias_of(item)[0] is None:
+                name = one_line(self.text[place.start : place.end])
+                self.edits.insert(place.end, f" AS {quote_name(name)}")
+
+    def exclude_from_stars(self, items: Items) -> None:
+        """Exclude from stars the columns that were added for this query."""
+        several = len(self.conditions()) > 1
+        for star in stars(items):
+            spared = []
+            for source in self.sources:
+                mine = star.qualifier is None or (
+                    not source.sides and source.has_alias(star.qualifier)
+                )
+                prefix = f"{quote_name(source.aliases[0])}." if several and source.written else ""
+                spared += [prefix + quote_name(name) for name in source.extra if mine]
+            if spared:
+                self.edits.narrows_stars, names = True, ", ".join(spared)
+                if star.except_list is not None:
+                    self.edits.insert(star.except_list.start + 1, f"{names}, ")
+                else:
+                    self.edits.insert(star.token.end, f" EXCEPT ({names})")
 
 
 # ---- plain SELECTs -------------------------------------------------------------------------------
@@ -301,7 +373,7 @@ class Measures:
     """Replacement of a block's uncertain attributes and their measures with added columns."""
 
     def __init__(self, block: Block, edits: Rewriting) -> None:
-        self.block, self.text, self.sources, self.edits = block, block.text, block.sources, edits
+        self.block, self.sources, self.edits = block, block.sources, edits
         self.names: dict[AddedColumn, str] = {}
 
     def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
@@ -333,10 +405,10 @@ class Measures:
         elif len(given) != takes:
             example = "QUANTILE(x, 0.9)" if takes == 2 else f"{function.upper()}(x)"
             reason = f"{function.upper()} needs {takes} argument{'s' * (takes > 1)}"
-            raise at(self.text, reference.call or reference, reason, example)
+            raise at(reference.call or reference, reason, example)
         else:
             source, attribute = self._attribute(function, given[0], reference)
-            q = parse_level(given[1], self.text) if takes == 2 else None
+            q = parse_level(given[1]) if takes == 2 else None
             wanted = AddedColumn(source, function, attribute, q)
         source = wanted.source
         if wanted not in self.names:
@@ -360,7 +432,7 @@ class Measures:
                     f"{attribute} is both a certain column and an uncertain attribute: write "
                     f"alternatives.{attribute}, or rename the column"
                 )
-                raise at(self.text, reference.word, reason)
+                raise at(reference.word, reason)
             self.names[AddedColumn(source, "distribution", attribute)] = attribute
             if source.sides and len(parts) == 2:
                 by = quote_name(attribute)
@@ -372,24 +444,22 @@ class Measures:
         name, node = _short_name(given), span_of(given) if given else reference
         known = [name for source in self.sources for name in source.frame.attributes]
         if name is None:
-            reason = f"{function.upper()} needs the name of an uncertain attribute"
-            raise at(self.text, node, reason, *known)
+            raise at(node, f"{function.upper()} needs the name of an uncertain attribute", *known)
         parts = name.parts
         hits = [(s, a) for s in self.sources if (a := s.attribute(parts))]
         hits = hits or [(s, c) for s in self.sources if (c := _plain_column(s, parts))]
         if len(hits) > 1:
             names = [f"{alias}.{parts[-1]}" for source, _ in hits for alias in source.aliases]
-            raise at(self.text, node, f"{parts[-1]} is an attribute of several tables", *names)
+            raise at(node, f"{parts[-1]} is an attribute of several tables", *names)
         if not hits:
             likely = near(parts[-1], [name.split(".")[-1] for name in known])
-            reason = f"there is no uncertain attribute {name}"
-            raise at(self.text, node, reason, *known, suggestion=likely)
+            raise at(node, f"there is no uncertain attribute {name}", *known, suggestion=likely)
         source, attribute = hits[0]
         frame = SparkFrame(source.frame.df)
         kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
         if isinstance(kind, StringType):  # Spark would cast the strings and fail at run time
             reason = f"{function.upper()} needs numbers, but {attribute} is {kind.simpleString()}"
-            raise at(self.text, node, reason, "COUNT, or a condition in WHERE")
+            raise at(node, reason, "COUNT, or a condition in WHERE")
         return hits[0]
 
     def _whose_existence(self, reference: Reference, given: list[Items]) -> Source:
@@ -402,17 +472,17 @@ class Measures:
             aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
             reason = "EXISTENCE must name its table, EXISTENCE(t)"
             place = Node(reference.start, reference.end)
-            raise at(self.text, place, reason, *(aliases or ["EXISTENCE()"]))
+            raise at(place, reason, *(aliases or ["EXISTENCE()"]))
         return candidates[0]
 
 
-def parse_level(given: Items, text: str) -> float:
+def parse_level(given: Items) -> float:
     """Return a QUANTILE's level. Raises SqlError unless it is a number from 0 to 1."""
     share = number_in(given)
     if share is not None and 0 <= share <= 1:
         return abs(float(share))  # -0 is 0
     reason = "the level of a QUANTILE must be a number from 0 to 1, or 0% to 100%"
-    raise at(text, span_of(given) if given else Node(0, 0), reason)
+    raise at(span_of(given) if given else Node(0, 0), reason)
 
 
 def is_measure_of(reference: Reference, sources: list[Source]) -> bool:

@@ -10,33 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.api.earlier_values import earlier_values
 from sfumato.api.reorder import reorder
-from sfumato.language.construct_options import (
-    AGGREGATE_WORDS,
-    EARLY,
-    FORGET,
-    LEVEL,
-    MAX_TUPLES_WORD,
-    NAMED,
-    OPERATOR_WORDS,
-    ORDER,
-    SHARED,
-    UNIQUE,
-    VERSION,
-    Options,
-    words_of,
-)
+from sfumato.api.window_aggregate import window_aggregate
+from sfumato.language.construct_options import Options, words_of
 from sfumato.language.parse import Word
-from sfumato.language.steps import (
-    Lines,
-    Step,
-    argument_lines,
-    format_bytes,
-    format_duration,
-    format_percent,
-    list_names,
-    per_key,
-)
-from sfumato.language.syntax import Option, Relation, at, start_of
+from sfumato.language.steps import Step, argument_lines, list_names, per_key, reorder_lines
+from sfumato.language.syntax import START, Option, Relation, at
 from sfumato.language.tables import BracketWindow, PlannedFrame, match_name, resolve_column
 from sfumato.spark.model.estimates import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows
@@ -47,7 +25,13 @@ WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; otherwise, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
-ESTIMATOR = "conformal"  # default of `sf.reorder` for a drop ratio
+FORGET, NAMED = words_of(reorder, "forget_after", "name")
+AGGREGATE = words_of(window_aggregate, "early", "level", "version", "shared")
+WINDOW_OPERATOR = (FORGET, NAMED, *words_of(window_aggregate, "unique"), *AGGREGATE)
+"""Words of a bracket that belong to the operator over its window; UNIQUE only with VERSION."""
+AGGREGATE_WORDS = tuple(word.word for word in AGGREGATE)
+OPERATOR_WORDS = ("FORGET", "NAMED", *AGGREGATE_WORDS)
+ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
 
 
 class TableOptions(Options):
@@ -76,17 +60,17 @@ def operator_options(options: Sequence[Option]) -> tuple[Option, ...]:
     UNIQUE alone identifies duplicates, which the controller drops. With VERSION, it identifies
     corrected rows for the operator.
     """
-    versioned = any(option.word == VERSION.word for option in options)
-    words = (*OPERATOR_WORDS, UNIQUE.word) if versioned else OPERATOR_WORDS
+    versioned = any(option.word == "VERSION" for option in options)
+    words = (*OPERATOR_WORDS, "UNIQUE") if versioned else OPERATOR_WORDS
     return tuple(option for option in options if option.word in words)
 
 
-def refuse_aggregate_words(options: Sequence[Option], text: str) -> None:
+def refuse_aggregate_words(options: Sequence[Option]) -> None:
     """Raise SqlError for EARLY, LEVEL, VERSION, SHARED or EMPTY on a window without aggregates."""
     for option in options:
         if option.word in (*AGGREGATE_WORDS, "EMPTY"):
             reason = f"{option.word} is allowed only for aggregates over a RANGE"
-            raise at(text, option, reason, "SELECT AVG(x)")
+            raise at(option, reason, "SELECT AVG(x)")
 
 
 class TimeOptions(TableOptions):
@@ -101,10 +85,7 @@ class TimeOptions(TableOptions):
         *words_of(reorder, "estimator", "max_buffer", "max_buffer_total", "max_ahead"),
         *words_of(reorder, "max_behind", "unique"),
         *words_of(reorder, "idle_timeout", "forget_after", "name"),
-        EARLY,
-        LEVEL,
-        VERSION,
-        SHARED,
+        *AGGREGATE,
     )
     kind = "time"
 
@@ -115,22 +96,22 @@ class TimeOptions(TableOptions):
         """
         frame, extent = self.table, self._extent()
         if not answered or extent is None:
-            refuse_aggregate_words(self.options, self.text)
-        if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
-            raise at(self.text, level, "LEVEL needs EARLY", "EARLY 10 SECONDS")
+            refuse_aggregate_words(self.options)
+        if (level := self.get("LEVEL")) is not None and self.get("EARLY") is None:
+            raise at(level, "LEVEL needs EARLY", "EARLY 10 SECONDS")
         if self._uncertain_time() is not None:
             self._check_uncertain(extent, answered)
             return frame
         of_answers = answered and self.get("KEY") is None  # no controllers per key
         others = [*EXTENT_WORDS, *AGGREGATE_WORDS]
-        others += [UNIQUE.word] if self.get(VERSION.word) is not None else []
-        arguments = self.arguments(*others, *([FORGET.word] if of_answers else []))
+        others += ["UNIQUE"] if self.get("VERSION") is not None else []
+        arguments = self.arguments(*others, *(["FORGET"] if of_answers else []))
         controlled = bool(CONTROL_WORDS & arguments.keys())
         if answered and extent is not None and not controlled:
             return frame
         if not WAIT_WORDS & arguments.keys():
             arguments["slack"] = 0
-        if self.get(EARLY.word) is not None:
+        if self.get("EARLY") is not None:
             arguments["early"] = True
         name = arguments.pop("name", None)
         known, asked = frame.ordered, repr(sorted(arguments.items()))
@@ -141,7 +122,7 @@ class TimeOptions(TableOptions):
             df = self.call(lambda: reorder(rows.df, name=name, **arguments))
             known[asked] = rows, arguments, df, name or ""
         frame, arguments, df, named = known[asked]
-        lines = _reorder_lines(arguments, extent, row_bytes(df))
+        lines = reorder_lines(arguments, extent, row_bytes(df))
         key, ratio = list_names(arguments.get("key")), arguments.get("drop_ratio")
         facts = {"controlled": True, "key": key, "drop_ratio": ratio}
         step = Step("reorder by event time", lines, {"": frame.step}, facts, named=named)
@@ -160,7 +141,7 @@ class TimeOptions(TableOptions):
         name = wattr.names[0].parts[0]
         if extent is None or not answered:
             reason = f"{name} is an uncertain event time, which only aggregates over a RANGE accept"
-            raise at(self.text, wattr.place, reason, "SELECT AVG(x)")
+            raise at(wattr.place, reason, "SELECT AVG(x)")
         own = {*EXTENT_WORDS, "WATTR", *OPERATOR_WORDS}
         if other := next((o for o in self.options if o.word not in own), None):
             reason = (
@@ -168,13 +149,13 @@ class TimeOptions(TableOptions):
                 "reorder by the earliest time in a subquery, (SELECT *, array_min(alternatives."
                 f"{name}) AS earliest FROM {self.table_name}) [WATTR earliest {other.word} ...]"
             )
-            raise at(self.text, other, reason)
+            raise at(other, reason)
 
     def _extent(self) -> Range | None:
         if self.get("RANGE") is None:
             for word in EXTENT_WORDS:
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} needs a RANGE")
+                    raise at(option, f"{word} needs a RANGE")
             return None
         names = ("length", "slide", "empty", "idle_timeout")
         values = {w.argument: self.value(w) for w in self.words if w.argument in names}
@@ -196,7 +177,7 @@ class TimeOptions(TableOptions):
         if not controlled:
             return frame, str(arguments["event_time"])  # all rows are present, and in order
         reason = "the table has no column `arrival`: name the arrival column"
-        raise at(self.text, self.node, reason, "ARRIVAL column")
+        raise at(self.node, reason, "ARRIVAL column")
 
     def _uncertain_time(self) -> str | None:
         """Return the uncertain attribute that WATTR names, or None."""
@@ -230,7 +211,7 @@ class RowsOptions(TableOptions):
                 "SPAN is allowed only in a SIMILARITY JOIN; aggregates and rankings over time need "
                 "a RANGE"
             )
-            raise at(self.text, length, reason, "[RANGE duration]")
+            raise at(length, reason, "[RANGE duration]")
         return self.call(lambda: Rows(**self.arguments(*OPERATOR_WORDS))), self.ordered()
 
     def value(self, word: Word) -> Any:
@@ -240,7 +221,7 @@ class RowsOptions(TableOptions):
             return super().value(word)
         (measure,) = option.measures
         if measure.units:
-            raise at(self.text, measure, "SLIDE in [ROWS ...] must be a number of rows", "SLIDE n")
+            raise at(measure, "SLIDE in [ROWS ...] must be a number of rows", "SLIDE n")
         return measure.value
 
     def join_window(self) -> JoinWindow:
@@ -249,11 +230,11 @@ class RowsOptions(TableOptions):
                 "SLIDE is allowed only for aggregates; the window of a join moves with every "
                 "tuple: leave SLIDE out"
             )
-            raise at(self.text, slide, reason)
+            raise at(slide, reason)
         if self.get("ROWS") is None:
-            for word in ("CONFIDENCE", MAX_TUPLES_WORD.word, "LOCKSTEP"):
+            for word in ("CONFIDENCE", "MAX_TUPLES", "LOCKSTEP"):
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} needs a ROWS window", "ROWS n")
+                    raise at(option, f"{word} needs a ROWS window", "ROWS n")
         else:  # also checks the bound
             self.call(lambda: Rows(**self.arguments(*OPERATOR_WORDS, "SPAN")))
         return self.call(lambda: JoinWindow(**self.arguments(*OPERATOR_WORDS)))
@@ -278,7 +259,7 @@ class DeltaOptions(TableOptions):
         option = self.get("DELTA")
         assert option is not None
         known = self.table.attributes or self.table.df.columns
-        on = resolve_column(option.names[0], known, self.table_name, self.text)
+        on = resolve_column(option.names[0], known, self.table_name)
         arguments: dict[str, Any] = self.arguments(*OPERATOR_WORDS)
         return self.call(lambda: Delta(on=on, **arguments))
 
@@ -310,9 +291,7 @@ BRACKETS = (TimeOptions, RowsOptions, DeltaOptions, EarlierOptions)
 BRACKET_WORDS = tuple(word.word for bracket in BRACKETS for word in bracket.words)
 
 
-def bracket_of(
-    relation: Relation, text: str, frame: PlannedFrame | None = None
-) -> TableOptions | None:
+def bracket_of(relation: Relation, frame: PlannedFrame | None = None) -> TableOptions | None:
     """Return the construct in a relation's bracket, or None. Raises SqlError for clashing words."""
     node = relation.bracket
     if node is None:
@@ -328,45 +307,7 @@ def bracket_of(
             one, two = (each.words[0].word.replace("RANGE", "WATTR") for each in order)
             hint = f"apply one in a subquery first, FROM (SELECT * FROM s [{one} ...]) [{two} ...]"
             hint = hint if order[0].kind in ("", "time") else "keep one of the two"
-            last = max(asking.values(), key=start_of) if len(asking) > 1 else option
+            last = max(asking.values(), key=START) if len(asking) > 1 else option
             reason = f"{option.word} is a word of [{other.words[0].word} ...]"
-            raise at(text, last, f"{reason} and not allowed in [{first} ...]: {hint}")
-    return bracket(node.options, node, text, relation, frame)
-
-
-def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lines:
-    """Return a reordering's lines for EXPLAIN. each : bytes per row"""
-    ratio, key = given.get("drop_ratio"), given.get("key")
-    known = {"estimator": ESTIMATOR} if ratio is not None else {}
-    shown = dict(given)
-    late = "the share of late rows is measured, not bounded"
-    total = given.get("max_buffer_total")
-    if ratio is not None and "max_buffer" not in given and total is None:
-        conformal = given.get("estimator", ESTIMATOR) == "conformal"
-        assumed = "for any delays" if conformal else "if gaps and delays are as assumed"
-        late = f"{format_percent(ratio)} of the rows are late in the long run, {assumed}"
-    state = f"the rows after the punctuation, about {each} bytes each; unbounded without BSIZE"
-    bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
-    if bounds or total is not None:
-        rows, per = (total, "") if total is not None else (min(bounds), " per key" if key else "")
-        state = (
-            f"at most {rows} rows{per}, about {format_bytes(rows * each)} at {each} bytes per row"
-        )
-    parallel = per_key(key)
-    if total is not None:  # all keys share the buffer
-        parallel = parallel.replace("in parallel", "in one task")
-    if given.get("early"):
-        shown["early"] = "each row also on its arrival, for the early answers"
-    lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
-    if extent is not None:
-        empty = f" EMPTY {extent.empty}" if extent.empty else ""
-        length, slide = format_duration(extent.length_us), format_duration(extent.slide_us)
-        lines.append(("extents", f"RANGE {length} SLIDE {slide}{empty}"))
-    return [
-        *lines,
-        ("parallel", parallel),
-        ("state", state),
-        ("guarantee", "each row once, in order of event time, or at once with late = true"),
-        ("invalid", "rows without valid times are emitted with late = true"),
-        ("late rows", late),
-    ]
+            raise at(last, f"{reason} and not allowed in [{first} ...]: {hint}")
+    return bracket(node.options, node, relation, frame)

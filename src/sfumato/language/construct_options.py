@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 
-from sfumato.api.earlier_values import earlier_values
-from sfumato.api.reorder import reorder
-from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import MICROSECONDS, SHORT, microseconds
 from sfumato.language.parse import Word
-from sfumato.language.syntax import Measure, Node, Option, SqlError, at
+from sfumato.language.syntax import WORD, Measure, Node, Option, SqlError, at
 from sfumato.language.tables import PlannedFrame, match_name, resolve_column
 from sfumato.near_misses import near
 from sfumato.spark.model.validation import DUPLICATED_NAME
-from sfumato.windows import Rows
 
 UNIT_WORDS = tuple(f"{unit}s" for unit in MICROSECONDS)
 CHOICES = re.compile(r'must be (?:one of )?("?\w+"?(?:(?:, | or )"?\w+"?)+); got')
@@ -78,14 +73,6 @@ def _word(parameter: Parameter) -> Word:
 
 
 T = TypeVar("T")
-FORGET, NAMED = words_of(reorder, "forget_after", "name")
-EARLY, LEVEL = words_of(window_aggregate, "early", "level")
-UNIQUE, VERSION, SHARED = words_of(window_aggregate, "unique", "version", "shared")
-AGGREGATE_WORDS = (EARLY.word, LEVEL.word, VERSION.word, SHARED.word)
-OPERATOR_WORDS = (FORGET.word, NAMED.word, *AGGREGATE_WORDS)
-"""Words of a bracket that do not belong to its window."""
-MAX_TUPLES_WORD = words_of(Rows, "max_tuples")[0]
-ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
 
 
 class Options:
@@ -102,23 +89,21 @@ class Options:
         self,
         options: Sequence[Option],
         node: Node,
-        text: str,
         table_name: object = "",
         frame: PlannedFrame | None = None,
         words: Sequence[Word] = (),
     ) -> None:
-        self.options, self.node, self.text, self.frame = options, node, text, frame
-        self.table_name = table_name
+        self.options, self.node, self.frame, self.table_name = options, node, frame, table_name
         self.words = words or self.words
         repeated = {word.word for word in self.words if word.repeated}
         for i, option in enumerate(options):
             again = option.word in [other.word for other in options[:i]]
             if again and option.word not in repeated:
-                raise at(text, option.place, f"{option.word} is given twice")
+                raise at(option.place, f"{option.word} is given twice")
         for word in self.words:
             if word.needed and self.get(word.word) is None:
                 shape = "number" if word.shape in NUMBER_SHAPES else word.shape
-                raise at(text, node, f"{word.word} is missing", f"{word.word} {shape}")
+                raise at(node, f"{word.word} is missing", f"{word.word} {shape}")
 
     @property
     def table(self) -> PlannedFrame:
@@ -138,9 +123,7 @@ class Options:
             if value is not None and word.argument in values:
                 same = [w.word for w in self.words if w.argument == word.argument]
                 option = self.get(word.word) or self.node
-                raise at(
-                    self.text, option, f"{' and '.join(same)} cannot be combined: keep one of them"
-                )
+                raise at(option, f"{' and '.join(same)} cannot be combined: keep one of them")
             if value is not None:
                 values[word.argument] = value
         return values
@@ -155,7 +138,7 @@ class Options:
         if option.measures:
             if word.shape == "duration":
                 names = [word.word for word in self.words]
-                length = duration_of(option.word, option.measures[0], self.text, names)
+                length = duration_of(option.word, option.measures[0], names)
                 return timedelta(microseconds=length)
             numbers = [measure.value for measure in option.measures]
             return numbers[0] if len(numbers) == 1 else numbers
@@ -167,13 +150,13 @@ class Options:
         """Return the column or columns that a word names; if it is absent, `default` or None."""
         option, known = self.get(word), self.table.df.columns
         if option is not None:
-            of, text = self.table_name, self.text
-            named = [resolve_column(n, known, of, text, qualified=qualified) for n in option.names]
+            of = self.table_name
+            named = [resolve_column(n, known, of, qualified=qualified) for n in option.names]
             return named[0] if len(named) == 1 else named
         match = None if default is None else match_name(default, known)
         if default is not None and match is None:
             reason = f"{self.table_name} has no column `{default}`: name a different column"
-            raise at(self.text, self.node, reason, f"{word} column")
+            raise at(self.node, reason, f"{word} column")
         return match
 
     # ---- errors
@@ -187,14 +170,12 @@ class Options:
         blamed = argument_in(message, given)
         option = None if blamed is None else self.get(given[blamed].word)
         choices = CHOICES.search(message)
-        if option is None or choices is None:
+        if option is None or choices is None or not option.names:
             place = self.node if option is None else option.place
-            return at(self.text, place, self._in_words(message, option))
+            return at(place, self._in_words(message, option))
         expected = re.findall(r"\w+", choices[1].replace(" or ", " ").upper())
-        name = option.names[0] if option.names else option
-        written = self.text[name.start : name.end]
-        reason, likely = f"{written} is not a known value of {option.word}", near(written, expected)
-        return at(self.text, name, reason, *expected, suggestion=likely)
+        reason, (name,) = f"{WORD} is not a known value of {option.word}", option.names
+        return at(name, reason, *expected, suggestion=near(str(name), expected))
 
     def _in_words(self, message: str, blamed: Option | None) -> str:
         """Return a message that names words instead of arguments."""
@@ -205,7 +186,7 @@ class Options:
         said, got, _ = message.rpartition("; got ")
         if blamed is None or not got or not blamed.measures:
             return message
-        return f"{said}; got {self.text[blamed.place.start : blamed.place.end]}"
+        return f"{said}; got {WORD}"
 
 
 def with_located_errors(make: Callable[[], T], locate: Callable[[str], SqlError]) -> T:
@@ -231,20 +212,20 @@ def argument_in(message: str, arguments: Iterable[str]) -> str | None:
     return min(named)[1] if named else None
 
 
-def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = ()) -> int:
+def duration_of(word: str, measure: Measure, words: Sequence[str] = ()) -> int:
     """Return the microseconds in `300 SECONDS` or `1 hour 30 mins`; `-5 s` is negative.
 
     words : further suggestions for an unknown unit
     """
     if len(measure.units) < len(measure.numbers):
-        raise at(text, measure, f"{word} needs a unit of time", *UNIT_WORDS)
+        raise at(measure, f"{word} needs a unit of time", *UNIT_WORDS)
     total = 0.0
     for number, unit in zip(measure.numbers, measure.units, strict=True):
         spelled = unit.lower()
         singular = spelled.removesuffix("s")
         if singular not in MICROSECONDS and spelled not in SHORT and singular not in SHORT:
             likely = near(unit, UNIT_WORDS) or near(unit, words, cutoff=0.75)
-            raise at(text, unit, f"{unit} is not a unit of time", *UNIT_WORDS, suggestion=likely)
+            raise at(unit, f"{unit} is not a unit of time", *UNIT_WORDS, suggestion=likely)
         if float(number) > 0:
             total += microseconds(word, f"{float(number):.12f} {spelled}")
     return -round(total) if measure.negative else round(total)

@@ -6,15 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from lark import Token
-
 from sfumato.api.imputation import Dependency, Imputation
 from sfumato.api.impute import impute, impute_frame
 from sfumato.language import syntax
-from sfumato.language.construct_options import NAMED, Options, words_of
+from sfumato.language.brackets import NAMED
+from sfumato.language.construct_options import Options, words_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import Lines, Step, argument_lines
-from sfumato.language.syntax import Node, Relation, at, start_of
+from sfumato.language.syntax import Node, Relation, Token, at
 from sfumato.language.tables import PlannedFrame, resolve_column
 from sfumato.sql_tokens import unquote_name
 
@@ -29,11 +28,10 @@ def imputed_frame(
     frame: PlannedFrame,
     relation: Relation,
     node: syntax.Impute,
-    text: str,
     repository: Callable[..., PlannedFrame],
 ) -> PlannedFrame:
     """Return a table after its IMPUTE. repository : function that returns a table by name"""
-    given = Options(node.options, node, text, relation, frame, IMPUTE_WORDS)
+    given = Options(node.options, node, relation, frame, IMPUTE_WORDS)
     imputation, lines = read_imputation(given, node, repository)
     name = given.value(NAMED)
     df = given.call(lambda: impute_frame(frame.df, imputation, name))
@@ -47,17 +45,15 @@ def read_imputation(
     given: Options, node: syntax.Impute, repository: Callable[..., PlannedFrame]
 ) -> tuple[Imputation, Lines]:
     """Return an IMPUTE's imputation, and its lines for EXPLAIN. Raises SqlError."""
-    text, columns = given.text, given.table.df.columns
-    attributes = tuple(
-        resolve_column(name, columns, given.table_name, text) for name in node.attributes
-    )
-    dependencies = [_dependency(token, text) for token in node.dependencies]
-    table, how = repository(node.repository).df, given.arguments("SCALING", NAMED.word)
+    columns = given.table.df.columns
+    attributes = tuple(resolve_column(name, columns, given.table_name) for name in node.attributes)
+    dependencies = [_dependency(token) for token in node.dependencies]
+    table, how = repository(node.repository).df, given.arguments("SCALING", "NAMED")
     for option in given.options:
         if option.word == "SCALING":
             name, scaling = unquote_name(option.names[0].parts[-1]), how.setdefault("scaling", {})
             if name in scaling:
-                raise at(text, option, f"SCALING is given twice for {name}")
+                raise at(option, f"SCALING is given twice for {name}")
             scaling[name] = tuple(float(measure.value) for measure in option.measures)
     imputation = given.call(lambda: Imputation(table, dependencies, attributes, **how))
     known = {"method": imputation.method, "fallback": "marginal"}
@@ -70,12 +66,12 @@ def read_imputation(
 
 
 def joint_imputation(
-    relations: tuple[Relation, Relation], text: str
+    relations: tuple[Relation, Relation],
 ) -> tuple[int, syntax.Impute] | None:
     """Return a join's IMPUTE and its side, or None. Raises SqlError if two differ."""
     given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
     if len({_clause_text(node) for _, node in given}) > 1:
-        raise at(text, given[1][1], "both sides must have the same IMPUTE: write it once")
+        raise at(given[1][1], "both sides must have the same IMPUTE: write it once")
     return given[0] if given else None
 
 
@@ -88,19 +84,18 @@ def _clause_text(node: syntax.Impute) -> str:
     return str(([n.parts for n in names], node.repository.parts, texts, options))
 
 
-def _dependency(token: Token, text: str) -> Any:
+def _dependency(token: Token) -> Any:
     """Parse a dependency. Raises SqlError at the position of an error."""
     try:
         return Dependency.parse(string_value(token))
     except ValueError as error:
-        place = start_of(token) + _opening(token) + getattr(error, "position", 0)
+        place = token.start + _opening(token) + getattr(error, "position", 0)
         reason = str(error).partition(" at position")[0]
         hint = "write a dependency like 'humidity -> temperature : 0.05 -> 0.1' after BY"
-        raise at(text, Node(place, place + 1), f"{reason}: {hint}") from error
+        raise at(Node(place, place + 1), f"{reason}: {hint}") from error
 
 
 def string_value(token: Token) -> str:
-    """Return the value of a string literal."""
     begin = _opening(token)
     inside = str(token)[begin:-1]
     return inside if begin == 2 else re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)

@@ -12,36 +12,25 @@ from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import microseconds
 from sfumato.language.blocks import Block
 from sfumato.language.brackets import (
+    FORGET,
+    NAMED,
     DeltaOptions,
     RowsOptions,
     TableOptions,
     bracket_of,
     refuse_aggregate_words,
 )
-from sfumato.language.construct_options import FORGET, NAMED, Options, words_of
+from sfumato.language.construct_options import Options, words_of
 from sfumato.language.impute_clause import IMPUTE_WORDS, joint_imputation, read_imputation
 from sfumato.language.parse import Word
-from sfumato.language.steps import (
-    Lines,
-    Step,
-    argument_lines,
-    describe_count,
-    describe_delta,
-    describe_window,
-    format_duration,
-    format_percent,
-    per_key,
-    typical_bytes,
-)
+from sfumato.language.steps import SIDES, Step, join_lines, per_key
 from sfumato.language.syntax import (
-    Items,
     Name,
     Node,
     Option,
     Relation,
     Similarity,
     at,
-    end_of,
     is_word,
     name_in,
     span_of,
@@ -54,11 +43,11 @@ from sfumato.language.tables import (
     match_name,
     resolve_column,
 )
-from sfumato.spark.model.estimates import join_confidence, join_sharing, window_pair
+from sfumato.spark.model.estimates import window_pair
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import Selection, describe_fusion, remember_selected
 from sfumato.sql_tokens import double_braces
-from sfumato.windows import JoinWindow, Range
+from sfumato.windows import Range
 
 JOIN_WORDS = (
     replace(words_of(similarity_join, "within")[0], shape="distance"),  # or a radius column
@@ -66,7 +55,6 @@ JOIN_WORDS = (
     NAMED,
     Word("AND", "column EQUAL column", repeated=True),
 )
-SIDES = ("left", "right")
 OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
 OUTER_SIDES, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
 TUPLES_COLUMN = "__tuples"  # the aggregate required to emit a window's rows; it is dropped
@@ -75,22 +63,17 @@ TUPLES_COLUMN = "__tuples"  # the aggregate required to emit a window's rows; it
 def join_tables(block: Block, place: int) -> Source | None:
     """Return tables `place` and `place + 1` as one source, or None if Spark joins them."""
     left, right = block.relations[place : place + 2]
-    if place == 0 and len(block.relations) > 2:
-        _refuse_third_table(block)
+    others = block.relations if place == 0 and len(block.relations) > 2 else ()
+    windows = [relation for relation in others if _has_extents(block, relation)]
+    if len(windows) > 1:  # Spark would not join them by extent
+        reason = (
+            "a join of two windows cannot contain a third table: put the two windows in a subquery"
+        )
+        raise at(windows[1], reason)
     extents = _extent_join(block, left, right) if len(block.relations) == 2 else None
     if extents is not None or right.join is None:
         return extents
     return _similarity_join(block, left, right, right.join)
-
-
-def _refuse_third_table(block: Block) -> None:
-    """Raise SqlError for two windows among three or more tables: Spark would not join by extent."""
-    extents = [relation for relation in block.relations if _has_extents(block, relation)]
-    if len(extents) > 1:
-        reason = (
-            "a join of two windows cannot contain a third table: put the two windows in a subquery"
-        )
-        raise at(block.text, extents[1], reason)
 
 
 # ---- SIMILARITY JOIN -----------------------------------------------------------------------------
@@ -99,20 +82,20 @@ Sides = Sequence[tuple[Relation, PlannedFrame]]
 
 
 def _similarity_join(block: Block, left: Relation, right: Relation, join: Similarity) -> Source:
-    text, relations = block.text, (left, right)
+    relations = left, right
     if left.join is not None:
         raise at(
-            text,
             join.keyword,
             "a SIMILARITY JOIN cannot have three streams: put the first two in a subquery",
         )
-    given = join_words(join, text)
+    given = join_words(join)
     if left.rest:
-        raise at(text, left.rest[0], "the left side of SIMILARITY JOIN must be one table")
-    names = _side_names(left, right, text)
-    sides = [(relation, block.required_frame(relation)) for relation in relations]
-    brackets = _brackets(sides, join, text)
-    on = [_shared_name(name, name, sides, text, attributes=True) for name in join.on]
+        raise at(left.rest[0], "the left side of SIMILARITY JOIN must be one table")
+    names = _side_names(left, right)
+    frames = [block.required_frame(relation) for relation in relations]
+    sides = list(zip(relations, frames, strict=True))
+    brackets = _brackets(sides, join)
+    on = [_shared_name(name, name, sides, attributes=True) for name in join.on]
     bounds = brackets[0].join_window(), brackets[-1].join_window()
     windows = brackets[0].call(lambda: window_pair(bounds, on))
     arguments: dict[str, Any] = {"on": on, **given.arguments()}
@@ -120,132 +103,118 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
         if len(within) != len(on):
             reason = f"WITHIN has {len(within)} distances, but ON has {len(on)} attributes"
             option = given.get("WITHIN") or join
-            raise at(text, option, reason, "a number", "one per attribute")
+            raise at(option, reason, "a number", "one per attribute")
         arguments["within"] = dict(zip(on, within, strict=True))
-    arguments["order"] = _order_columns(brackets, sides, text)
-    arguments["key"] = _key_columns(join, sides, names, text) or None
+    arguments["order"] = _order_columns(brackets, sides)
+    arguments["key"] = _key_columns(join, frames, names) or None
     arguments["forget_after"] = brackets[0].value(FORGET)
     imputation, imputed = None, None
-    if (found := joint_imputation(relations, text)) is not None:
+    if (found := joint_imputation(relations)) is not None:
         side, node = found
-        _refuse_name(node.options, text)
-        options = Options(node.options, node, text, relations[side], sides[side][1], IMPUTE_WORDS)
+        _refuse_name(node.options)
+        options = Options(node.options, node, relations[side], frames[side], IMPUTE_WORDS)
         imputation, imputed = read_imputation(options, node, block.tables.find_table)
-    frames = [frame.df for _, frame in sides]
-    lines = _join_lines(arguments, windows, sides, imputed)
-    df = given.call(
-        lambda: similarity_join(*frames, window=windows, impute=imputation, **arguments)
-    )
+    dfs, existence = [frame.df for frame in frames], dict.fromkeys(map(describe_existence, frames))
+    lines = join_lines(arguments, windows, dfs, "; ".join(existence), imputed)
+    df = given.call(lambda: similarity_join(*dfs, window=windows, impute=imputation, **arguments))
     title = "similarity join of two uncertain windows"
     if imputation is not None:
         title = "similarity join of two incomplete windows, imputed as they meet"
-    inputs = {side: frame.step for side, (_, frame) in zip(SIDES, sides, strict=True)}
+    inputs = {side: frame.step for side, frame in zip(SIDES, frames, strict=True)}
     step = Step(title, lines, inputs, runs=describe_fusion(df), named=arguments.get("name", ""))
     place = span_of([join.keyword])
-    return _joined_source(PlannedFrame(df, step), names, Node(left.start, join.end), place, text)
+    return _joined_source(PlannedFrame(df, step), names, Node(left.start, join.end), place)
 
 
-def join_words(join: Similarity, text: str) -> Options:
+def join_words(join: Similarity) -> Options:
     """Return a join's words. Raises SqlError for missing words and qualified columns."""
     for name in join.on:
         if len(name.words) > 1:
-            raise at(
-                text, name, "ON must name attributes of both sides, without a table", name.parts[-1]
-            )
+            raise at(name, "ON must name attributes of both sides, without a table", name.parts[-1])
     for option in join.options:
         if option.word == "WITHIN" and option.names and len(option.names[0].parts) > 1:
             radius = option.names[0]
             reason = "WITHIN must name a radius column of one or both sides, without a table"
-            raise at(text, radius, reason, radius.parts[-1])
-    return Options(join.options, join, text, words=JOIN_WORDS)
+            raise at(radius, reason, radius.parts[-1])
+    return Options(join.options, join, words=JOIN_WORDS)
 
 
-def _shared_name(
-    name: Name | str, place: Node, sides: Sides, text: str, *, attributes: bool = False
-) -> str:
+def _shared_name(name: Name | str, place: Node, sides: Sides, *, attributes: bool = False) -> str:
     """Return the spelling of a name that both sides have. Raises SqlError if they differ."""
     spelled = []
     for relation, frame in sides:
         known = (attributes and frame.attributes) or frame.df.columns
         if isinstance(name, Name):
-            spelled.append(resolve_column(name, known, relation, text, qualified=attributes))
+            spelled.append(resolve_column(name, known, relation, qualified=attributes))
         elif (match := match_name(name, known)) is not None:
             spelled.append(match)
         else:
             reason = f"{relation} has no column {name}, by which the join orders its rows"
-            raise at(text, place, reason, "ORDER column in the window")
+            raise at(place, reason, "ORDER column in the window")
     if spelled[0] != spelled[1]:
         reason = f"both sides must spell {name} in the same way; got {spelled[0]} and {spelled[1]}"
-        raise at(text, place, reason)
+        raise at(place, reason)
     return spelled[0]
 
 
-def _brackets(sides: Sides, join: Similarity, text: str) -> list[RowsOptions | DeltaOptions]:
+def _brackets(sides: Sides, join: Similarity) -> list[RowsOptions | DeltaOptions]:
     """Return the sides' window words; a single bracket applies to both sides."""
     brackets: list[RowsOptions | DeltaOptions] = []
     for relation, frame in sides:
-        given = bracket_of(relation, text, frame)
+        given = bracket_of(relation, frame)
         if isinstance(given, RowsOptions | DeltaOptions):
-            _refuse_name(given.options, text)
+            _refuse_name(given.options)
             brackets.append(given)
         elif given is not None:
             word = "WATTR" if given.kind else given.words[0].word
             hint = f"write this bracket in a subquery, (SELECT * FROM stream [{word} ...])"
-            reason = f"a SIMILARITY JOIN needs ROWS, SPAN or DELTA windows; {hint}"
-            raise at(text, given.node, reason)
+            raise at(given.node, f"a SIMILARITY JOIN needs ROWS, SPAN or DELTA windows; {hint}")
     if not brackets:
         reason = "the join needs a window after a table name"
-        raise at(
-            text, join.keyword, reason, "[ROWS number]", "[SPAN duration]", "[DELTA number ON x]"
-        )
+        raise at(join.keyword, reason, "[ROWS number]", "[SPAN duration]", "[DELTA number ON x]")
     orders = [list(map(str, option.names)) for o in brackets if (option := o.get("ORDER"))]
     forgets = [given.value(FORGET) for given in brackets]
     if forgets[0] != forgets[-1] or (orders and orders[0] != orders[-1]):
-        raise at(text, brackets[-1].node, "both sides must have the same ORDER and FORGET")
+        raise at(brackets[-1].node, "both sides must have the same ORDER and FORGET")
     return brackets
 
 
-def _refuse_name(options: Sequence[Option], text: str) -> None:
+def _refuse_name(options: Sequence[Option]) -> None:
     """Raise SqlError for NAMED on one side: there is only one operator."""
     for option in options:
-        if option.word == NAMED.word:
-            reason = "NAMED applies to the join, not to a side: write it after PROBABILITY"
-            raise at(text, option, reason)
+        if option.word == "NAMED":
+            raise at(option, "NAMED applies to the join, not to a side: write it after PROBABILITY")
 
 
-def _order_columns(brackets: Sequence[TableOptions], sides: Sides, text: str) -> list[str]:
+def _order_columns(brackets: Sequence[TableOptions], sides: Sides) -> list[str]:
     option = next((option for given in brackets if (option := given.get("ORDER"))), None)
     names: Sequence[Name | str] = ["arrival"] if option is None else option.names
     return [
-        _shared_name(name, name if isinstance(name, Name) else brackets[0].node, sides, text)
+        _shared_name(name, name if isinstance(name, Name) else brackets[0].node, sides)
         for name in names
     ]
 
 
-def _key_columns(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> list[str]:
+def _key_columns(
+    join: Similarity, frames: Sequence[PlannedFrame], names: Sequence[str]
+) -> list[str]:
     aliases, keys = [name.lower() for name in names], []
-    for pair in key_pairs(join):
+    for pair in (option.names for option in join.options if option.word == "AND"):
         columns: dict[int, str] = {}
         for name in pair:
             if len(name.parts) != 2 or name.parts[0].lower() not in aliases:
                 wanted = [f"{alias}.{name.parts[-1]}" for alias in names]
-                raise at(text, name, f"{name} needs the name of its table", *wanted)
+                raise at(name, f"{name} needs the name of its table", *wanted)
             side = aliases.index(name.parts[0].lower())
-            known = sides[side][1].df.columns
-            columns[side] = resolve_column(name, known, names[side], text, qualified=True)
+            known = frames[side].df.columns
+            columns[side] = resolve_column(name, known, names[side], qualified=True)
         if len(columns) < 2:
-            raise at(
-                text, pair[1], "a key must equate a column of one side with a column of the other"
-            )
+            raise at(pair[1], "a key must equate a column of one side with a column of the other")
         if columns[0] != columns[1]:
             reason = "a key must have the same name on both sides: rename one column in a subquery"
-            raise at(text, pair[1], reason)
+            raise at(pair[1], reason)
         keys.append(columns[0])
     return keys
-
-
-def key_pairs(join: Similarity) -> list[tuple[Name, ...]]:
-    return [option.names for option in join.options if option.word == "AND"]
 
 
 # ---- JOIN of two windows by time -----------------------------------------------------------------
@@ -258,38 +227,28 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     ON equates are keys. In an inner join, the entire ON condition is also a filter; an outer join
     accepts only keys.
     """
-    text = block.text
     outer = bool(left.rest) and is_word(left.rest[0], *OUTER)
     if left.imputation or right.imputation or (left.rest and not outer):
         return None
     if not (_has_extents(block, left) and _has_extents(block, right)):
         return None
-    kept = _join_type(left, text) if outer else INNER
+    kept = _join_type(left) if outer else INNER
     frames, forgets, called = zip(_extents(block, left), _extents(block, right), strict=True)
     name = next(filter(None, called), None)
     known = [after for after in forgets if after is not None]
     after = max(known, key=lambda after: microseconds("FORGET", after), default=None)
-    names, similar, condition = _side_names(left, right, text), dict[str, Any](), ""
-    given = Options((), right, text)
+    names, given, condition = _side_names(left, right), Options((), right), ""
+    how: dict[str, Any] = {"forget_after": after, "name": name, "how": kept}
     if right.join is not None:
-        given = join_words(right.join, text)
-        similar = {"on": list(map(str, right.join.on)), **given.arguments("USING", "OUTPUT")}
-        name = similar.pop("name", None) or name
-        pairs = key_pairs(right.join)
+        given = join_words(right.join)
+        how |= {"on": list(map(str, right.join.on)), **given.arguments("USING", "OUTPUT")}
+        key = _key_columns(right.join, frames, names)
     else:
-        pairs = _equated_columns(right.rest, text)
-        place = span_of(right.rest[1:]) if right.rest[1:] else Node(0, 0)
-        condition = text[place.start : place.end]
-    key = _extent_keys(pairs, names, frames)
-    if kept != INNER and right.join is None:
-        if len(pairs) < len(split(right.rest[1:], lambda item: is_word(item, "AND"))) or (
-            len(key) < len(pairs)
-        ):
-            reason = f"{kept.upper()} JOIN of windows accepts only equal keys as its condition"
-            raise at(text, right.rest[0], reason, "ON a.key = b.key", "a JOIN and a WHERE")
-        condition = ""
-    how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name, "how": kept}
-    how |= similar
+        key = _equated_keys(right, names, frames, kept)
+        if kept == INNER and right.rest[1:]:
+            place = span_of(right.rest[1:])
+            condition = block.text[place.start : place.end]
+    how["key"] = key or None
     df = given.call(lambda: extent_join(frames[0].df, frames[1].df, **how))
     block.joined_starts.add(right.start)
     lines = [
@@ -298,14 +257,14 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         ("state", "the rows of extents that only one side has completed"),
     ]
     inputs = {side: frame.step for side, frame in zip(SIDES, frames, strict=True)}
-    title = "join of two windowed streams, extent by extent"
-    step = Step(title, lines, inputs, runs=describe_fusion(df), named=name or "")
+    title, named = "join of two windowed streams, extent by extent", how["name"] or ""
+    step = Step(title, lines, inputs, runs=describe_fusion(df), named=named)
     node = Node(left.start, right.end if right.join is None else right.join.end)
     written = _filter_text(block, condition)
-    return _joined_source(PlannedFrame(df, step), names, node, given.node, text, written)
+    return _joined_source(PlannedFrame(df, step), names, node, given.node, written)
 
 
-def _join_type(left: Relation, text: str) -> str:
+def _join_type(left: Relation) -> str:
     """Return the word before JOIN, in lower case. Raises SqlError unless it is in OUTER_SIDES."""
     first, *more = left.rest
     if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in ([], ["OUTER"]):
@@ -313,25 +272,25 @@ def _join_type(left: Relation, text: str) -> str:
             f"{str(first).upper()} JOIN of windows is not supported: a join of windows must be "
             "inner or outer"
         )
-        raise at(text, first, reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
+        raise at(first, reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
     return str(first).lower()
 
 
 def _has_extents(block: Block, relation: Relation) -> bool:
     if relation.bracket is None:
-        frame, _ = block.frame(relation, needed=False)
+        frame = block.frame(relation)
         return frame is not None and SparkFrame(frame.df).has_extents
-    given = bracket_of(relation, block.text)
+    given = bracket_of(relation)
     return given is not None and given.kind == "time" and given.get("RANGE") is not None
 
 
 def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str | None]:
     """Return a table's extents (window rows or answers), and its FORGET and NAMED."""
     frame = block.required_frame(relation)
-    given = bracket_of(relation, block.text, frame)
+    given = bracket_of(relation, frame)
     if given is None:
         return frame, None, None
-    refuse_aggregate_words(given.options, block.text)
+    refuse_aggregate_words(given.options)
     ordered = given.rows(answered=True)
     window, order = given.window()
     assert isinstance(window, Range)
@@ -346,30 +305,28 @@ def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str |
     return PlannedFrame(wanted, ordered.step), after, name
 
 
-def _equated_columns(rest: Items, text: str) -> list[tuple[Name, ...]]:
-    if rest and not is_word(rest[0], "ON"):
-        raise at(text, rest[0], "a join of two windowed streams needs a condition", "ON")
-    pairs: list[tuple[Name, ...]] = []
-    for items in split(rest[1:], lambda item: is_word(item, "AND")):
-        sides = [name_in(part) for part in split(items, lambda item: str(item) == "=")]
-        names = tuple(name for name in sides if name is not None and len(name.parts) == 2)
-        if len(sides) == len(names) == 2:
-            pairs.append(names)
-    return pairs
-
-
-def _extent_keys(
-    pairs: list[tuple[Name, ...]], names: list[str], frames: Sequence[PlannedFrame]
+def _equated_keys(
+    right: Relation, names: list[str], frames: Sequence[PlannedFrame], kept: str
 ) -> list[str]:
-    """Return the join's keys: the equated columns with the same name on both sides."""
-    keys, known = [], {name.lower() for name in names}
-    for pair in pairs:
-        (one, first), (other, second) = (name.parts for name in pair)
-        spelled = [match_name(first, frame.df.columns) for frame in frames]
-        same = spelled[0] is not None and spelled[0] == spelled[1]
-        is_pair = {one.lower(), other.lower()} == known and first.lower() == second.lower()
-        if is_pair and same and first.lower() != "window":
-            keys.append(str(spelled[0]))
+    """Return the join's keys: the columns that ON equates, with the same name on both sides."""
+    on = right.rest[0] if right.rest else None
+    if on is not None and not is_word(on, "ON"):
+        raise at(on, "a join of two windowed streams needs a condition", "ON")
+    keys, known = list[str](), {name.lower() for name in names}
+    parts = split(right.rest[1:], lambda item: is_word(item, "AND"))
+    for part in parts:
+        sides = [name_in(items) for items in split(part, lambda item: str(item) == "=")]
+        pair = [name.parts for name in sides if name is not None and len(name.parts) == 2]
+        if len(sides) == len(pair) == 2:
+            (one, first), (other, second) = pair
+            spelled = [match_name(first, frame.df.columns) for frame in frames]
+            same = spelled[0] is not None and spelled[0] == spelled[1]
+            is_pair = {one.lower(), other.lower()} == known and first.lower() == second.lower()
+            if is_pair and same and first.lower() != "window":
+                keys.append(str(spelled[0]))
+    if kept != INNER and len(keys) < len(parts):
+        reason = f"{kept.upper()} JOIN of windows accepts only equal keys as its condition"
+        raise at(on or right, reason, "ON a.key = b.key", "a JOIN and a WHERE")
     return keys
 
 
@@ -379,23 +336,23 @@ def _filter_text(block: Block, condition: str) -> str:
     where = block.clause("WHERE") if condition else None
     if where is None:
         return f" WHERE ({condition}\n)" if condition else ""
-    block.edits.insert(end_of(where.place), f" ({condition}\n) AND (")
-    block.edits.insert(end_of(where.items[-1]), ")")
+    block.edits.insert(where.place.end, f" ({condition}\n) AND (")
+    block.edits.insert(where.items[-1].end, ")")
     return ""
 
 
 # ---- the two sides ----------------------------------------------------------------------------
 
 
-def _side_names(left: Relation, right: Relation, text: str) -> list[str]:
+def _side_names(left: Relation, right: Relation) -> list[str]:
     names = [left.name or SIDES[0], right.name or SIDES[1]]
     if names[0].lower() == names[1].lower():
-        raise at(text, right, f"both sides are called {names[1]}: give them aliases")
+        raise at(right, f"both sides are called {names[1]}: give them aliases")
     return names
 
 
 def _joined_source(
-    joined: PlannedFrame, names: Sequence[str], span: Node, node: Node, text: str, after: str = ""
+    joined: PlannedFrame, names: Sequence[str], span: Node, node: Node, after: str = ""
 ) -> Source:
     """Return the join as a source, with a copy of each side's struct under the side's name.
 
@@ -406,105 +363,7 @@ def _joined_source(
     copies = [name for name, side in sides.items() if name.lower() != side]
     for name in copies:
         if match_name(name, df.columns) is not None:
-            reason = f"{name} is also a column of the join: give the table a different alias"
-            raise at(text, node, reason)
+            raise at(node, f"{name} is also a column of the join: give the table a different alias")
         df = df.withColumn(name, F.col(sides[name]))
     frame, where = PlannedFrame(df, joined.step), (span.start, span.end)
     return Source(*where, frame, tuple(names), after, node, sides=sides, extra=copies, changed=True)
-
-
-# ---- EXPLAIN of a SIMILARITY JOIN ----------------------------------------------------------------
-
-
-def _join_lines(
-    given: dict[str, Any],
-    windows: tuple[JoinWindow, JoinWindow],
-    sides: Sides,
-    imputed: Lines | None,
-) -> Lines:
-    key, probability, frames = given["key"], given["probability"], [frame for _, frame in sides]
-    existence = dict.fromkeys(map(describe_existence, frames))
-    tasks = per_key(key, f"one per side, in {_describe_tasks(given, windows, imputed)}")
-    arguments = {n: value for n, value in given.items() if n not in ("name", "tasks")}
-    lines = [
-        *argument_lines({"on": None, **arguments}),
-        *(imputed or []),
-        ("windows", tasks),
-        ("pace", _describe_pace(frames, given)),
-        ("existence", "; ".join(existence)),
-    ]
-    tuples: dict[str, str] = {}
-    for side, window in zip(SIDES, windows, strict=True):
-        ages = f"the tuples of the last {format_duration(window.span_us)}" if window.span_us else ""
-        rows = describe_window(window) if window.rows is not None else ""
-        rows += ", once all tuples with the same time have arrived" if window.lockstep else ""
-        if window.delta is not None:
-            rows = describe_delta(given["on"][window.on], window.delta, window.threshold)
-        if windows[0] != windows[1] or side == SIDES[0]:
-            heading = "window" if windows[0] == windows[1] else f"{side} window"
-            lines.append((heading, ", of ".join(filter(None, (rows, ages))) or "all tuples"))
-        if imputed is None and window.rows is not None:
-            each = 10 * 8 * (len(given["on"]) + 1)
-            tuples[_describe_held(window, probability, each)] = "tuples held"
-    lines += [(heading, said) for said, heading in tuples.items()]
-    if imputed is not None:
-        promise = (
-            "the same pairs as if every row were imputed first; only rows within reach are imputed"
-        )
-        return [*lines, ("state", "the rows of both windows"), ("guarantee", promise)]
-    exact = "exact: a pair is emitted if and only if it reaches its probability"
-    least = min(window.confidence for window in windows)
-    if any(window.rows is not None for window in windows):
-        exact += "; a tuple outside its window cannot reach it"
-        if least + probability < 1:
-            exact = (
-                f"{exact.partition(';')[0]} among the held tuples; a tuple that has left "
-                f"contributes at most {format_percent(1 - least)}"
-            )
-    return [*lines, ("guarantee", exact)]
-
-
-def _describe_held(window: JoinWindow, probability: float, each: int) -> str:
-    """Describe the number of tuples in a count window. each : bytes of a tuple's alternatives"""
-    assert window.rows is not None
-    level = join_confidence(window.confidence, probability)
-    tuples, total = typical_bytes(window.rows, level, each)
-    bound = (
-        ""
-        if window.max_tuples is None
-        else f"; at most {window.max_tuples} tuples, the evicted ones are counted"
-    )
-    return (
-        f"w' = least n with Pr(the n newest hold ≥ {window.rows}) ≥ {level:g} = "
-        f"min({window.confidence:g}, 1 - {probability:g}); {describe_count(window.rows, level)}; "
-        f"with 10 alternatives and {tuples}: w' × {each} bytes{total}, and the rows{bound}"
-    )
-
-
-def _describe_tasks(
-    given: dict[str, Any], windows: tuple[JoinWindow, JoinWindow], imputed: Lines | None
-) -> str:
-    """Describe how many tasks share the work, and the reason."""
-    asked = given.get("tasks")
-    sharing = None if given["key"] or imputed is not None else join_sharing(windows)
-    if asked is not None or sharing is None:
-        return f"{asked} tasks that share the work" if asked and asked > 1 else "one task"
-    tasks, alone, others, shared = sharing
-    return (
-        f"{'one task' if tasks == 1 else f'{tasks} tasks'} (estimated time per arrival: "
-        f"{alone:.3g} us in one task, {shared:.3g} us in each of {others}; TASKS overrides this)"
-    )
-
-
-def _describe_pace(frames: Sequence[PlannedFrame], given: dict[str, Any]) -> str:
-    """Describe the effect of the sides' reading speeds; "" unless both sides are streams."""
-    if not all(frame.df.isStreaming for frame in frames):
-        return ""
-    order, key = given["order"], given["key"] or []
-    if all(SparkFrame(frame.df).controller(order, key) is not None for frame in frames):
-        return "any: rows wait until both sides are complete up to their event time"
-    return (
-        "if the sides are two sources, the answers depend on how fast each source is read, and "
-        "the rows are counted as unaligned; reorder both sides (WATTR in a subquery) and ORDER by "
-        "event time"
-    )

@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lark import Lark, Token, Transformer, Tree, UnexpectedCharacters, UnexpectedToken, v_args
+from lark import Lark, Transformer, Tree, UnexpectedCharacters, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.tree import Meta
 
 from sfumato.language import syntax
-from sfumato.language.syntax import SqlError, at, end_of, start_of
+from sfumato.language.syntax import SqlError, Token, at
 from sfumato.near_misses import near
 from sfumato.sql_tokens import TokenError, tokenize
 
@@ -67,8 +67,8 @@ PATTERNS = {
     "ORDER": r'"order"i /\b/ (_GAP /by\b/i)?',  # ORDER BY is the same word
     "NOTHING": r"/(?!)x/",  # placeholder where no words are allowed
 }
-OWN_TERMINALS = re.compile(r"\b(numbers?|fraction|duration|choice)\b")
-"""Rules with a copy (`join_number`, ...) for the words of joins and rankings."""
+TEMPLATES = re.compile(r"\b(numbers?|fraction|duration|choice)\b")
+"""Rules with a copy for each position."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,8 @@ def fragment(vocabulary: Vocabulary) -> str:
                     f"{word.word} is followed by {shapes[word.word]!r} in one construct and by "
                     f"{word.shape!r} in another: choose a different word"
                 )
-        if place in ("join", "rank"):
-            shapes = {word: OWN_TERMINALS.sub(r"join_\1", shape) for word, shape in shapes.items()}
-        alternatives = [
-            f"{' '.join([word, *shape.split()])} -> option" for word, shape in shapes.items()
-        ]
+        copy = rf"\1{{{rule}}}"
+        alternatives = [f"{w} {TEMPLATES.sub(copy, of)} -> option" for w, of in shapes.items()]
         lines.append(f"{rule}: " + "\n    | ".join(alternatives))
         terminals |= set(shapes)
     for name in sorted(terminals):
@@ -144,14 +141,16 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
         try:
             read = tuple(tokenize(text, constructs=True))
         except TokenError as error:
-            refused = SqlError(str(error), text=text, start=error.start, end=error.end)
+            refused = SqlError(str(error), error.start, error.end)
             if not error.is_open:  # otherwise, the parser reports the token that is missing
                 raise refused from None
-    found: list[Token] = []
+    found: list[Any] = []  # of Token
     run = parser(fragment(vocabulary)).parse_interactive(text)
     try:
-        for token in run.iter_parse():
-            found.append(token)
+        for word in run.lexer_thread.lex(run.parser_state):
+            word.__class__ = Token  # copies would slow the parser down by a seventh
+            found.append(word)
+            run.feed_token(word)
         statements = ToSyntax().transform(run.feed_eof(found[-1] if found else None))
     except UnexpectedInput as error:
         if isinstance(error, UnexpectedToken):
@@ -160,13 +159,11 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     except (VisitError, RecursionError) as error:
         if isinstance(error, VisitError) and not isinstance(error.orig_exc, RecursionError):
             raise
-        raise SqlError("parentheses are nested too deeply", text=text, start=0, end=0) from None
+        raise SqlError("parentheses are nested too deeply", 0, 0) from None
     if refused is not None:
         raise refused
     if not statements:
-        raise SqlError(
-            "the text contains no query", text=text, start=0, end=0, expected=("SELECT",)
-        )
+        raise SqlError("the text contains no query", 0, 0, expected=("SELECT",))
     return syntax.Script(text, tuple(statements), tuple(found), read)
 
 
@@ -242,10 +239,10 @@ class ToSyntax(Transformer[Token, Any]):
         head, call = _first(children, syntax.Name, syntax.Group), None
         if "function" in trees:
             *words, call = trees["function"].children
-            head = self.column((start_of(words[0]), end_of(words[-1])), words)
+            head = self.column((words[0].start, words[-1].end), words)
         pieces = [child for child in children if child is not after]
         lasts: list[Any] = [c.children[-1] if isinstance(c, Tree) else c for c in pieces]
-        ends = [end_of(last) for last in lasts]
+        ends = [last.end for last in lasts]
         alias = trees["alias"].children if "alias" in trees else [None]
         if alias[0] and pieces[-1] is trees["alias"] and alias[0].upper() in NO_ALIAS:
             rest, alias = (*alias, *rest), [None]
@@ -317,20 +314,20 @@ def _syntax_error(
     if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote
         start = error.pos_in_stream or 0
         sign = text[start]
-        reason = (
-            f"this {sign} is not closed" if sign in "'\"`" else f"unexpected character {sign!r}"
-        )
-        return SqlError(reason, text=text, start=start, end=start + 1)
+        is_quote = sign in "'\"`"
+        reason = f"this {sign} is not closed" if is_quote else f"unexpected character {sign!r}"
+        return SqlError(reason, start, start + 1)
     assert isinstance(error, UnexpectedToken)
     token, accepts = error.token, set(error.accepts or error.expected)
+    token.__class__ = Token
     at_end = token.type == "$END"
-    start = len(text.rstrip()) if at_end else start_of(token)
+    start = len(text.rstrip()) if at_end else token.start
     if at_end or token.type in CLOSES.values():
         opened = _innermost_open(found, start)
         if opened is None and not at_end:
-            return at(text, token, f"unmatched {token}")
+            return at(token, f"unmatched {token}")
         if opened is not None and (at_end or CLOSES[opened.type] != token.type):
-            return at(text, opened, f"this {opened} is not closed", SPELLED[CLOSES[opened.type]])
+            return at(opened, f"this {opened} is not closed", SPELLED[CLOSES[opened.type]])
     ours = {
         place: list(dict.fromkeys(w.word for w in vocabulary.get(place, ()) if w.word in accepts))
         for place in PLACES
@@ -343,21 +340,17 @@ def _syntax_error(
     reason = f"{token} is not expected {PLACES[place][1] if fitting else 'here'}"
     if fitting and place == "bracket" and not at_end and token.upper().split()[0] in CLAUSE_WORDS:
         reason = f"{token} is not allowed inside a window: the ] of the window is missing"
-    return SqlError(
-        "the query ends too early" if at_end else reason,
-        text=text,
-        start=start,
-        end=start if at_end else end_of(token),
-        expected=fitting + others,
-        suggestion=None if at_end else near(str(token), fitting),
-    )
+    expected = fitting + others
+    if at_end:
+        return SqlError("the query ends too early", start, start, expected=expected)
+    return at(token, reason, *expected, suggestion=near(str(token), fitting))
 
 
 def _innermost_open(found: Iterable[Token], end: int) -> Token | None:
     """Return the last parenthesis or bracket that is unclosed at `end`."""
     stack: list[Token] = []
     for token in found:
-        if start_of(token) >= end:
+        if token.start >= end:
             break
         if token.type in CLOSES:
             stack.append(token)

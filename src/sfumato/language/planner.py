@@ -12,16 +12,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sfumato.api.where import where
 from sfumato.language.aggregate_answers import Aggregation
-from sfumato.language.blocks import (
-    Block,
-    Measures,
-    PlainSelect,
-    Rewriting,
-    outside_measures,
-    plain_select,
-)
+from sfumato.language.blocks import Block, Measures, PlainSelect, Rewriting, plain_select
 from sfumato.language.brackets import BRACKETS, bracket_of, operator_options
 from sfumato.language.impute_clause import IMPUTE_WORDS, imputed_frame
 from sfumato.language.joins import JOIN_WORDS, join_tables
@@ -49,33 +41,23 @@ from sfumato.language.syntax import (
     Body,
     Clause,
     Group,
-    Items,
     Name,
     Node,
     Relation,
     Script,
     SqlError,
     Statement,
-    alias_of,
     at,
-    end_of,
+    errors_in,
     is_word,
-    list_items,
     nested_queries,
-    references,
     span_of,
-    stars,
-    start_of,
 )
 from sfumato.language.table_functions import TableFunctions, function_of, tables_read
 from sfumato.language.tables import PlannedFrame, Source, Tables
 from sfumato.spark.model.declared_frame import DeclaredFrame
 from sfumato.spark.model.repository import without_data
-from sfumato.spark.model.untrusted_sql import (
-    check_expression,
-    is_trusted,
-    query_for_spark,
-)
+from sfumato.spark.model.untrusted_sql import check_expression, is_trusted, query_for_spark
 from sfumato.spark.runtime.fuse import remember_selected
 from sfumato.spark.runtime.run import operators_of
 from sfumato.sql_tokens import TokenError, quote_name, unquote_name
@@ -172,10 +154,10 @@ class Planner:
         """Add the edits of a query and its nested queries; return it if it is a plain SELECT."""
         if body.with_token is not None and body.recursive:
             reason = "WITH RECURSIVE is not supported together with windows or uncertain tables"
-            raise at(self.text, body.with_token, f"{reason}: create a temporary view first")
+            raise at(body.with_token, f"{reason}: create a temporary view first")
         for cte in body.ctes:
             if cte.query.query is None:
-                raise at(self.text, cte.query, "a common table expression must be a query")
+                raise at(cte.query, "a common table expression must be a query")
             frame = self.plan_query(cte.query.query, tables)
             if cte.columns is not None and cte.columns.body is not None:
                 columns = cte.columns.body.clauses[0].items
@@ -183,7 +165,7 @@ class Planner:
                 frame = replace(frame, df=frame.df.toDF(*names))
             tables = tables.with_common(unquote_name(cte.name), frame)
         if body.with_token is not None and body.clauses:
-            edits.remove(start_of(body.with_token), body.clauses[0].start)
+            edits.remove(body.with_token.start, body.clauses[0].start)
         blocks = [self._build_block(clauses, tables, edits) for clauses in body.blocks()]
         for block in blocks:
             self._lower(block)
@@ -206,10 +188,8 @@ class Planner:
 
     def _lower(self, block: Block) -> None:
         """Add a block's edits and frames to the text for Spark, in SQL's order of evaluation."""
-        check_words(block.clauses, block.relations, block.text)
-        answered = parse_ranking(block.clauses, block.text) or Aggregation.has_aggregates(
-            block.clauses
-        )
+        check_words(block.clauses, block.relations)
+        answered = parse_ranking(block.clauses) or Aggregation.has_aggregates(block.clauses)
         place = 0
         while place < len(block.relations):
             is_last = place + 1 == len(block.relations)
@@ -227,7 +207,7 @@ class Planner:
             answers.read()
         if keeps_attributes:
             check_operands(block)
-        filtered = _filter_alternatives(block, always=answers is not None)
+        filtered = block.filter_alternatives(always=answers is not None)
         if answers is not None:
             answers.apply()
         remaining = [clause for clause in block.clauses if clause is not filtered]
@@ -239,9 +219,9 @@ class Planner:
         measures.add()
         select = block.clause("SELECT")
         if keeps_attributes and select is not None:
-            _name_columns(block, select)
+            block.name_columns(select)
         for items in [clause.items for clause in remaining] + block.conditions():
-            _exclude_from_stars(block, items)
+            block.exclude_from_stars(items)
         for source in block.sources:
             if source.changed or source.extra:
                 block.edits.put(source)
@@ -275,7 +255,7 @@ class Planner:
         In a declarative pipeline, Spark accepts SQL text over a pipeline table only as the complete
         definition of another table. The result of the frame's methods can be used anywhere.
         """
-        refusal = at(self.text, body, DECLARED_FRAME_REFUSAL)
+        refusal = at(body, DECLARED_FRAME_REFUSAL)
         if select is None or len(edits.inputs) > 1 or edits.narrows_stars:
             raise refusal
         filters = [select.where.items] if select.where is not None else []
@@ -290,7 +270,7 @@ class Planner:
             if source.written and not source.sides:
                 frame = frame.alias(source.aliases[0])
             if select.where is not None:
-                place = Node(end_of(select.where.place), select.where.end)
+                place = Node(select.where.place.end, select.where.end)
                 condition = edits.render(place)
             if condition:
                 frame = frame.where(check_expression("WHERE", condition, self.spark))
@@ -314,14 +294,14 @@ def _spark_sql_step(text: str, inputs: Sequence[Step] = ()) -> Step:
 def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | None:
     """Return the source of a relation, or None if Spark resolves the relation."""
     altered = relation.bracket is not None or relation.imputation is not None
-    frame, changed = block.frame(relation, needed=altered)
+    frame = block.required_frame(relation) if altered else block.frame(relation)
     if frame is None:
         return None
-    given = bracket_of(relation, block.text, frame)
+    given = bracket_of(relation, frame)
     frame = frame if given is None else given.rows(answered=answered)
     if relation.imputation is not None:
         repository = block.tables.find_table
-        frame = imputed_frame(frame, relation, relation.imputation, block.text, repository)
+        frame = imputed_frame(frame, relation, relation.imputation, repository)
     name = relation.name
     sampled = bool(relation.rest) and is_word(relation.rest[0], "TABLESAMPLE")
     source = Source(
@@ -331,7 +311,7 @@ def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | No
         (name,) if name else (),
         f" AS {quote_name(name)}" if name and not sampled else "",
         relation.bracket or relation,
-        changed=changed or altered,
+        changed=altered or relation.table is None or block.tables.is_given(relation.table),
     )
     if given is not None:
         given.frame = frame
@@ -339,85 +319,6 @@ def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | No
         if given.kind and (answered or given.kind != "time"):
             source.operator_options = operator_options(given.options)
     return source
-
-
-def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
-    """Move a WHERE on uncertain attributes (with `always`, any WHERE) from the text to the source.
-
-    Returns the clause, or None if Spark applies it.
-    """
-    clause = block.clause("WHERE")
-    if clause is None:
-        return None
-    uncertain = (
-        (reference, source)
-        for reference in references(clause.items, enter=outside_measures(block.sources))
-        for source in block.sources
-        if reference.call is None and source.leading_attribute(reference.parts)
-    )
-    reference, source = next(uncertain, (None, block.sources[0] if always else None))
-    if source is None:
-        return None
-    is_alone = len(block.relations) == 1 + any(r.join for r in block.relations)
-    obstacles = {
-        "a pipe |>": block.is_piped(),
-        "several tables": not is_alone or bool(block.relations[0].rest),
-        "a nested query": any(nested_queries(clause.items)),
-    }
-    obstacle = next((what for what, is_there in obstacles.items() if is_there), None)
-    if obstacle is not None:
-        what = "before a window's aggregates"
-        what = f"on the uncertain {reference.parts[-1]}" if reference is not None else what
-        reason = (
-            f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
-            "FROM (SELECT ... WHERE ...)"
-        )
-        raise at(block.text, clause if reference is None else reference.word, reason)
-    local = block.unqualified(clause.items, source)
-    measures = Measures(block, local)
-    measures.replace_in(clause.items, named=False, distributions=False)
-    before = list(source.extra)
-    measures.add()
-    condition = local.render(Node(start_of(clause.items[0]), clause.end))
-    frame = source.frame
-    df = block.build_frame(lambda: where(frame.df, condition), clause, frame)
-    added = [name for name in source.extra if name not in before]
-    title = f"filter on alternatives: {one_line(condition)}"
-    step = Step(title, inputs={"": frame.step}, facts=frame.step.facts)
-    source.frame = PlannedFrame(df.drop(*added), step)
-    source.extra, source.changed = before, True
-    block.edits.remove(clause.start, clause.end)
-    block.answered.add("WHERE")
-    return clause
-
-
-def _name_columns(block: Block, select: Clause) -> None:
-    """Name result columns after the user's expressions where the text was replaced."""
-    for item in list_items(select.items):
-        if not item or any(stars(item)) or any(is_word(i, "AS") for i in item):
-            continue
-        place = span_of(item)
-        is_replaced = block.edits.changes_within(place) or block.is_handled(place.start)
-        if is_replaced and alias_of(item)[0] is None:
-            name = one_line(block.text[place.start : place.end])
-            block.edits.insert(place.end, f" AS {quote_name(name)}")
-
-
-def _exclude_from_stars(block: Block, items: Items) -> None:
-    """Exclude from stars the columns that were added for this query."""
-    several = len(block.conditions()) > 1
-    for star in stars(items):
-        spared = []
-        for source in block.sources:
-            mine = star.qualifier is None or (not source.sides and source.has_alias(star.qualifier))
-            prefix = f"{quote_name(source.aliases[0])}." if several and source.written else ""
-            spared += [prefix + quote_name(name) for name in source.extra if mine]
-        if spared:
-            block.edits.narrows_stars, names = True, ", ".join(spared)
-            if star.except_list is not None:
-                block.edits.insert(star.except_list.start + 1, f"{names}, ")
-            else:
-                block.edits.insert(end_of(star.token), f" EXCEPT ({names})")
 
 
 # ---- queries with names --------------------------------------------------------------------------
@@ -451,7 +352,7 @@ class NamedQueries:
 
     def frames(self, name: str) -> list[PlannedFrame]:
         """Return a script's statements as frames, like `Planner.frames`. Raises as `sql` does."""
-        with operators_of(name):
+        with operators_of(name), errors_in(self.texts[name]):
             script = self._scripts.get(name) or self._parse(name)
             return Planner(self.spark, script, self.rankings).frames()
 
@@ -460,7 +361,7 @@ class NamedQueries:
 
     def answered_with(self, name: str) -> list[str]:
         """Return the scripts answered together with a script, including itself; [] if none are."""
-        groups = [group.members for group in self.rankings.groups() if name in group.members]
+        groups = [group.members for group in self.rankings.groups.values() if name in group.members]
         return next((list(dict.fromkeys(members)) for members in groups if len(members) > 1), [])
 
     def upstream_of(self, wanted: Iterable[str]) -> set[str]:

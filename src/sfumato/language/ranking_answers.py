@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
-from lark import Token
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -20,20 +20,11 @@ from sfumato.api.top_k import semantics_of, top_k
 from sfumato.duration import spelled
 from sfumato.language.aggregate_answers import WindowedBlock
 from sfumato.language.blocks import Block
-from sfumato.language.brackets import refuse_aggregate_words
-from sfumato.language.construct_options import FORGET, NAMED, Options, duration_of
+from sfumato.language.brackets import FORGET, NAMED, refuse_aggregate_words
+from sfumato.language.construct_options import Options, duration_of
 from sfumato.language.parse import Word
-from sfumato.language.steps import (
-    Lines,
-    argument_lines,
-    describe_window,
-    format_duration,
-    format_percent,
-    one_line,
-    per_key,
-)
+from sfumato.language.steps import ranking_lines
 from sfumato.language.syntax import (
-    AGGREGATES,
     OPENING,
     Body,
     Clause,
@@ -42,18 +33,17 @@ from sfumato.language.syntax import (
     Items,
     Reference,
     Script,
+    Token,
     at,
     is_name,
     is_type,
     is_word,
     references,
     span_of,
-    start_of,
 )
 from sfumato.language.tables import PlannedFrame, Source, describe_existence, match_name
 from sfumato.near_misses import near
 from sfumato.queries import Top
-from sfumato.spark.model.estimates import Timetable, timetables
 from sfumato.sql_tokens import quote_name
 from sfumato.windows import Delta, Range, Rows
 
@@ -74,13 +64,10 @@ BEFORE_OPERAND = ("THEN", "ELSE", "ESCAPE", "XOR", "BY", "DISTINCT", "FROM")
 PROB = "prob"  # the name of existence in the multi-top-k paper
 SCORE = "score"  # the default column or attribute of RANK BY
 PK_TOPK, PT_K = "pk_topk", "pt_k"  # rankings by Pr_k
-RUNS_SHOWN = 8  # runs of a timetable that EXPLAIN shows
 RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answered")
 
 
 class RankOptions(Options):
-    """The options of RANK BY after the score."""
-
     words = RANK_WORDS
 
     def arguments(self, *excluded: str) -> dict[str, Any]:
@@ -104,24 +91,16 @@ class RankOptions(Options):
         return given
 
 
-class TopQuery(NamedTuple):
-    """A TOP query. every : FREQUENCY in microseconds, or None;  probability : of PT_K, or None"""
+def _top_query(k: int, every: int | None, probability: float | None) -> Top:
+    """Return a TOP query with a name for state and files, which is independent of other queries.
 
-    k: int
-    every: int | None
-    probability: float | None
-
-    @property
-    def label(self) -> str:
-        """The name for state and files, which is independent of other queries."""
-        # All digits of the probability, because names must differ.
-        least = "" if self.probability is None else f" from {self.probability!r}"
-        return f"top_{self.k}{least}" + (f" every {spelled(self.every)}" if self.every else "")
-
-    @property
-    def top(self) -> Top:
-        every = None if self.every is None else timedelta(microseconds=self.every)
-        return Top(self.k, every, self.label, probability=self.probability)
+    every : FREQUENCY in microseconds;  probability : of PT_K
+    """
+    # All digits of the probability, because names must differ.
+    least = "" if probability is None else f" from {probability!r}"
+    name = f"top_{k}{least}" + (f" every {spelled(every)}" if every else "")
+    interval = None if every is None else timedelta(microseconds=every)
+    return Top(k, interval, name, probability=probability)
 
 
 @dataclass(frozen=True)
@@ -134,18 +113,18 @@ class RankingClause:
 
     top: tuple[Token, Token]
     rest: bool
-    query: TopQuery
+    query: Top
     by: Items
     clauses: tuple[Clause, ...]
     rank_options: RankOptions
 
 
-def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
+def parse_ranking(clauses: Sequence[Clause]) -> RankingClause | None:
     """Return the TOP query of a block, or None without TOP. Raises SqlError."""
     words: dict[str, Clause] = {}
     for clause in clauses:
         if clause.word in ("RANK_BY", "FREQUENCY") and clause.word in words:
-            raise at(text, clause.place, f"{clause.keyword} is given twice")
+            raise at(clause.place, f"{clause.keyword} is given twice")
         words.setdefault(clause.word, clause)
     items = words["SELECT"].items if "SELECT" in words else ()
     padded: tuple[Item | None, ...] = (*items, None, None, None)
@@ -159,42 +138,40 @@ def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
     place = 1 if is_type(after[0], "MINUS") else 0
     number, rest = after[place], items[place + 2 :]
     if not is_type(number, "NUMBER"):
-        raise at(text, top, "TOP needs a number of rows", "SELECT TOP 3")
+        raise at(top, "TOP needs a number of rows", "SELECT TOP 3")
     if not number.isdigit() or not 1 <= int(number) < 2**31:
-        raise at(text, number, "TOP k needs a whole number k of at least 1")
+        raise at(number, "TOP k needs a whole number k of at least 1")
     if rest and is_type(rest[0], "COMMA"):
-        raise at(text, rest[0], "a column is missing after TOP k", "*", "a column")
+        raise at(rest[0], "a column is missing after TOP k", "*", "a column")
     every = None
     if frequency is not None:
         measure = frequency.options[0].measures[0]
-        every = duration_of("FREQUENCY", measure, text)
+        every = duration_of("FREQUENCY", measure)
         if every <= 0:
-            raise at(text, measure, "FREQUENCY must be positive")
+            raise at(measure, "FREQUENCY must be positive")
     if rank is not None:
-        _check_score(rank, text)
+        _check_score(rank)
     by, options = (rank.items, rank.options) if rank is not None else ((), ())
-    given = RankOptions(options, rank or span_of([top, number]), text, "the table")
+    given = RankOptions(options, rank or span_of([top, number]), "the table")
     found = tuple(clause for clause in (rank, frequency) if clause is not None)
-    wanted = TopQuery(int(number), every, given.semantics()["probability"])
+    wanted = _top_query(int(number), every, given.semantics()["probability"])
     return RankingClause((top, number), bool(rest), wanted, by, found, given)
 
 
-def _check_score(rank: Clause, text: str) -> None:
+def _check_score(rank: Clause) -> None:
     if not rank.items:
-        raise at(text, rank.place, "RANK BY needs a score", "RANK BY column")
+        raise at(rank.place, "RANK BY needs a score", "RANK BY column")
     for one, other in pairwise((None, *rank.items)):
         if is_type(other, "COMMA"):
-            raise at(
-                text, other, "RANK BY accepts one score: combine several scores in one expression"
-            )
+            raise at(other, "RANK BY accepts one score: combine several scores in one expression")
         likely = near(other, RANK_OPTIONS) if is_type(other, "NAME") else None
         ends = is_name(one) or isinstance(one, Group) or is_type(one, "NUMBER", "STRING")
         if likely is None or not ends or is_word(one, *OPENING, *BEFORE_OPERAND):
             continue
         if likely == str(other).upper():
-            raise at(text, other or rank, f"{other} needs a column", f"{likely} column")
+            raise at(other or rank, f"{other} needs a column", f"{likely} column")
         reason = f"{other} is not expected in RANK BY"
-        raise at(text, other or rank, reason, *RANK_OPTIONS, suggestion=likely)
+        raise at(other or rank, reason, *RANK_OPTIONS, suggestion=likely)
 
 
 # ---- queries that are planned together ----------------------------------------------------------
@@ -208,12 +185,12 @@ class RankingGroup:
     key : the words that identify the ranking; PK_TOPK and PT_K are one ranking
     """
 
-    queries: list[TopQuery] = field(default_factory=list)
+    queries: list[Top] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
     key: tuple[str, ...] = ()
     frame: PlannedFrame | None = None
 
-    def names(self) -> dict[TopQuery, str]:
+    def names(self) -> dict[Top, str]:
         """Return the name per query in answers: top_3, or `top_3 every 2 min` if ambiguous."""
         ks = [of.k for of in self.queries]
         return {of: of.label if ks.count(of.k) > 1 else f"top_{of.k}" for of in self.queries}
@@ -234,7 +211,7 @@ class RankingGroups:
         share: Callable[[RankingGroup, PlannedFrame], PlannedFrame] | None = None,
     ) -> None:
         self.fold, self._share = fold, share
-        self._groups: dict[tuple[str, ...], RankingGroup] = {}
+        self.groups: dict[tuple[str, ...], RankingGroup] = {}
         # The keys are the text and TOP's position in it.
         self._group_by_place: dict[tuple[str, int], RankingGroup] = {}
 
@@ -245,14 +222,14 @@ class RankingGroups:
         differently), are planned separately.
         """
         for block in body.blocks() if body.is_query and not body.ctes else ():
-            ranking_clause = parse_ranking(block, script.text)
+            ranking_clause = parse_ranking(block)
             if ranking_clause is not None:
                 key = self._signature(block, script)
-                group = self._groups.setdefault(key, RankingGroup(key=key))
+                group = self.groups.setdefault(key, RankingGroup(key=key))
                 self._add(group, ranking_clause, script.text, name)
 
     def group_of(self, ranking_clause: RankingClause, text: str) -> RankingGroup:
-        place = (text, start_of(ranking_clause.top[0]))
+        place = (text, ranking_clause.top[0].start)
         if place not in self._group_by_place:
             self._add(RankingGroup(), ranking_clause, text, "")
         return self._group_by_place[place]
@@ -262,35 +239,24 @@ class RankingGroups:
         is_shared = self._share is not None and any(group.members)
         return self._share(group, answers) if is_shared and self._share else answers
 
-    def groups(self) -> list[RankingGroup]:
-        return list(self._groups.values())
-
     def _add(
         self, group: RankingGroup, ranking_clause: RankingClause, text: str, name: str
     ) -> None:
         if ranking_clause.query not in group.queries:
             group.queries.append(ranking_clause.query)
         group.members.append(name)
-        self._group_by_place[text, start_of(ranking_clause.top[0])] = group
+        self._group_by_place[text, ranking_clause.top[0].start] = group
 
     def _signature(self, block: Sequence[Clause], script: Script) -> tuple[str, ...]:
         exact = ("STRING",) if self.fold else ("STRING", "NAME", "BACKQUOTED")
         parts = []
         for word in ("FROM", "WHERE", "GROUP_BY", "HAVING", "RANK_BY"):
             for clause in (clause for clause in block if clause.word == word):
-                words = [t for t in script.words(clause) if not _is_shared_semantics(t, clause)]
+                using = [option for option in clause.options if option.word == "USING"]
+                same = [o for o in using if o.names[0].parts[0].lower() in (PK_TOPK, PT_K)]
+                words = [t for t in script.words(clause) if not any(o.contains(t) for o in same)]
                 parts += [str(t) if t.type in exact else t.lower() for t in words] + [";"]
         return tuple(parts)
-
-
-def _is_shared_semantics(token: Token, clause: Clause) -> bool:
-    """Return whether a word belongs to USING PK_TOPK or PT_K, which share one ranking."""
-    using = (option for option in clause.options if option.word == "USING")
-    return any(
-        option.start <= start_of(token) < option.end
-        and option.names[0].parts[0].lower() in (PK_TOPK, PT_K)
-        for option in using
-    )
 
 
 # ---- rankings ------------------------------------------------------------------------------------
@@ -307,17 +273,17 @@ class Ranking(WindowedBlock):
     def __init__(self, block: Block, source: Source, ranking_clause: RankingClause) -> None:
         super().__init__(block, source)
         self.ranking_clause = ranking_clause
-        refuse_aggregate_words(source.operator_options, self.text)
+        refuse_aggregate_words(source.operator_options)
         self.handled += [*ranking_clause.clauses, span_of(ranking_clause.top)]
         self.place = ranking_clause.clauses[0] if ranking_clause.clauses else source.node
         options = (*source.operator_options, *ranking_clause.rank_options.options)
         words = (FORGET, NAMED, *RANK_WORDS)
-        self.error_options = Options(options, self.place, self.text, words=words)
+        self.error_options = Options(options, self.place, words=words)
 
     @classmethod
     def of(cls, block: Block) -> Ranking | None:
         """Return the ranking of a block with TOP. Raises SqlError for unsuitable tables."""
-        ranking_clause = parse_ranking(block.clauses, block.text)
+        ranking_clause = parse_ranking(block.clauses)
         if ranking_clause is None:
             return None
         if block.unknown:
@@ -326,18 +292,18 @@ class Ranking(WindowedBlock):
         if len(block.sources) != 1 or len(relations) != 1 or relations[0].rest:
             joins = (r.join.keyword for r in relations if r.join is not None)
             reason = "TOP accepts only one table: join in a subquery"
-            raise at(block.text, next(joins, ranking_clause.top[0]), reason)
+            raise at(next(joins, ranking_clause.top[0]), reason)
         source = block.sources[0]
         if source.window is None:
             reason = "TOP needs a window, but the table has none"
-            raise at(block.text, source.node, reason, "[RANGE 20 MINUTES]", "[ROWS 100]")
+            raise at(source.node, reason, "[RANGE 20 MINUTES]", "[ROWS 100]")
         return cls(block, source, ranking_clause)
 
     def read(self) -> None:
-        grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
+        grouping, having = self.block.clause("GROUP_BY"), self.block.clause("HAVING")
         if having is not None:
             reason = "HAVING is not allowed with TOP: filter with WHERE, or in an outer query"
-            raise at(self.text, having.place, reason)
+            raise at(having.place, reason)
         self.handled += [grouping] if grouping is not None else []
         self.key = self.keys()
         self.window = self._window()
@@ -349,10 +315,9 @@ class Ranking(WindowedBlock):
     def _check_selected(self, reference: Reference) -> None:
         """Raise SqlError for Spark aggregates, and for attributes, which answers do not have."""
         columns, name = self.source.frame.df.columns, reference.parts[-1]
-        aggregate = reference.call is not None and name.lower() in AGGREGATES
-        if aggregate and not is_word(reference.after, "OVER"):
+        if reference.is_spark_aggregate and not is_word(reference.after, "OVER"):
             reason = f"{name.upper()} is not allowed with TOP: aggregate in an outer query"
-            raise at(self.text, reference.word, reason)
+            raise at(reference.word, reason)
         if (
             self.source.leading_attribute(reference.parts)
             and match_name(name, [*columns, *RANKING_COLUMNS]) is None
@@ -362,7 +327,7 @@ class Ranking(WindowedBlock):
                 "the value for the likeliest alternative"
             )
             known = [name for name in columns if name != "alternatives"]
-            raise at(self.text, reference.word, reason, "score", *known)
+            raise at(reference.word, reason, "score", *known)
 
     def _window(self) -> Range | Rows:
         window, every = self.source.window, self.ranking_clause.query.every
@@ -370,24 +335,24 @@ class Ranking(WindowedBlock):
         assert bracket is not None
         assert window is not None
         if isinstance(window, Delta):
-            raise at(self.text, bracket, "TOP needs a RANGE or a ROWS window")
+            raise at(bracket, "TOP needs a RANGE or a ROWS window")
         slide = next((option for option in bracket.options if option.word == "SLIDE"), None)
         if slide is not None and every is not None:
             reason = (
                 "SLIDE and FREQUENCY cannot be combined, because both set how often TOP is "
                 "answered: keep one"
             )
-            raise at(self.text, slide, reason)
+            raise at(slide, reason)
         if isinstance(window, Rows) and every is None:
             reason = "over a ROWS window, TOP needs a FREQUENCY"
-            raise at(self.text, self.ranking_clause.top[0], reason, "FREQUENCY 2 MINUTES")
+            raise at(self.ranking_clause.top[0], reason, "FREQUENCY 2 MINUTES")
         by_clock = self.ranking_clause.rank_options.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
             reason = (
                 "PROCESSING TIME needs a RANGE with IDLE, the silence after which time advances by "
                 "the system clock"
             )
-            raise at(self.text, by_clock, reason, "IDLE 30 SECONDS")
+            raise at(by_clock, reason, "IDLE 30 SECONDS")
         return window
 
     def _score(self) -> str:
@@ -396,7 +361,7 @@ class Ranking(WindowedBlock):
             score = match_name(SCORE, [*frame.attributes, *frame.df.columns])
             if score is None:
                 reason = f"TOP needs RANK BY, because the table has no column `{SCORE}`"
-                raise at(self.text, self.ranking_clause.top[0], reason, "RANK BY column")
+                raise at(self.ranking_clause.top[0], reason, "RANK BY column")
             return quote_name(score)
         for reference in references(by):
             if reference.is_measure:
@@ -404,7 +369,7 @@ class Ranking(WindowedBlock):
                     f"RANK BY cannot use {reference.parts[0].upper()}, because each alternative is "
                     "ranked by its own score: compute other numbers in a subquery"
                 )
-                raise at(self.text, reference.word, reason)
+                raise at(reference.word, reason)
         return self.block.unqualified(by, self.source).render(span_of(by))
 
     def apply(self) -> None:
@@ -420,7 +385,7 @@ class Ranking(WindowedBlock):
         step = replace(group.frame.step, title=f"top-k answers of {name}")
         source.frame, source.changed = PlannedFrame(df, step), True
         edits.replace(span_of(ranking_clause.top), "" if ranking_clause.rest else "*")
-        self.remove("GROUP_BY", "RANK_BY", "FREQUENCY")
+        self.block.remove("GROUP_BY", "RANK_BY", "FREQUENCY")
 
     def _columns(self) -> list[str]:
         controlled = self.source.frame.step.facts.get("controlled")
@@ -436,70 +401,18 @@ class Ranking(WindowedBlock):
         options |= {**ranking_clause.rank_options.arguments(), **self.given.arguments()}
         if not frame.attributes and match_name("existence", frame.df.columns) is None:
             options.setdefault("existence", match_name(PROB, frame.df.columns))
-        queries = [of.top for of in group.queries]
-
-        def build() -> DataFrame:
-            answers: DataFrame = top_k(frame.df, queries, **options)
-            return answers
-
+        make = partial(top_k, frame.df, group.queries, **options)
         otherwise = window.slide_us if isinstance(window, Range) else 0
-        named = zip(group.names().values(), queries, strict=True)
-        timetable = tuple((name, q.k, q.interval or otherwise) for name, q in named)
+        named = group.names().items()
+        timetable = tuple((name, q.k, q.interval or otherwise) for q, name in named)
         facts = {"timetable": (timetable, options["plan"]), "ranked by": options["by"]}
-        answers = self.answer("top-k answers", build, self.place, [], **facts)
+        answers = self.answer("top-k answers", make, self.place, [], **facts)
         # The timetable can be computed only for queries that the function has accepted.
         least = [wanted.probability for wanted in group.queries]
-        step = replace(answers.step, lines=self._lines(timetable, least, options))
+        existence = describe_existence(frame, options.get("existence"))
+        lines = ranking_lines(window, timetable, least, options, existence)
+        step = replace(answers.step, lines=lines)
         return PlannedFrame(_flatten(answers.df, self._columns(), options.get("group")), step)
-
-    def _lines(
-        self,
-        timetable: Sequence[tuple[str, int, int]],
-        least: Sequence[float | None],
-        given: dict[str, Any],
-    ) -> Lines:
-        window = self.window
-        held = (
-            f"the last {format_duration(window.length_us)}"
-            if isinstance(window, Range)
-            else describe_window(window)
-        )
-        shared, alone = timetables(timetable, given["plan"])
-        cycle = format_duration(shared.cycle)
-        cost, most = (table.cost_per_unit * 3_600_000_000 for table in (shared, alone))
-        queries = [
-            f"{name} (k = {k}, every {format_duration(every)}"
-            + (")" if p is None else f", with probability {format_percent(p)} or more)")
-            for (name, k, every), p in zip(timetable, least, strict=True)
-        ]
-        other = ("window", "key", "existence", "name")
-        listed = {name: value for name, value in given.items() if name not in other}
-        return [
-            ("queries", "; ".join(queries)),
-            *argument_lines({**listed, "by": one_line(given["by"])}),
-            ("existence", describe_existence(self.source.frame, given.get("existence"))),
-            ("window", held),
-            ("timetable", f"a cycle of {cycle}: {_runs(shared, timetable)}"),
-            ("cost", f"{cost:.6g} (sum of k) per hour; {most:.6g} without sharing (NS)"),
-            ("saving", f"{most / cost:.3g} times"),
-            ("parallel", per_key(self.key)),
-            ("state", "the tuples of one window, with their rows"),
-            (
-                "guarantee",
-                "no query waits longer than its FREQUENCY; probabilities are exact to 1e-12",
-            ),
-        ]
-
-
-def _runs(table: Timetable, queries: Sequence[tuple[str, int, int]]) -> str:
-    runs: list[str] = []
-    for time, group in table.until(0, table.cycle):
-        if len(runs) == RUNS_SHOWN:
-            runs.append("...")
-            break
-        names = ", ".join(queries[i][0] for i in table.answers(group))
-        runs.append(f"at {format_duration(time)} {names}")
-    return "; ".join(runs)
 
 
 def _flatten(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
-from lark import Token
 from pyspark.sql import SparkSession
 
 from sfumato.api.calls import public_functions
@@ -19,7 +18,6 @@ from sfumato.language.blocks import (
 from sfumato.language.brackets import BRACKET_WORDS
 from sfumato.language.ranking_answers import parse_ranking
 from sfumato.language.syntax import (
-    AGGREGATES,
     MEASURE_FUNCTIONS,
     QUERY_WORDS,
     Body,
@@ -32,15 +30,14 @@ from sfumato.language.syntax import (
     Relation,
     Script,
     SqlError,
+    Token,
     alias_of,
     at,
-    end_of,
     is_name,
     is_type,
     is_word,
     list_items,
     references,
-    start_of,
 )
 from sfumato.language.tables import where_named
 from sfumato.near_misses import near
@@ -74,18 +71,18 @@ CLAUSES_ON_ALTERNATIVES = ("WHERE", "RANK_BY", "FREQUENCY")
 
 def check_query(script: Script, body: Body) -> None:
     """Raise SqlError unless a statement is a query, without a hidden INSERT or script."""
-    text, opening = script.text, list(body.opening_words())
+    opening = list(body.opening_words())
     wrong = [word for word in opening if not is_word(word, *QUERY_WORDS)]
     if wrong or not opening:
         word = wrong[0] if wrong else body
         likely = near(word, QUERY_WORDS) if isinstance(word, Token) else None
         reason = "sfumato runs only queries; run other statements with spark.sql"
-        raise at(text, word, reason, *QUERY_WORDS, suggestion=likely)
+        raise at(word, reason, *QUERY_WORDS, suggestion=likely)
     for before, token in pairwise(script.words(body)):
         if is_word(before, "INSERT") and is_word(token, "INTO", "OVERWRITE"):
-            raise at(text, token, "INSERT would change a table: sfumato runs only queries")
+            raise at(token, "INSERT would change a table: sfumato runs only queries")
         if is_word(before, "USING") and token.type == "STRING":
-            raise at(text, token, "a query must not run a script")
+            raise at(token, "a query must not run a script")
 
 
 def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
@@ -96,10 +93,10 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
     text = script.text
     if script.read is not None:
         try:
-            within = [t for t in script.read if body.start <= t.start and t.end <= body.end]
+            within = [t for t in script.read if body.contains(t)]
             check_tokens(within, text, spark, constructs=True)
         except TokenError as error:
-            raise at(text, Node(error.start, error.end), str(error)) from None
+            raise at(Node(error.start, error.end), str(error)) from None
     words = script.words(body)
     for one, other, after in zip(words, words[1:], [*words[2:], None], strict=False):
         last, here = other, None
@@ -112,28 +109,25 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
         elif is_word(one, "EMIT") and is_word(other, "CHANGES", "FINAL"):
             here = "the query without it: changed results are emitted immediately"
         if here is not None and not (last is one and spark.catalog.functionExists(str(one))):
-            place = Node(start_of(one), end_of(last))
+            place = Node(one.start, last.end)
             written = " ".join(text[place.start : place.end].split())
-            reason = f"{written} is not part of this language; write {here}"
-            raise at(text, place, reason)
+            raise at(place, f"{written} is not part of this language; write {here}")
 
 
 def translate_token_error(error: TokenError, node: Node, script: Script) -> SqlError:
     """Return the SqlError for an error in text that was generated from a node."""
     if not error.function:
-        return at(script.text, node, str(error))
+        return at(node, str(error))
     place = where_named(error.function, script, node) or node
     instead = TWO_TABLE_FUNCTIONS.get(error.function.lower())
     if instead is not None:
-        reason = f"{error.function} returns two tables; write {instead}"
-        return at(script.text, place, reason)
+        return at(place, f"{error.function} returns two tables; write {instead}")
     calls = [*MEASURE_FUNCTIONS, *(name.upper() for name in CALLS)]
     likely = near(error.function, [*calls, *public_functions(), *sorted(ALLOWED_FUNCTIONS)])
-    return at(script.text, place, str(error), suggestion=likely)
+    return at(place, str(error), suggestion=likely)
 
 
 def has_constructs(body: Body) -> bool:
-    """Return whether a statement contains a construct of this language."""
     return any(map(_shows_construct, body.bodies()))
 
 
@@ -170,16 +164,16 @@ def _misspelled(relation: Relation) -> Iterator[tuple[Token, str, str]]:
 # ---- blocks --------------------------------------------------------------------------------------
 
 
-def check_words(clauses: Sequence[Clause], relations: Sequence[Relation], text: str) -> None:
+def check_words(clauses: Sequence[Clause], relations: Sequence[Relation]) -> None:
     """Raise SqlError for a malformed ranking, IMPUTE or window."""
-    if parse_ranking(clauses, text) is None:
+    if parse_ranking(clauses) is None:
         for clause in sorted(clauses, key=lambda clause: clause.word):
             if clause.word in ("FREQUENCY", "RANK_BY"):
                 name = clause.word.replace("_", " ")
                 reason = f"{name} needs SELECT TOP k, but the query has no TOP"
-                raise at(text, clause.place, reason, "SELECT TOP k")
+                raise at(clause.place, reason, "SELECT TOP k")
     for word, reason, instead in chain.from_iterable(map(_misspelled, relations)):
-        raise at(text, word, reason, instead)
+        raise at(word, reason, instead)
 
 
 def remove_stream_word(
@@ -189,7 +183,7 @@ def remove_stream_word(
 
     Raises SqlError if it would change the answers.
     """
-    text, select = edits.text, next((c for c in clauses if c.word == "SELECT"), None)
+    select = next((c for c in clauses if c.word == "SELECT"), None)
     items = () if select is None else select.items
     word, after, then = (*items[:3], None, None, None)[:3]
     bracket = next((relation.bracket for relation in relations if relation.bracket), None)
@@ -201,31 +195,31 @@ def remove_stream_word(
     name, rest = str(word).upper(), items[1:]
     if bracket is None:
         if sure:  # otherwise, it may be a column, followed by its alias
-            raise at(text, word, f"{name} needs a window in brackets: add one, or leave {name} out")
+            raise at(word, f"{name} needs a window in brackets: add one, or leave {name} out")
         return clauses
     if isinstance(after, Group):
         reason = f"{name} must be followed by columns without parentheses"
-        raise at(text, word, reason, f"SELECT {name} a, b")
+        raise at(word, reason, f"SELECT {name} a, b")
     others = tuple(replace(c, items=rest) if c is select else c for c in clauses)
-    if parse_ranking(others, text) is not None:
-        raise at(text, word, f"{name} has no effect before TOP: leave {name} out")
+    if parse_ranking(others) is not None:
+        raise at(word, f"{name} has no effect before TOP: leave {name} out")
     answers = Aggregation.has_aggregates(others)
     extents = any(option.word == "RANGE" for option in bracket.options)
     if name == "DSTREAM":
-        raise at(text, word, "DSTREAM (the rows that leave a window) is not supported")
+        raise at(word, "DSTREAM (the rows that leave a window) is not supported")
     if name == "RSTREAM" and not answers:
         reason = (
             "RSTREAM without aggregates is not supported: for all rows of each extent, write ... "
             "HAVING COUNT(*) > 0"
         )
-        raise at(text, word, reason)
+        raise at(word, reason)
     if name == "ISTREAM" and answers and extents:
         reason = (
             "ISTREAM (only answers that differ from those of the extent before) is not supported: "
             "without ISTREAM, each extent is answered"
         )
-        raise at(text, word, reason, "RSTREAM")
-    edits.remove(start_of(word), start_of(items[1]))
+        raise at(word, reason, "RSTREAM")
+    edits.remove(word.start, items[1].start)
     return others
 
 
@@ -239,7 +233,7 @@ def check_tables(block: Block) -> None:
         ):
             name = reference.parts[-1]
             reason = f"a join cannot use the uncertain {name}: compare EXPECTED({name})"
-            raise at(block.text, reference.word, reason, "SIMILARITY JOIN")
+            raise at(reference.word, reason, "SIMILARITY JOIN")
 
 
 def check_unanswered(block: Block) -> None:
@@ -247,29 +241,28 @@ def check_unanswered(block: Block) -> None:
 
     Over a RANGE window, the user expects them per extent, but Spark would aggregate the stream.
     """
-    sources, text = block.sources, block.text
+    sources = block.sources
     ranged = [source for source in sources if isinstance(source.window, Range)]
     if len(ranged) > 1:
-        raise at(text, ranged[1].node, f"a join {EXTENT_REASON}")
+        raise at(ranged[1].node, f"a join {EXTENT_REASON}")
     for clause in block.clauses if ranged else ():
         first = (*clause.items, None)[0]
         if clause.word in ("GROUP_BY", "HAVING"):
-            raise at(text, clause.place, f"{clause.keyword} {EXTENT_REASON}")
+            raise at(clause.place, f"{clause.keyword} {EXTENT_REASON}")
         if clause.word == "SELECT" and is_word(first, "DISTINCT"):
-            raise at(text, first, f"DISTINCT {EXTENT_REASON}")
+            raise at(first, f"DISTINCT {EXTENT_REASON}")
     for reference in block.references():
         name = reference.parts[-1].upper()
-        is_aggregate = reference.call is not None and name.lower() in AGGREGATES
-        if not is_aggregate or is_measure_of(reference, sources):
+        if not reference.is_spark_aggregate or is_measure_of(reference, sources):
             continue
         attribute = attribute_argument(reference, sources)
         if ranged:
             reason = OVER_REASON if is_word(reference.after, "OVER") else EXTENT_REASON
-            raise at(text, reference.word, f"{name} {reason}")
+            raise at(reference.word, f"{name} {reason}")
         if attribute is not None:
             hint = f"{name}(EXPECTED({attribute})) aggregates the expected values"
             reason = f"{name} of the uncertain {attribute} is not supported yet; {hint}"
-            raise at(text, reference.word, reason)
+            raise at(reference.word, reason)
 
 
 def check_operands(block: Block) -> None:
@@ -300,7 +293,7 @@ def check_operands(block: Block) -> None:
             if not block.is_handled(reference.start):
                 name = ".".join(reference.parts[:2])
                 reason = f"{name} is a distribution, but {what}: write EXPECTED({name})"
-                raise at(block.text, reference.word, reason, f"EXPECTED({name})")
+                raise at(reference.word, reason, f"EXPECTED({name})")
 
 
 def _distributions(items: Items, block: Block) -> Iterator[Reference]:
@@ -333,7 +326,7 @@ def _lambda_names(items: Items) -> Iterator[str]:
     for item, *sign in zip(items, (*items[1:], None), (*items[2:], None, None), strict=False):
         tokens = [s for s in sign if isinstance(s, Token)]
         is_arrow = [str(s) for s in tokens] == ["-", ">"]
-        arrow = is_arrow and end_of(tokens[0]) == start_of(tokens[1])
+        arrow = is_arrow and tokens[0].end == tokens[1].start
         for words in item.word_lists() if isinstance(item, Nested) else ():
             yield from _lambda_names(words)
             yield from (unquote_name(w).lower() for w in words if arrow and is_name(w))

@@ -1,21 +1,36 @@
-"""Steps of a plan, their EXPLAIN text, and the formatting of numbers, sizes and durations."""
+"""Steps of a plan, and their EXPLAIN text: parameters, state and guarantees of each operator."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from pyspark.sql import DataFrame
+
+from sfumato.api.window_aggregate import DEFAULT_LEVEL
 from sfumato.duration import spelled
-from sfumato.spark.model.estimates import expected_tuples
-from sfumato.windows import JoinWindow, Rows
+from sfumato.spark.model.estimates import (
+    Timetable,
+    expected_tuples,
+    join_confidence,
+    join_sharing,
+    timetables,
+)
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.windows import Delta, JoinWindow, Range, Rows
 
 Lines = list[tuple[str, str]]
 """Lines of a plan: a heading and its text."""
 INDENT = "    "
+ESTIMATOR = "conformal"  # default of `sf.reorder` for a drop ratio
+OVER_TIME = ("time_avg", "integral")
+SIDES = ("left", "right")
 EXISTENCES = (1.0, 0.9, 0.5)  # existences for which EXPLAIN shows window sizes
 TYPICAL = 0.9  # existence for which EXPLAIN shows state sizes
+RUNS_SHOWN = 8  # runs of a timetable that EXPLAIN shows
 
 
 @dataclass(frozen=True)
@@ -38,7 +53,6 @@ class Step:
     named: str = field(default="", compare=False)
 
     def walk(self) -> Iterator[Step]:
-        """Yield the step and all steps below it."""
         yield self
         for step in self.inputs.values():
             yield from step.walk()
@@ -135,33 +149,259 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def describe_window(window: Rows | JoinWindow) -> str:
+# ---- lines of the operators ----------------------------------------------------------------------
+
+
+def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lines:
+    """Return a reordering's lines for EXPLAIN. each : bytes per row"""
+    ratio, key = given.get("drop_ratio"), given.get("key")
+    known = {"estimator": ESTIMATOR} if ratio is not None else {}
+    shown = dict(given)
+    late = "the share of late rows is measured, not bounded"
+    total = given.get("max_buffer_total")
+    if ratio is not None and "max_buffer" not in given and total is None:
+        conformal = given.get("estimator", ESTIMATOR) == "conformal"
+        assumed = "for any delays" if conformal else "if gaps and delays are as assumed"
+        late = f"{format_percent(ratio)} of the rows are late in the long run, {assumed}"
+    state = f"the rows after the punctuation, about {each} bytes each; unbounded without BSIZE"
+    bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
+    if bounds or total is not None:
+        rows, per = (total, "") if total is not None else (min(bounds), " per key" if key else "")
+        state = (
+            f"at most {rows} rows{per}, about {format_bytes(rows * each)} at {each} bytes per row"
+        )
+    parallel = per_key(key)
+    if total is not None:  # all keys share the buffer
+        parallel = parallel.replace("in parallel", "in one task")
+    if given.get("early"):
+        shown["early"] = "each row also on its arrival, for the early answers"
+    lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
+    if extent is not None:
+        empty = f" EMPTY {extent.empty}" if extent.empty else ""
+        length, slide = format_duration(extent.length_us), format_duration(extent.slide_us)
+        lines.append(("extents", f"RANGE {length} SLIDE {slide}{empty}"))
+    return [
+        *lines,
+        ("parallel", parallel),
+        ("state", state),
+        ("guarantee", "each row once, in order of event time, or at once with late = true"),
+        ("invalid", "rows without valid times are emitted with late = true"),
+        ("late rows", late),
+    ]
+
+
+def window_lines(
+    window: Rows | Range | Delta, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
+) -> Lines:
+    """Return the lines of aggregates. members : whether rows are selected;  how : arguments"""
+    if isinstance(window, Range):
+        length, slide = format_duration(window.length_us), format_duration(window.slide_us)
+        several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
+        stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
+        if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
+            stored += "; also the newest earlier value per group, which holds until the next value"
+        revised, corrected = "", ""
+        if (early := how.get("early")) is not None:
+            at_level = format_percent(how.get("level", DEFAULT_LEVEL))
+            revised = (
+                f"revisions of open extents, whenever the punctuation passes "
+                f"{format_duration(early)}, with intervals for the final answer at level {at_level}"
+            )
+        if (version := how.get("version")) is not None:
+            corrected = (
+                f"per {', '.join(list_names(how.get('unique')))}, the row with the largest "
+                f"{version} that arrives before the extent is complete"
+            )
+        return [
+            ("window", f"extents of {length} every {slide}{', with its rows' * members}"),
+            ("answers", "each extent once, when the punctuation has passed its end"),
+            ("early", revised),
+            ("versions", corrected),
+            ("shared", f"rows with the same {shared} take the same alternative" if shared else ""),
+            ("state", f"the tuples of {length} and the buffer; {stored}"),
+        ]
+    answers = ("answers", "one per arriving tuple")
+    if isinstance(window, Delta):
+        return [
+            ("window", _describe_delta(window.on, window.delta, window.threshold)),
+            answers,
+            ("state", "the held tuples: those since the values last moved too far"),
+        ]
+    if window.slide is not None:
+        answers = ("answers", f"one per {window.slide} arriving tuples of a group")
+    # `sum(x)`, `avg(x)` and `count(*)` each aggregate one expression.
+    operands = len({text.partition("(")[2] for text in aggregates} - {"*)"})
+    held, size = _describe_held(window.rows, window.confidence, operands)
+    return [
+        ("window", _describe_window(window)),
+        ("tuples held", held),
+        answers,
+        ("state", f"{size} per group"),
+    ]
+
+
+def ranking_lines(
+    window: Range | Rows,
+    timetable: Sequence[tuple[str, int, int]],
+    least: Sequence[float | None],
+    given: Mapping[str, Any],
+    existence: str,
+) -> Lines:
+    """Return the lines of TOP queries.
+
+    timetable : their names, k and intervals;  least : their probabilities;  given : arguments
+    """
+    held = (
+        f"the last {format_duration(window.length_us)}"
+        if isinstance(window, Range)
+        else _describe_window(window)
+    )
+    shared, alone = timetables(timetable, given["plan"])
+    cycle = format_duration(shared.cycle)
+    cost, most = (table.cost_per_unit * 3_600_000_000 for table in (shared, alone))
+    queries = [
+        f"{name} (k = {k}, every {format_duration(every)}"
+        + (")" if p is None else f", with probability {format_percent(p)} or more)")
+        for (name, k, every), p in zip(timetable, least, strict=True)
+    ]
+    other = ("window", "key", "existence", "name")
+    listed = {name: value for name, value in given.items() if name not in other}
+    return [
+        ("queries", "; ".join(queries)),
+        *argument_lines({**listed, "by": one_line(given["by"])}),
+        ("existence", existence),
+        ("window", held),
+        ("timetable", f"a cycle of {cycle}: {_runs(shared, timetable)}"),
+        ("cost", f"{cost:.6g} (sum of k) per hour; {most:.6g} without sharing (NS)"),
+        ("saving", f"{most / cost:.3g} times"),
+        ("parallel", per_key(given["key"])),
+        ("state", "the tuples of one window, with their rows"),
+        (
+            "guarantee",
+            "no query waits longer than its FREQUENCY; probabilities are exact to 1e-12",
+        ),
+    ]
+
+
+def _runs(table: Timetable, queries: Sequence[tuple[str, int, int]]) -> str:
+    runs: list[str] = []
+    for time, group in table.until(0, table.cycle):
+        if len(runs) == RUNS_SHOWN:
+            runs.append("...")
+            break
+        names = ", ".join(queries[i][0] for i in table.answers(group))
+        runs.append(f"at {format_duration(time)} {names}")
+    return "; ".join(runs)
+
+
+def join_lines(
+    given: dict[str, Any],
+    windows: tuple[JoinWindow, JoinWindow],
+    dfs: Sequence[DataFrame],
+    existence: str,
+    imputed: Lines | None,
+) -> Lines:
+    """Return the lines of a similarity join. imputed : the lines of its IMPUTE, if any"""
+    key, probability = given["key"], given["probability"]
+    tasks = per_key(key, f"one per side, in {_describe_tasks(given, windows, imputed)}")
+    arguments = {n: value for n, value in given.items() if n not in ("name", "tasks")}
+    lines = [
+        *argument_lines({"on": None, **arguments}),
+        *(imputed or []),
+        ("windows", tasks),
+        ("pace", _describe_pace(dfs, given)),
+        ("existence", existence),
+    ]
+    tuples: dict[str, str] = {}
+    for side, window in zip(SIDES, windows, strict=True):
+        ages = f"the tuples of the last {format_duration(window.span_us)}" if window.span_us else ""
+        rows = _describe_window(window) if window.rows is not None else ""
+        rows += ", once all tuples with the same time have arrived" if window.lockstep else ""
+        if window.delta is not None:
+            rows = _describe_delta(given["on"][window.on], window.delta, window.threshold)
+        if windows[0] != windows[1] or side == SIDES[0]:
+            heading = "window" if windows[0] == windows[1] else f"{side} window"
+            lines.append((heading, ", of ".join(filter(None, (rows, ages))) or "all tuples"))
+        if imputed is None and window.rows is not None:
+            level = join_confidence(window.confidence, probability)
+            why = f" = min({window.confidence:g}, 1 - {probability:g})"
+            held, size = _describe_held(window.rows, level, len(given["on"]), why)
+            most = window.max_tuples
+            bound = "" if most is None else f"; at most {most} tuples, the evicted ones are counted"
+            tuples[f"{held}; {size}, and the rows{bound}"] = "tuples held"
+    lines += [(heading, said) for said, heading in tuples.items()]
+    if imputed is not None:
+        promise = (
+            "the same pairs as if every row were imputed first; only rows within reach are imputed"
+        )
+        return [*lines, ("state", "the rows of both windows"), ("guarantee", promise)]
+    exact = "exact: a pair is emitted if and only if it reaches its probability"
+    least = min(window.confidence for window in windows)
+    if any(window.rows is not None for window in windows):
+        exact += "; a tuple outside its window cannot reach it"
+        if least + probability < 1:
+            exact = (
+                f"{exact.partition(';')[0]} among the held tuples; a tuple that has left "
+                f"contributes at most {format_percent(1 - least)}"
+            )
+    return [*lines, ("guarantee", exact)]
+
+
+def _describe_tasks(
+    given: dict[str, Any], windows: tuple[JoinWindow, JoinWindow], imputed: Lines | None
+) -> str:
+    """Describe how many tasks share the work, and the reason."""
+    asked = given.get("tasks")
+    sharing = None if given["key"] or imputed is not None else join_sharing(windows)
+    if asked is not None or sharing is None:
+        return f"{asked} tasks that share the work" if asked and asked > 1 else "one task"
+    tasks, alone, others, shared = sharing
+    return (
+        f"{'one task' if tasks == 1 else f'{tasks} tasks'} (estimated time per arrival: "
+        f"{alone:.3g} us in one task, {shared:.3g} us in each of {others}; TASKS overrides this)"
+    )
+
+
+def _describe_pace(dfs: Sequence[DataFrame], given: dict[str, Any]) -> str:
+    """Describe the effect of the sides' reading speeds; "" unless both sides are streams."""
+    if not all(df.isStreaming for df in dfs):
+        return ""
+    order, key = given["order"], given["key"] or []
+    if all(SparkFrame(df).controller(order, key) is not None for df in dfs):
+        return "any: rows wait until both sides are complete up to their event time"
+    return (
+        "if the sides are two sources, the answers depend on how fast each source is read, and "
+        "the rows are counted as unaligned; reorder both sides (WATTR in a subquery) and ORDER by "
+        "event time"
+    )
+
+
+def _describe_window(window: Rows | JoinWindow) -> str:
     confidence = format_percent(window.confidence)
     return (
         f"the newest tuples that contain {window.rows} existing ones with confidence {confidence}"
     )
 
 
-def describe_delta(on: str, delta: float, threshold: float) -> str:
+def _describe_delta(on: str, delta: float, threshold: float) -> str:
     return (
         f"the newest tuples for which {on} of the oldest and of any other differ by more than "
         f"{delta:g} with probability below {format_percent(threshold)}"
     )
 
 
-def describe_count(rows: int, confidence: float) -> str:
-    """Describe the number of tuples in a count window, for several existences."""
+def _describe_held(rows: int, level: float, attributes: int, why: str = "") -> tuple[str, str]:
+    """Describe the number of tuples in a count window, and their size."""
     sizes = []
     for p in EXISTENCES:
-        count = expected_tuples(rows, p, confidence)
+        count = expected_tuples(rows, p, level)
         about = "no bound" if count is None else f"{count}" if p == 1 else f"about {count}"
         sizes.append(f"{p:g}: {about}")
-    return f"at existence {', '.join(sizes)}"
-
-
-def typical_bytes(rows: int, confidence: float, each: int) -> tuple[str, str]:
-    """Describe a count window's w' and its size (" = 3 MB", or "" if unbounded)."""
-    count = expected_tuples(rows, TYPICAL, confidence)
-    if count is None:
-        return "w'", ""
-    return f"w' = {count} (existence {TYPICAL:g})", f" = {format_bytes(count * each)}"
+    held = f"w' = least n with Pr(the n newest hold ≥ {rows}) ≥ {level:g}{why}"
+    each, count = 10 * 8 * (attributes + 1), expected_tuples(rows, TYPICAL, level)
+    tuples, total = "w'", ""
+    if count is not None:
+        tuples += f" = {count} (existence {TYPICAL:g})"
+        total = f" = {format_bytes(count * each)}"
+    size = f"with 10 alternatives and {tuples}: w' × {each} bytes{total}"
+    return f"{held}; at existence {', '.join(sizes)}", size

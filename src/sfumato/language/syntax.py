@@ -1,23 +1,26 @@
 """The syntax tree of a script, before any checks or name resolution, and SqlError.
 
-Words are Lark tokens (strings with `type`, `start_pos` and `end_pos`). Every node has its span
-`[start, end)`, because a query is rewritten by replacing spans of the user's text. The last part
-finds names in expressions: references, calls, stars, measures and Spark aggregates.
+Words are strings with a `type`. Every word and node has its span `[start, end)`, because a query is
+rewritten by replacing spans of the user's text. The last part finds names in expressions:
+references, calls, stars, measures and Spark aggregates.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias, TypeGuard
+from operator import attrgetter
+from typing import TypeAlias, TypeGuard
 
-from lark import Token
+import lark
 
 from sfumato.sql_tokens import SqlToken, unquote_name
 
+START = attrgetter("start")
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 """Words that can start a query; other statements change something."""
 MAX_LISTED = 8  # names listed in a message; further names are only counted
@@ -27,6 +30,23 @@ MAX_LISTED = 8  # names listed in a message; further names are only counted
 class Node:
     start: int
     end: int
+
+    def contains(self, other: Node | Token | SqlToken) -> bool:
+        return self.start <= other.start and other.end <= self.end
+
+
+class Token(lark.Token):
+    """A word with its span."""
+
+    __slots__ = ()
+
+    @property
+    def start(self) -> int:
+        return self.start_pos or 0
+
+    @property
+    def end(self) -> int:
+        return self.end_pos or 0
 
 
 @dataclass(frozen=True)
@@ -151,6 +171,10 @@ class Relation(Node):
     @property
     def query(self) -> Body | None:
         return self.head.query if isinstance(self.head, Group) else None
+
+    @property
+    def table(self) -> Name | None:
+        return self.head if isinstance(self.head, Name) and self.call is None else None
 
     @property
     def name(self) -> str:
@@ -278,27 +302,23 @@ class Script:
     read: tuple[SqlToken, ...] | None = field(default=None, repr=False)
 
     def words(self, node: Node) -> tuple[Token, ...]:
-        first = bisect_left(self.tokens, node.start, key=start_of)
-        return self.tokens[first : bisect_left(self.tokens, node.end, key=start_of)]
+        first, last = (bisect_left(self.tokens, p, key=START) for p in (node.start, node.end))
+        return self.tokens[first:last]
 
 
 def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def start_of(piece: Node | Token) -> int:
-    return piece.start if isinstance(piece, Node) else piece.start_pos or 0
-
-
-def end_of(piece: Node | Token) -> int:
-    return piece.end if isinstance(piece, Node) else piece.end_pos or 0
-
-
 def span_of(items: Sequence[Item]) -> Node:
-    return Node(start_of(items[0]), end_of(items[-1]))
+    return Node(items[0].start, items[-1].end)
 
 
 # ---- errors --------------------------------------------------------------------------------------
+
+
+WORD = "{word}"
+"""In a reason: the text at the place of the error."""
 
 
 class SqlError(ValueError):
@@ -310,37 +330,55 @@ class SqlError(ValueError):
     word, or None).
     """
 
+    line = column = 0
+    word = text_line = ""
+
     def __init__(
         self,
         reason: str,
-        *,
-        text: str,
         start: int,
         end: int,
+        *,
         expected: Iterable[str] = (),
         suggestion: str | None = None,
     ) -> None:
-        self.reason = reason
-        self.expected = tuple(expected)
-        self.suggestion = suggestion
-        start = min(start, len(text))
+        super().__init__(reason)
+        self.reason, self.start, self.end = reason, start, end
+        self.expected, self.suggestion = tuple(expected), suggestion
+
+    def show_in(self, text: str) -> None:
+        """Add the line and the word to the message, unless it already shows a nested text."""
+        if self.line:
+            return
+        start = min(self.start, len(text))
         line_start = text.rfind("\n", 0, start) + 1
         line_end = text.find("\n", start)
         line_end = len(text) if line_end < 0 else line_end
         self.line = text.count("\n", 0, start) + 1
         self.column = start - line_start + 1
         self.text_line = text[line_start:line_end].rstrip("\r")
-        self.word = text[start:end]
+        self.word = text[start : self.end]
+        self.reason = self.reason.replace(WORD, self.word)
         # Tabs remain tabs, so that the underline is below the word in any terminal.
         before = "".join("\t" if c == "\t" else " " for c in text[line_start:start])
         lines = [
-            f"line {self.line}, column {self.column}: {reason}",
+            f"line {self.line}, column {self.column}: {self.reason}",
             f"    {self.text_line}",
-            f"    {before}{'^' * max(1, min(end, line_end) - start)}",
+            f"    {before}{'^' * max(1, min(self.end, line_end) - start)}",
         ]
         lines += [f"expected {format_choices(self.expected)}"] if self.expected else []
-        lines += [f"did you mean {suggestion}?"] if suggestion is not None else []
-        super().__init__("\n".join(lines))
+        lines += [f"did you mean {self.suggestion}?"] if self.suggestion is not None else []
+        self.args = ("\n".join(lines),)
+
+
+@contextmanager
+def errors_in(text: str) -> Iterator[None]:
+    """Show the text at the place of each SqlError."""
+    try:
+        yield
+    except SqlError as error:
+        error.show_in(text)
+        raise
 
 
 def format_choices(words: Iterable[str]) -> str:
@@ -351,11 +389,9 @@ def format_choices(words: Iterable[str]) -> str:
     return " or ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
-def at(text: str, node: Node | Token, reason: str, *expected: str, **more: Any) -> SqlError:
+def at(node: Node | Token, reason: str, *expected: str, suggestion: str | None = None) -> SqlError:
     """Return a SqlError that points at a node or word."""
-    if expected:
-        more["expected"] = expected
-    return SqlError(reason, text=text, start=start_of(node), end=end_of(node), **more)
+    return SqlError(reason, node.start, node.end, expected=expected, suggestion=suggestion)
 
 
 # ---- names in expressions ------------------------------------------------------------------------
@@ -402,9 +438,12 @@ class Reference(Name):
 
     @property
     def is_measure(self) -> bool:
-        """Return whether it is a call with a measure's name."""
         is_named = len(self.words) == 1 and is_word(self.word, *MEASURE_FUNCTIONS)
         return self.call is not None and is_named
+
+    @property
+    def is_spark_aggregate(self) -> bool:
+        return self.call is not None and self.parts[-1].lower() in AGGREGATES
 
     @property
     def operator(self) -> str:
@@ -436,7 +475,7 @@ def name_in(items: Items) -> Name | None:
     if not all(dotted) or len(items) % 2 == 0:
         return None
     words = tuple(item for item in items[::2] if isinstance(item, Token))
-    return Name(start_of(items[0]), end_of(items[-1]), words)
+    return Name(items[0].start, items[-1].end, words)
 
 
 def number_in(items: Items) -> float | None:
@@ -483,8 +522,8 @@ def references(
         after = padded[i + 1] if call is not None else following
         begins = before is None or is_type(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
         whole = outermost and begins and (after is None or is_type(after, "COMMA"))
-        end = end_of(names[-1] if call is None else call)
-        reference = Reference(start_of(item), end, tuple(names), call, before, after, whole)
+        last = names[-1] if call is None else call
+        reference = Reference(item.start, last.end, tuple(names), call, before, after, whole)
         yield reference
         if call is not None:
             i += 1

@@ -8,8 +8,6 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
-from lark import Token
-
 from sfumato.api.calls import PUBLIC, public_functions
 from sfumato.api.imputation import Imputation
 from sfumato.language.construct_options import argument_in, with_located_errors
@@ -23,8 +21,8 @@ from sfumato.language.syntax import (
     Name,
     Node,
     SqlError,
+    Token,
     at,
-    end_of,
     is_name,
     is_type,
     is_word,
@@ -32,7 +30,6 @@ from sfumato.language.syntax import (
     number_in,
     span_of,
     split,
-    start_of,
 )
 from sfumato.language.tables import PlannedFrame, Tables
 from sfumato.near_misses import near
@@ -116,7 +113,7 @@ class TableFunctions:
             require_frame(str(name), df)
         except TypeError:
             reason = f"{name} must return one table; it returns {type(df).__name__}"
-            raise at(text, name, reason) from None
+            raise at(name, reason) from None
         given = {n: one_line(text[p.start : p.end]) for n, p in places.items() if n not in inputs}
         steps = {n if len(inputs) > 1 else "": frame.step for n, frame in inputs.items()}
         facts = {"controlled": True} if function is PUBLIC.get("reorder") else {}
@@ -127,7 +124,7 @@ class TableFunctions:
         self, function: Callable[..., Any], name: Name, call: Group, inputs: dict[str, PlannedFrame]
     ) -> tuple[Callable[[], Any], dict[str, Node]]:
         """Return a bound call of a function or class, and its arguments' nodes; fill `inputs`."""
-        text, parameters = self.tables.text, signature(function).parameters
+        parameters = signature(function).parameters
         kinds = {n: p.kind for n, p in parameters.items()}
         known = [n for n, kind in kinds.items() if kind in NAMED_KINDS]
         positional = [n for n in known if kinds[n] is Parameter.POSITIONAL_OR_KEYWORD]
@@ -140,31 +137,30 @@ class TableFunctions:
                 unquote_name(word).lower() if word else (*positional[place : place + 1], "")[0]
             )
             if not value:
-                raise at(text, node, f"an argument of {name} is empty")
+                raise at(node, f"an argument of {name} is empty")
             if word is None and (by_name or not argument):
                 expected = [f"{n} => ..." for n in known if n not in values]
                 reason = f"this argument of {name} must be given by name"
                 if by_name:
                     reason = f"arguments of {name} without a name must come before named ones"
-                raise at(text, node, reason, *([] if by_name else expected))
+                raise at(node, reason, *([] if by_name else expected))
             takes_any = Parameter.VAR_KEYWORD in kinds.values()
             if word is not None and argument not in known and not takes_any:
                 likely, reason = near(word, known), f"{name} has no argument {word}"
-                raise at(text, word, reason, *known, suggestion=likely)
+                raise at(word, reason, *known, suggestion=likely)
             if argument in values:
-                raise at(text, node, f"{argument} is given twice")
+                raise at(node, f"{argument} is given twice")
             by_name, places[argument] = word is not None, span_of(value)
             is_table = argument in _table_parameters(function)
             read = partial(self._tables, argument, inputs) if is_table else self._value
             values[argument] = read(value)
         for argument in known:
             if parameters[argument].default is Parameter.empty and argument not in values:
-                reason = f"{name} needs the argument {argument}"
-                raise at(text, name, reason, f"{argument} => ...")
+                raise at(name, f"{name} needs the argument {argument}", f"{argument} => ...")
 
         def locate(message: str) -> SqlError:
             blamed = argument_in(message, places)
-            return at(text, name if blamed is None else places[blamed], message)
+            return at(name if blamed is None else places[blamed], message)
 
         return lambda: with_located_errors(partial(function, **values), locate), places
 
@@ -184,7 +180,7 @@ class TableFunctions:
         return {name: frame.df for name, frame in named.items()}
 
     def _frame(self, items: Items) -> PlannedFrame:
-        first, text = items[0], self.tables.text
+        first = items[0]
         if len(items) == 1 and isinstance(first, Group) and first.query is not None:
             return self.query(first.query, self.tables)
         if (call := _call_in(items)) is not None:
@@ -192,11 +188,11 @@ class TableFunctions:
             if frame is None:
                 known = sorted({*public_functions(), *self.tables.functions})
                 likely, reason = near(str(call[0]), known), f"there is no table function {call[0]}"
-                raise at(text, call[0], reason, *known, suggestion=likely)
+                raise at(call[0], reason, *known, suggestion=likely)
             return frame
         if (name := name_in(items)) is None:
             expected = ("the name of a table", "(SELECT ...)", "a table function")
-            raise at(text, span_of(items), "a table is expected here", *expected)
+            raise at(span_of(items), "a table is expected here", *expected)
         return self.tables.find_table(name)
 
     # ---- values
@@ -217,17 +213,17 @@ class TableFunctions:
             written = one_line(self.tables.text[node.start : node.end])
             reason = f"{written} is not a valid argument; write an expression as a string"
             expected = ("a literal", "a column", "array(...)", "map(...)", *CLASSES)
-            raise at(self.tables.text, node, reason, *expected)
+            raise at(node, reason, *expected)
         return str(value) if isinstance(value, Name) else value
 
     def _constructed(self, name: Name, call: Group) -> Any:
-        kind, text = str(name).lower(), self.tables.text
+        kind = str(name).lower()
         parts = _arguments(call)
         if kind == "array":
             return [self._value(part) for part in parts]
         if kind == "map":
             if len(parts) % 2:
-                raise at(text, call, "map needs keys and values alternately", "map('a', 1)")
+                raise at(call, "map needs keys and values alternately", "map('a', 1)")
             keys = [self._value(part) for part in parts[::2]]
             return {
                 key: self._frame(part).df if key == REPOSITORY else self._value(part)
@@ -236,7 +232,7 @@ class TableFunctions:
         if kind not in CLASSES:
             known = ("array", "map", *CLASSES)
             reason, likely = f"{name} is not a valid argument", near(kind, known)
-            raise at(text, name, reason, *known, suggestion=likely)
+            raise at(name, reason, *known, suggestion=likely)
         return self._bound(CLASSES[kind], name, call, {})[0]()
 
 
@@ -260,7 +256,7 @@ def _named(items: Items) -> tuple[Token | None, Items]:
     """Return the name and value of `name => value`, or (None, value) without a name."""
     word, signs = (*items, None)[0], items[1:3]
     if isinstance(word, Token) and [str(sign) for sign in signs] == ["=", ">"]:
-        is_arrow = end_of(signs[0]) == start_of(signs[1])
+        is_arrow = signs[0].end == signs[1].start
         return (word, items[3:]) if is_arrow else (None, items)
     return None, items
 
@@ -269,7 +265,7 @@ def _call_in(items: Items) -> tuple[Name, Group] | None:
     """Return the name and arguments if an argument is a single call; otherwise None."""
     word, call = items if len(items) == 2 else (None, None)
     if isinstance(call, Group) and (is_name(word) or is_word(word, "WHERE")):
-        return Name(start_of(word), end_of(word), (word,)), call
+        return Name(word.start, word.end, (word,)), call
     return None
 
 

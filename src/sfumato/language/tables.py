@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from inspect import isfunction
 from typing import Any, Self
 
-from lark import Token
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,11 +19,10 @@ from sfumato.language.syntax import (
     Option,
     Script,
     SqlError,
+    Token,
     at,
-    end_of,
     is_name,
     is_word,
-    start_of,
 )
 from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
@@ -60,7 +58,7 @@ class Source:
     written : the text after its frame, with its alias;  node : where errors point
     aliases : the qualifiers of its columns; a join has two, and `sides` gives the side of each
     window, order : the window over the frame and its order columns, for an aggregate or a ranking
-    of_operator : the bracket's options for the operator over the window, such as FORGET
+    operator_options : the bracket's options for the operator over the window, such as FORGET
     extra : columns added for this query only, which a star does not include
     changed : whether it differs from the table and must be replaced in the text
     """
@@ -110,7 +108,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 def resolve_column(
-    name: Name, columns: Iterable[str], of: object, text: str, *, qualified: bool = False
+    name: Name, columns: Iterable[str], of: object, *, qualified: bool = False
 ) -> str:
     """Return the column that a name denotes. Raises SqlError if there is none.
 
@@ -120,8 +118,7 @@ def resolve_column(
     listed, last = list(columns), name.parts[-1]
     match = match_name(last, listed) if qualified or len(name.parts) == 1 else None
     if match is None:
-        reason = f"{of} has no column {name}"
-        raise at(text, name, reason, *listed, suggestion=near(last, listed))
+        raise at(name, f"{of} has no column {name}", *listed, suggestion=near(last, listed))
     return match
 
 
@@ -207,11 +204,10 @@ class Tables:
         return frame is not None and bool(frame.attributes)
 
     def unknown(self, name: Name) -> SqlError:
-        """Return the error for an unknown table."""
         views = [table.name for table in self.spark.catalog.listTables()]
         known = [*self._common, *self._given, *views]
         reason = f"there is no stream, table or view {name}"
-        return at(self.text, name, reason, *known, suggestion=near(name.parts[-1], known))
+        return at(name, reason, *known, suggestion=near(name.parts[-1], known))
 
     def build_frame(
         self, make: Callable[[], DataFrame], node: Node, known: Sequence[str] = ()
@@ -255,8 +251,7 @@ class Tables:
         if place is None:
             return None
         likely = near(parts[-1], known or MEASURE_FUNCTIONS)
-        reason = f"there is no {what} {'.'.join(parts)}"
-        return at(self.text, place, reason, *known, suggestion=likely)
+        return at(place, f"there is no {what} {'.'.join(parts)}", *known, suggestion=likely)
 
 
 # ---- errors of Spark -----------------------------------------------------------------------------
@@ -290,7 +285,7 @@ def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> Sq
     word = "this" if place is None else script.text[place.start : place.end]
     what, wanted = FORMS[form]
     reason = f"{word} is a distribution ({what}), but a number is expected here"
-    return at(script.text, place or node, reason, wanted.format("NAME" if place is None else word))
+    return at(place or node, reason, wanted.format("NAME" if place is None else word))
 
 
 def where_named(name: str, script: Script, node: Node) -> Node | None:
@@ -299,7 +294,7 @@ def where_named(name: str, script: Script, node: Node) -> Node | None:
     before: Token | None = None
     for token in script.words(node):
         if unquote_name(token).lower() == name.lower() and token.type != "STRING":
-            place = Node(start_of(token), end_of(token))
+            place = Node(token.start, token.end)
             if not _is_alias(before):
                 return place
             aliased = aliased or place

@@ -8,7 +8,7 @@ from sfumato.cli.pipeline.parse import WITH_SCHEME
 from sfumato.cli.pipeline.permissions import FILE_FORMATS, PATH_SINK_FORMATS, check_connectors
 from sfumato.language.planner import parse_script
 from sfumato.language.refusals import check_query
-from sfumato.language.syntax import SqlError, at
+from sfumato.language.syntax import SqlError, at, errors_in
 from sfumato.language.table_functions import tables_read
 from sfumato.near_misses import did_you_mean
 
@@ -30,7 +30,8 @@ def check_before_spark(pipeline: Pipeline, *, trusted: bool = False) -> None:
     for number, query in enumerate(pipeline.queries):
         later = [each.name for each in pipeline.queries[number + 1 :]]
         try:
-            _check_query(query, known if is_closed else None, later, trusted)
+            with errors_in(query.sql):
+                _check_query(query, known if is_closed else None, later, trusted)
         except SqlError as error:
             raise PipelineError(f"`queries.{query.name}.sql`: {error}") from None
         known.append(query.name)
@@ -122,4 +123,4 @@ def _check_query(query: Query, known: list[str] | None, later: list[str], truste
         else:
             why = f"{name} is not a source or query above this one; there are {', '.join(known)}"
             why += did_you_mean(name, known)
-        raise at(query.sql, table, why)
+        raise at(table, why)
