@@ -228,8 +228,8 @@ class PairJoin(Operator):
         time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
         code, places = self.streams * arrivals.key + side, np.flatnonzero(np.diff(arrivals.offsets))
         if places.size < side.size:
-            code, number, time, radius = (of[places] for of in (code, number, time, radius))
-            arrivals = arrivals.take(places)
+            code, number, time = code[places], number[places], time[places]
+            arrivals, radius = arrivals.take(places), radius[places]
         batch = self._batch(code, number, time, arrivals, radius)
         self._admit(batch, arrivals.raw)
         self._describe(batch.slots)
