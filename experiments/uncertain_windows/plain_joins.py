@@ -8,7 +8,7 @@ from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import compiled, lean_inline
 from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
 from sfumato.kernels.joins.match_probability import defining_sum
-from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS, MATCHED_PAIR, add_pair
+from sfumato.kernels.joins.similarity_join import JOIN_COUNTS, MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import Batch, padded, widest_window
 from sfumato.kernels.tolerances import SIFT_SLACK
 from sfumato.operators.arrays import Ints, Records
@@ -23,7 +23,7 @@ MASSES = RADII + MOST_SAMPLES  # probability within each of these distances
 
 @compiled
 def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
-    """Join like `join_nested` in one dimension, with plain loops over the pairs of samples.
+    """Join like `join_tuples` in one dimension, with plain loops over the pairs of samples.
 
     Source: Dallachiesa et al. (2015), section 5 (the baseline).
     """

@@ -14,8 +14,7 @@ from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
 from sfumato.tables.imputation.table_imputation import (
-    FLAGS,
-    UNIMPUTABLE,
+    count_imputed,
     impute_table,
     imputed_outputs,
 )
@@ -201,27 +200,14 @@ def impute(
     result = frame.table
     for column in (ALTERNATIVES, IMPUTED_BY):
         result = result.append_column(column, added_columns.column(column).combine_chunks())
-    counts, reasons = _count_imputed(added_columns)
+    by = added_columns.column(IMPUTED_BY)
+    unimputable = by.filter(added_columns.column(ALTERNATIVES).is_null()).value_counts()
+    reasons = {str(reason["values"]): reason["counts"] for reason in unimputable.to_pylist()}
     warn_of_invalid("impute", frame.table.num_rows, reasons)
+    counts = {"rows": frame.table.num_rows, **count_imputed(added_columns)}
     return with_record(result, [frame.table], "impute", name, {"": counts})
 
 
 def _cells(frame: ArrowFrame, name: str) -> pa.ChunkedArray | pa.Array:
     column = frame.table.column(name)
     return column if frame.kind(name) == "text" else as_doubles(column, f"`{name}`")
-
-
-def _count_imputed(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the counters, and the number of rows that could not be imputed by reason."""
-    by = added.column(IMPUTED_BY)
-    unimputable = pc.fill_null(pc.starts_with(by, UNIMPUTABLE), False)
-    reasons = by.filter(unimputable).value_counts().to_pylist()
-    unimputed, complete = pc.sum(unimputable).as_py() or 0, by.null_count
-    counts = {
-        "rows": added.num_rows,
-        "complete": complete,
-        "imputed": added.num_rows - complete - unimputed,
-        "unimputable": unimputed,
-        **{flag: pc.sum(added.column(flag)).as_py() or 0 for flag in FLAGS},
-    }
-    return counts, {str(reason["values"]): reason["counts"] for reason in reasons}

@@ -1,5 +1,5 @@
-"""Joins of uncertain tuples: the tuple store, its grid, regions, and four join algorithms.
+"""Joins of uncertain tuples: the tuple store, the selection of candidates, and the joins.
 
-Each join algorithm has its own file; `match_probability` is the only definition of a match.
+`match_probability` is the only definition of a match.
 May be imported by the operators of joins.
 """

@@ -9,7 +9,7 @@ from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
 from sfumato.kernels.joins.match_probability import is_near, limit_of, near_mass, widest_reach
 from sfumato.kernels.joins.regions import ball_of
-from sfumato.kernels.joins.similarity_index import filter_regions
+from sfumato.kernels.joins.similarity_join import filter_regions
 from sfumato.kernels.joins.tuple_store import padded, widest_window
 from sfumato.kernels.signals import after_signals
 

@@ -10,7 +10,7 @@ from sfumato.kernels.arrays import sort_slots, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
-from sfumato.kernels.joins.similarity_nested import MATCHED_PAIR, add_pair
+from sfumato.kernels.joins.similarity_join import MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import is_local, padded, widest_window
 from sfumato.kernels.signals import after_signals
 
@@ -77,7 +77,7 @@ def _find_candidates(tuples, u, begin, end, held, criterion, limit, mass, likely
 
 @compiled_ieee
 def join_sorted(store, batch, criterion, counts):
-    """Return the same pairs as `join_nested`, by key first, for one dimension.
+    """Return the same pairs as `join_tuples`, by key first, for one dimension.
 
     `visited` counts samples.
     Cost: O(n log n) per batch with n held and arriving samples; O(l log n) plus the matching pairs

@@ -159,6 +159,7 @@ class ArrivalBatch(_StreamArrivals, flat=("prob", "points"), begins="offsets"):
     prob : float64[m], probabilities of valid alternatives, in (0, 1]
     time : int64[n], event time in microseconds, for time windows; otherwise None
     radius : float64[n], finite and at least 0, if distances are sums of radii; otherwise None
+    raw : float64[n, ...], values that an incomplete join stores with the tuples; otherwise None
     """
 
     side: npt.NDArray[np.uint8]
@@ -168,6 +169,7 @@ class ArrivalBatch(_StreamArrivals, flat=("prob", "points"), begins="offsets"):
     points: npt.NDArray[np.float64]
     time: Ints | None = None
     radius: Floats | None = None
+    raw: Floats | None = None
 
     def checked(self, streams: int, dimensions: int) -> ArrivalBatch:
         """Return the arrivals as kernels expect them. Raises TypeError or ValueError."""
@@ -197,7 +199,6 @@ class IncompleteArrivals(_StreamArrivals):
     key: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
     time: Ints | None = None
-    radius: ClassVar[None] = None
 
     def checked(self, streams: int, columns: int) -> IncompleteArrivals:
         """Return the arrivals as kernels expect them. Raises TypeError or ValueError."""

@@ -8,14 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
-from sfumato.kernels.joins.incomplete_join import INCOMPLETE_COUNTS, certain_square, join_incomplete
+from sfumato.kernels.joins.boxes import certain_square
 from sfumato.kernels.joins.match_probability import criterion
+from sfumato.kernels.joins.similarity_join import JOIN_COUNTS, join_tuples
 from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints, Records
-from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer, ReasonCodes
+from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputed, Imputer, ReasonCodes
 from sfumato.operators.joins.answers import Answers, SampledTuples
-from sfumato.operators.joins.arrivals import IncompleteArrivals, StreamWindow, window_pair
+from sfumato.operators.joins.arrivals import (
+    ArrivalBatch,
+    IncompleteArrivals,
+    StreamWindow,
+    window_pair,
+)
 from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
 from sfumato.operators.state.snapshot import SnapshotError
@@ -103,8 +109,8 @@ class IncompleteJoin(PairJoin):
         if units and len(units) != d:
             raise ValueError(f"`units` must have {d} units, one per attribute; got {len(units)}")
         super().__init__(
-            criterion(d, within, probability), windows, output, alternatives, INCOMPLETE_COUNTS,
-            rows=2 * d + len(imputer.names),
+            criterion(d, within, probability), windows, output, alternatives,
+            ("pairs", "candidates", "certain", "refined"), rows=2 * d + len(imputer.names),
         )  # fmt: skip
         self._sure = certain_square(within, probability, alternatives)
         self._units = np.array(units) if units else np.ones(d)
@@ -130,18 +136,24 @@ class IncompleteJoin(PairJoin):
         reasons: list[ReasonCodes] = []
 
         def join(part: IncompleteArrivals) -> Answers:
-            samples, reason = self._imputed(part.values)
-            reasons.append(reason)
-            answers = self._join(part, samples, part.values)
-            self.reasons += np.bincount(reason, minlength=len(IMPUTATION_REASONS))
+            done = self.imputer.impute(part.values)
+            samples = vars(self._samples(done))
+            answers = self._join(
+                ArrivalBatch(part.side, part.key, time=part.time, raw=part.values, **samples)
+            )
+            reasons.append(done.reason)
+            self.reasons += np.bincount(done.reason, minlength=len(IMPUTATION_REASONS))
             return answers
 
         checked = arrivals.checked(self.streams, len(self.imputer.names))
         return self._in_parts(checked, IMPUTED_CHUNK, join), np.concatenate(reasons)
 
     def _match(self, batch: Batch) -> Records:
-        counts = self.counted.view(INCOMPLETE_COUNTS)
-        found: Records = join_incomplete(self.store, batch, self.criterion, self._sure, counts)
+        counts = np.zeros(1, JOIN_COUNTS)
+        found: Records
+        found, certain = join_tuples(self.store, batch, self.criterion, self._sure, counts)
+        pairs, near, left = counts[0]
+        self.counted += [pairs, near, certain, left - certain]
         return found
 
     @property
@@ -168,14 +180,12 @@ class IncompleteJoin(PairJoin):
 
     @objects.setter
     def objects(self, held: HeldObjects) -> None:
-        samples, reason = self._imputed(held.raw)
-        if (reason > IMPUTED).any():
+        done = self.imputer.impute(held.raw)
+        if (done.reason > IMPUTED).any():
             raise ValueError("every held object must have values that can be imputed")
-        radii = self._radii(held.number.size, None)
-        self._load(self._batch(held.code, held.number, held.time, samples, radii), held.raw)
+        about, radii = (held.code, held.number, held.time), np.zeros(held.number.size)
+        self._load(self._batch(*about, self._samples(done), radii), held.raw)
 
-    def _imputed(self, values: Floats) -> tuple[SampledTuples, ReasonCodes]:
-        """Return the objects' samples, in units of distances, and each object's reason."""
-        done = self.imputer.impute(values)
-        points = np.ascontiguousarray(done.values / self._units)
-        return SampledTuples(done.offsets, done.prob, points), done.reason
+    def _samples(self, done: Imputed) -> SampledTuples:
+        """Return the samples of imputed objects, in units of distances."""
+        return SampledTuples(done.offsets, done.prob, done.values / self._units)

@@ -36,7 +36,7 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import SINGLE_TASK, Shard
+from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard
 from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -57,7 +57,7 @@ HELD_STATE: dict[str, Declaration] = {
 class PairJoin(Operator):
     """Base class of joins of tuples from different streams; subclasses define the match.
 
-    counts : the record of counters that the kernel updates    indexed : whether to maintain a grid
+    counts : names of the counters of pairs    indexed : whether to maintain a grid
     columns, rows : sizes of the tuples' summaries (None: summaries of regions) and boxes
 
     The time of a key's windows is the newest time of its tuples; a tuple with an older time is
@@ -85,7 +85,7 @@ class PairJoin(Operator):
         windows: Sequence[JoinWindow],
         output: str,
         alternatives: bool,
-        counts: np.dtype[Any],
+        counts: tuple[str, ...],
         *,
         columns: int | None = None,
         rows: int = 0,
@@ -118,7 +118,7 @@ class PairJoin(Operator):
         self.clock = np.empty(0, np.int64)  # newest time by key, for time windows
         self.current = Answers.empty()  # answers whose tuples are both in their windows
         self.given = np.zeros(self.streams, np.int64)  # tuples per stream so far
-        self.counts, self.counted = counts, np.zeros(len(counts.names or ()), np.int64)
+        self.counts, self.counted = counts, np.zeros(len(counts), np.int64)
         self.found = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
 
     @classmethod
@@ -128,7 +128,7 @@ class PairJoin(Operator):
 
     @abstractmethod
     def _match(self, batch: Batch) -> Records:
-        """Find the pairs of a batch and advance the windows, in a kernel. Returns FOUND[]."""
+        """Find the pairs of a batch, MATCHED_PAIR[], and advance the windows, in a kernel."""
 
     def _describe(self, slots: Ints) -> None:
         if self.store.tuples.summary.shape[1] > 0:
@@ -171,7 +171,7 @@ class PairJoin(Operator):
         return {
             "held": int(self.store.held.sum()),
             "answers": self.found,
-            **dict(zip(self.counts.names or (), self.counted.tolist(), strict=True)),
+            **dict(zip(self.counts, self.counted.tolist(), strict=True)),
         }
 
     def lengths(self) -> Sizes:
@@ -208,10 +208,8 @@ class PairJoin(Operator):
         for begin, end in pairwise([*cuts.tolist(), n]):
             yield begin, arrivals.part(begin, end)
 
-    def _join(
-        self, arrivals: Any, samples: SampledTuples | None = None, raw: Floats | None = None
-    ) -> Answers:
-        batch, places = self._arrive(arrivals, samples, raw)
+    def _join(self, arrivals: ArrivalBatch) -> Answers:
+        batch, places = self._arrive(arrivals)
         heads = self.store.windows.head.copy() if self.output == "changes" else None
         answers = self._answers(batch, self._match(batch))
         self.found += len(answers)
@@ -223,26 +221,17 @@ class PairJoin(Operator):
             answers = replace(answers, arrival=places[answers.arrival])
         return answers
 
-    def _arrive(
-        self, arrivals: Any, samples: SampledTuples | None = None, raw: Floats | None = None
-    ) -> tuple[Batch, Ints]:
-        """Write arrivals to slots; return them and their places, except arrivals without samples.
-
-        samples : None if they are part of the arrivals
-        raw : float64[n, ...], kept in the last rows of the tuples' boxes
-        """
-        if samples is None:
-            samples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
+    def _arrive(self, arrivals: ArrivalBatch) -> tuple[Batch, Ints]:
+        """Write arrivals with samples to slots; return them and their places."""
         side = arrivals.side.astype(np.int64)
         radius = self._radii(side.size, arrivals.radius)
         time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
-        code, places = self.streams * arrivals.key + side, np.flatnonzero(np.diff(samples.offsets))
+        code, places = self.streams * arrivals.key + side, np.flatnonzero(np.diff(arrivals.offsets))
         if places.size < side.size:
             code, number, time = code[places], number[places], time[places]
-            radius = radius[places]
-            samples, raw = samples.take(places), None if raw is None else raw[places]
-        batch = self._batch(code, number, time, samples, radius)
-        self._admit(batch, raw)
+            arrivals, radius = arrivals.take(places), radius[places]
+        batch = self._batch(code, number, time, arrivals, radius)
+        self._admit(batch, arrivals.raw)
         self._describe(batch.slots)
         return batch, places
 
@@ -283,9 +272,8 @@ class PairJoin(Operator):
             raise ValueError("tuples must have a `radius` if and only if `within` is None")
         return np.zeros(n) if radius is None else radius
 
-    def _batch(
-        self, code: Ints, number: Ints, time: Ints, samples: SampledTuples, radius: Floats
-    ) -> Batch:
+    def _batch(self, code: Ints, number: Ints, time: Ints, samples: Any, radius: Floats) -> Batch:
+        """Return tuples as arrivals. samples : object with the fields of `SampledTuples`"""
         offsets, prob, points = samples.offsets, samples.prob, samples.points
         slots, begins = np.empty((2, code.size), np.int64)
         existence = existences(offsets, prob)

@@ -6,14 +6,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.joins.boxes import NEVER_SURE
 from sfumato.kernels.joins.match_probability import criterion
-from sfumato.kernels.joins.similarity_index import join_indexed
-from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS, join_nested
+from sfumato.kernels.joins.similarity_join import JOIN_COUNTS, join_tuples
 from sfumato.kernels.joins.similarity_sort import join_sorted
 from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
-from sfumato.operators.joins.answers import Answers, SampledTuples
+from sfumato.operators.joins.answers import Answers
 from sfumato.operators.joins.arrivals import (
     SINGLE_TASK,
     ArrivalBatch,
@@ -151,10 +151,10 @@ class SimilarityJoin(PairJoin):
         self.config = SimilarityJoinConfig(
             dimensions, within, probability, windows, strategy, output, alternatives, task, sphere
         )
-        self._indexed = strategy in ("auto", "index")
+        indexed = strategy in ("auto", "index")
         super().__init__(
             criterion(dimensions, within, probability, sphere), windows, output, alternatives,
-            JOIN_COUNTS, columns=self.columns if self._indexed else 0, indexed=self._indexed,
+            JOIN_COUNTS.names or (), columns=self.columns if indexed else 0, indexed=indexed,
             task=task,
         )  # fmt: skip
 
@@ -169,12 +169,12 @@ class SimilarityJoin(PairJoin):
         return self._in_parts(checked, PAIR_CHUNK, self._join)
 
     def _match(self, batch: Batch) -> Records:
-        given = self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)
+        given, counts = (self.store, batch, self.criterion), self.counted.view(JOIN_COUNTS)
         found: Records
         if self.config.strategy == "sort":
-            found = join_sorted(*given)
+            found = join_sorted(*given, counts)
             return found[np.argsort(found["arrival"], kind="stable")]
-        found = join_indexed(*given) if self._indexed else join_nested(*given)
+        found, _ = join_tuples(*given, NEVER_SURE, counts)
         return found
 
     @property
@@ -197,12 +197,12 @@ class SimilarityJoin(PairJoin):
 
     @tuples.setter
     def tuples(self, held: HeldSamples) -> None:
-        n, samples = held.number.size, SampledTuples(held.offsets, held.prob, held.points)
+        n = held.number.size
         if held.radius.size != (n if self.criterion.radii else 0):
             raise ValueError("held tuples must have a radius if and only if `within` is None")
         check_radii(held.radius)
         radii = self._radii(n, held.radius if self.criterion.radii else None)
-        batch = self._batch(held.code, held.number, held.time, samples, radii)
+        batch = self._batch(held.code, held.number, held.time, held, radii)
         owned, lengths = self._local_rows(held.number), np.diff(held.offsets)
         if lengths[~owned].any() or (batch.existence[owned] != held.existence[owned]).any():
             raise ValueError("tuples that are not owned must not have samples")

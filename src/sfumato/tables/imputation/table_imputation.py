@@ -124,6 +124,15 @@ def imputed_columns(
     return pa.table(columns)
 
 
+def count_imputed(columns: pa.Table) -> dict[str, int]:
+    """Return the counters of rows with the columns of `impute_table`."""
+    complete = columns.column(IMPUTED_BY).null_count
+    unimputable = columns.column(ALTERNATIVES).null_count
+    imputed = columns.num_rows - complete - unimputable
+    counts = {"complete": complete, "imputed": imputed, "unimputable": unimputable}
+    return counts | {flag: int(np.count_nonzero(columns.column(flag))) for flag in FLAGS}
+
+
 def alternatives_of(
     imputer: Imputer, imputed: Imputed, existence: Floats | None, texts: Mapping[str, list[str]]
 ) -> pa.Array:
@@ -231,17 +240,12 @@ class TableStreamImputation(TableEarlierValues):
         return self._answer(rows, in_order(parts))
 
     def _answer(self, rows: pa.Table, found: pa.Table) -> pa.Table:
-        by = found.column(IMPUTED_BY)
-        none = found.column(ALTERNATIVES).null_count
-        self.counts["complete"] += by.null_count
-        self.counts["unimputable"] += none
-        self.counts["imputed"] += rows.num_rows - by.null_count - none
-        for flag in FLAGS:
-            self.counts[flag] += int(np.count_nonzero(found.column(flag)))
+        for name, count in count_imputed(found).items():
+            self.counts[name] += count
         columns = {name: found.column(name) for name in (ALTERNATIVES, IMPUTED_BY)}
         for name in self.gap_columns:
             is_known = name in found.column_names
-            columns[name] = found.column(name) if is_known else pa.nulls(len(by), pa.int64())
+            columns[name] = found.column(name) if is_known else pa.nulls(len(found), pa.int64())
         return pa.table({ROW: rows.column(ROW), **columns})
 
     @property
