@@ -106,10 +106,10 @@ class Peer:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.points = np.ascontiguousarray(setting.repository)
-        axes = np.zeros((4, 4), np.int64)
+        self.axes = np.zeros((4, 4), np.int64)  # the R-trees point to it
         for t in range(4):
-            axes[t, :3] = [a for a in range(4) if a != t]
-        given = self.points, len(self.points), 4, axes, np.full(4, 3, np.int64)
+            self.axes[t, :3] = [a for a in range(4) if a != t]
+        given = self.points, len(self.points), 4, self.axes, np.full(4, 3, np.int64)
         build = peer("incomplete", "incomplete_index", *given, result=ctypes.c_void_p)
         self.index = ctypes.c_void_p(build())
 

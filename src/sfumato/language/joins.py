@@ -115,7 +115,11 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
         options = Options(node.options, node, relations[side], frames[side], IMPUTE_WORDS)
         imputation, imputed = read_imputation(options, node, block.tables.find_table)
     dfs, existence = [frame.df for frame in frames], dict.fromkeys(map(describe_existence, frames))
-    lines = join_lines(arguments, windows, dfs, "; ".join(existence), imputed)
+    said = [*existence]
+    known = [SparkFrame(df) for df in dfs]
+    if not any(frame.certain or frame.worlds for frame in known):
+        said.append("readings of the two sides are treated as independent")
+    lines = join_lines(arguments, windows, dfs, "; ".join(said), imputed)
     df = given.call(lambda: similarity_join(*dfs, window=windows, impute=imputation, **arguments))
     title = "similarity join of two uncertain windows"
     if imputation is not None:
