@@ -43,6 +43,12 @@ def test_a_join_of_a_table_with_itself_warns(spark, readings):
     )
     with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
         sf.sql(spark, text, s=readings)
+    assumption = "readings of the two sides are treated as independent"
+    certain = readings.drop("existence")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert assumption in sf.explain(spark, text, s=readings)
+        assert assumption not in sf.explain(spark, text, s=certain)
 
 
 def test_worlds_are_drawn_and_merged_in_sql(spark, readings):
