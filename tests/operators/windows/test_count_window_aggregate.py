@@ -14,6 +14,7 @@ from sfumato.engine_free import UncertainWindow
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
+from window_reference import Window
 from worlds import aggregate_laws, moments_of, quantile_of
 
 NULL = math.nan
@@ -158,24 +159,6 @@ def test_a_window_of_13_with_two_uncertain_tuples_has_four_sums():
     assert math.isnan(total.error[-1])
 
 
-def moments_by_recursion(tuples, rows, number):
-    """Return mean and variance of sum and count by (count; Pr, two moments), in type `number`."""
-    state = [[number(1), number(0), number(0)]] + [[number(0)] * 3 for _ in range(rows)]
-    for alternatives in reversed(tuples):
-        p = sum(number(q) for q, _ in alternatives)
-        m = sum(number(q) * number(v) for q, v in alternatives)
-        s = sum(number(q) * number(v) ** 2 for q, v in alternatives)
-        for n in range(rows, -1, -1):
-            a, b, c = state[n] if n == rows else [(1 - p) * x for x in state[n]]
-            if n:
-                x, y, z = state[n - 1]
-                a, b, c = a + p * x, b + p * y + m * x, c + p * z + 2 * m * y + s * x
-            state[n] = [a, b, c]
-    mean, count = sum(b for _, b, _ in state), sum(n * a for n, (a, _, _) in enumerate(state))
-    square = sum(n * n * a for n, (a, _, _) in enumerate(state))
-    return mean, sum(c for _, _, c in state) - mean**2, count, square - count**2
-
-
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9, 1.0])
 @pytest.mark.parametrize("level", [0.0, 1e6])
 def test_variances_keep_their_digits_however_large_the_values(confidence, level):
@@ -191,11 +174,11 @@ def test_variances_keep_their_digits_however_large_the_values(confidence, level)
     total, count, average = answers.results
     for i in (3, 20, 37, 59):
         held = tuples[i + 1 - answers.held[i] : i + 1]
-        mean, variance, number, spread = moments_by_recursion(held, rows, Fraction)
-        assert total.mean[i] == pytest.approx(float(mean), rel=1e-12)
-        assert total.stddev[i] == pytest.approx(math.sqrt(variance), rel=1e-9)
-        assert count.mean[i] == pytest.approx(float(number), rel=1e-12)
-        assert count.stddev[i] == pytest.approx(math.sqrt(spread), rel=1e-9, abs=1e-10)
+        expected = Window([tuple(zip(*alternatives, strict=True)) for alternatives in held], rows)
+        for measured, (mean, variance) in ((total, expected.sum()), (count, expected.count())):
+            assert measured.mean[i] == pytest.approx(float(mean), rel=1e-12)
+            deviation = math.sqrt(max(variance, 0.0))
+            assert measured.stddev[i] == pytest.approx(deviation, rel=1e-9, abs=1e-10)
     assert average.mean == pytest.approx(np.full(60, level), abs=3.0)
     assert (average.stddev < 2.0).all()
 

@@ -15,6 +15,7 @@ import pytest
 from sfumato.operators.distributions import discrete_distributions
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
+from window_reference import count_law
 
 SUM, AVG, COUNT = Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("count")
 VALUES, MEDIAN = Aggregate("count", 0), Aggregate("quantile", 0, 0.5)
@@ -187,18 +188,6 @@ def test_nothing_drifts_however_large_a_value_passed(only_worlds):
         np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
 
 
-def count_law_by_recursion(existence, rows):
-    """Return Pr(min(N, rows) = k) for k = 0 ... rows, in long double."""
-    law = np.zeros(rows + 1, np.longdouble)
-    law[0] = 1.0
-    for p in existence[::-1].astype(np.longdouble):
-        came = np.roll(law, 1) * p
-        came[0] = 0.0
-        came[rows] += law[rows] * p
-        law = law * (1.0 - p) + came
-    return law
-
-
 @pytest.mark.parametrize("confidence", [0.3, 0.95, 1.0 - 1e-9])
 @pytest.mark.parametrize("options", [{}, {"max_tuples": 50}])
 @pytest.mark.parametrize("rows", [1, 2, 30, 150])
@@ -208,7 +197,7 @@ def test_the_law_of_a_count_is_that_of_the_recursion(rows, confidence, options):
     answers = take(window, offsets, prob, value, 0, 700)
     existence, count = np.add.reduceat(prob, offsets[:-1]), answers.results[0]
     for i in [*range(12), *range(20, 700, 61)]:
-        law = count_law_by_recursion(existence[i + 1 - answers.held[i] : i + 1], rows)
+        law = count_law(existence[i + 1 - answers.held[i] : i + 1], rows)
         span = slice(count.offsets[i], count.offsets[i + 1])
         got = np.zeros(rows + 1)
         got[count.value[span].astype(int)] = count.prob[span]
