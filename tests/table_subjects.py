@@ -53,6 +53,7 @@ from sfumato.tables.windows.table_identified import SharedTableConfig, Versioned
 from sfumato.tables.windows.table_resample import ResampleTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Delta, JoinWindow, Range, Rows, Session
+from table_runs import with_column
 
 KEYS = ("a", "b", "c")
 RESULTS = {
@@ -127,8 +128,8 @@ def simultaneous(rng, n):
     """Return `rows` of which several have equal times."""
     found = rows(rng, n)
     table = found["table"]
-    place, time = table.column_names.index("order0"), table.column("order0").to_numpy()
-    return found | {"table": table.set_column(place, "order0", pa.array(time // 10 * 10))}
+    time = table.column("order0").to_numpy()
+    return found | {"table": with_column(table, "order0", time // 10 * 10)}
 
 
 def certain_rows(rng, n):
@@ -138,7 +139,7 @@ def certain_rows(rng, n):
     columns = {"prob": np.ones(n), "value0": rng.normal(0, 3, n).round(2)}
     for name, column in columns.items():
         lists = pa.ListArray.from_arrays(np.arange(n + 1, dtype=np.int32), pa.array(column))
-        table = table.set_column(table.column_names.index(name), name, lists)
+        table = with_column(table, name, lists)
     return found | {"table": table}
 
 
@@ -162,7 +163,7 @@ def released(by, rng, n, sides=False, early=False, unsure=False):
         table.column("order0").to_numpy() - rng.choice([0, 20, 120], most, p=[0.6, 0.2, 0.2])
     )
     event = event * most + np.arange(most) if sides else event
-    table = table.set_column(table.column_names.index("event"), "event", pa.array(event))
+    table = with_column(table, "event", event)
     sources = by == "by source"
     config = ReorderTableConfig(control=CONTROLS[by], keys=1, sources=int(sources), early=early)
     out = []
@@ -202,8 +203,7 @@ def certain(table):
     offsets = pa.array(np.arange(table.num_rows + 1), pa.int32())
     values = np.round(table.column("order0").to_numpy() % 7.0)
     for name, cells in (("prob", np.ones(table.num_rows)), ("value0", values)):
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, pa.ListArray.from_arrays(offsets, pa.array(cells)))
+        table = with_column(table, name, pa.ListArray.from_arrays(offsets, pa.array(cells)))
     return table
 
 
@@ -217,9 +217,8 @@ def rows_of_strings(rng, n):
 def exact_rows(rng, n):
     """Return `rows` with one large whole number each."""
     found = certain_rows(rng, n)
-    table = found["table"]
-    values = pa.array([[v] for v in rng.integers(-(2**58), 2**58, n).tolist()])
-    return found | {"table": table.set_column(table.column_names.index("value0"), "value0", values)}
+    values = [[v] for v in rng.integers(-(2**58), 2**58, n).tolist()]
+    return found | {"table": with_column(found["table"], "value0", values)}
 
 
 def rows_of_hours(rng, n):
@@ -227,7 +226,7 @@ def rows_of_hours(rng, n):
     found = rows(rng, n)
     table = found["table"]
     hours = pc.multiply(table.column("order0"), 3_600_000_000)
-    return found | {"table": table.set_column(table.column_names.index("order0"), "order0", hours)}
+    return found | {"table": with_column(table, "order0", hours)}
 
 
 def rows_of_values(rng, n):
@@ -293,7 +292,7 @@ def resampled(*columns):
         table = rows["table"]
         cells = [table.column("key0"), table.column("order0")]
         row = pa.StructArray.from_arrays([c.combine_chunks() for c in cells], ["c0", "c1"])
-        table = table.set_column(table.column_names.index("row"), "row", row)
+        table = with_column(table, "row", row)
         return fed(*columns)(operator, rows | {"table": table}, places)
 
     return feed
@@ -375,7 +374,7 @@ def identified(operator, rows, places):
     table = rows["table"]
     number = table.column("__tie").to_numpy()
     ids = pa.array(number % 4, mask=number % 7 == 0)
-    table = table.set_column(table.column_names.index("id0"), "id0", ids)
+    table = with_column(table, "id0", ids)
     table = table.append_column("version", pa.array(number + number % 3 * 9))
     return fed(*OF_WINDOW, "id0", "version", *CONTROLLER_COLUMNS)(
         operator, rows | {"table": table}, places

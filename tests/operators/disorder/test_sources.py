@@ -98,14 +98,8 @@ def run(reorder, streams, order, cuts, key_of, restore=False):
 
 
 def collect(released, numbered, late, out):
-    for n, is_late, p, key, time in zip(
-        released.number,
-        released.late,
-        released.punctuation,
-        released.key,
-        released.event_time,
-        strict=True,
-    ):
+    columns = ("number", "late", "punctuation", "key", "event_time")
+    for n, is_late, p, key, time in zip(*(getattr(released, c) for c in columns), strict=True):
         s, i = numbered[n]
         if is_late:
             late[s, i] = int(p)
@@ -173,14 +167,11 @@ def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
         source, event = (np.array(x) for x in zip(*pairs, strict=True))
         n = len(source)
         out = reorder.process(np.zeros(n, int), event, np.arange(n), source)
-        return list(
-            zip(out.event_time.tolist(), out.late.tolist(), out.punctuation.tolist(), strict=True)
-        )
+        columns = out.event_time, out.late, out.punctuation
+        return list(zip(*map(np.ndarray.tolist, columns), strict=True))
 
-    assert rows((0, 10), (1, 15), (1, 20), (0, 30), (0, 40)) == [
-        (10, False, 10),
-        (15, False, 15),
-    ]
+    found = rows((0, 10), (1, 15), (1, 20), (0, 30), (0, 40))
+    assert found == [(10, False, 10), (15, False, 15)]
     silent = reorder.idle(np.array([1]))
     assert silent.event_time.tolist() == [20, 30]
     assert rows((0, 50)) == [(40, False, 40)]

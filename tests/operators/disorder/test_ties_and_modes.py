@@ -18,19 +18,15 @@ every_control = pytest.mark.parametrize("control", ALL.values(), ids=ALL.keys())
 HOUR = 3600 * SECOND
 
 
-def late_rows(event, arrival, source=None, cuts=(), **control):
+def late_rows(event, arrival, cuts=(), **control):
     """Return (late bool[n], numbers of the other rows as released, counters) for one key."""
-    reorder = Reorder(by_source=source is not None, **control)
+    reorder = Reorder(**control)
     late, in_order = np.zeros(len(event), bool), []
     places = sorted({0, len(event), *(cut for cut in cuts if cut < len(event))})
     parts = []
     for low, high in pairwise(places):
-        given_sources = [] if source is None else [source[low:high]]
-        parts.append(
-            reorder.process(
-                np.zeros(high - low, np.int64), event[low:high], arrival[low:high], *given_sources
-            )
-        )
+        keys = np.zeros(high - low, np.int64)
+        parts.append(reorder.process(keys, event[low:high], arrival[low:high]))
     parts.append(reorder.flush())
     for out in parts:
         late[out.number[out.late]] = True
@@ -80,14 +76,8 @@ def test_a_row_that_ties_with_the_punctuation_follows_the_rows_released_before()
     def out(*event):
         times = np.array(event)
         released = reorder.process(np.zeros(len(times), np.int64), times, times)
-        return list(
-            zip(
-                released.number.tolist(),
-                released.late.tolist(),
-                released.punctuation.tolist(),
-                strict=True,
-            )
-        )
+        columns = released.number, released.late, released.punctuation
+        return list(zip(*map(np.ndarray.tolist, columns), strict=True))
 
     assert out(10) == [(0, False, 10)]
     assert out(10, 9) == [(2, True, 10)]  # the row at 10 waits, the row at 9 is late
