@@ -186,16 +186,21 @@ def released(by, rng, n, sides=False, early=False, unsure=False):
         turns[release_order(both)] = np.arange(marked.num_rows)
     marked = marked.take(pa.array(np.argsort(turns, kind="stable")[:n]))
     places = marked.column("row.number").to_numpy()
-    table = table.take(pa.array(places))
-    columns = {"arrival": table.column("order0"), "order0": table.column("event")}
-    columns |= {name: marked.column(name) for name in ("late", "punctuation")}
+    table = mark_released(table.take(pa.array(places)), marked)
     if early:
         table = table if unsure else certain(table)
-        columns["early"] = marked.column("early")
+        table = table.append_column("early", marked.column("early"))
+    return {"table": table, "key": found["key"][places], "side": side[places]}
+
+
+def mark_released(table, marked):
+    """Return rows in order of release with their arrival and a controller's columns `marked`."""
+    columns = {"arrival": table.column("order0"), "order0": table.column("event")}
+    columns |= {name: marked.column(name) for name in ("late", "punctuation")}
     table = table.drop_columns(["order0"])
     for name, column in columns.items():
         table = table.append_column(name, column)
-    return {"table": table, "key": found["key"][places], "side": side[places]}
+    return table
 
 
 def certain(table):
@@ -348,6 +353,20 @@ def extents_of(length, slide, **more):
     )
 
 
+def ordered_extents(**more):
+    """Return extents of rows in order, without a controller."""
+    window = Range("40 us", "20 us")
+    return ExtentTableConfig(window=window, keys=1, key_names=("key",), **RESULTS | more)
+
+
+def top_k_of(rules=True, **more):
+    return TopKTableConfig(
+        queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
+        semantics=Semantics("pk_topk"), ascending=False, rules=rules, streams=False, keys=1,
+        time="long", **more,
+    )  # fmt: skip
+
+
 def early_of(by_source, unsure=False, **more):
     functions = (("count", None), ("sum", 0), ("avg", 0), ("max", 0))
     return EarlyTableConfig(
@@ -461,11 +480,7 @@ RELEASED = {
         OF_WINDOW, False,
     ),
     "top-k": (
-        lambda _: TopKTableConfig(
-            queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
-            semantics=Semantics("pk_topk"), ascending=False, rules=True, streams=False, keys=1,
-            scope=(0,), time="long", **ONE,
-        ),
+        lambda _: top_k_of(scope=(0,), **ONE),
         (*OF_WINDOW, "rule"), False,
     ),
     "earlier values": (
@@ -524,14 +539,11 @@ TABLES = {
         RowWindowTableConfig(window=Rows(4), keys=1, **RESULTS, **PLAIN), WINDOW, certain_rows
     ),
     "extents of certain rows": subject(
-        ExtentTableConfig(
-            window=Range("40 us", "20 us"), keys=1, key_names=("key",), **RESULTS, **PLAIN
-        ),
-        WINDOW, certain_rows, gaps=LACKS_KEYS,
+        ordered_extents(**PLAIN), WINDOW, certain_rows, gaps=LACKS_KEYS,
     ),
     "strings of extents with members": subject(
-        ExtentTableConfig(
-            window=Range("40 us", "20 us"), keys=1, key_names=("key",), attributes=2, members=True,
+        ordered_extents(
+            attributes=2, members=True,
             results=(
                 ("total", "sum", 0, None), ("most", "max", 1, None), ("last", "last", 1, None),
             ),
@@ -540,21 +552,14 @@ TABLES = {
         fed("prob", "value0", "value1"), rows_of_strings, gaps=LACKS_KEYS,
     ),
     "averages over time": subject(
-        ExtentTableConfig(
-            window=Range("40 us", "20 us"), keys=1, key_names=("key",), results=OVER_TIME,
-            attributes=1,
-        ),
-        WINDOW, gaps=LACKS_KEYS,
+        ordered_extents(results=OVER_TIME), WINDOW, gaps=LACKS_KEYS
     ),
     "rows window that forgets": subject(
         RowWindowTableConfig(window=Rows(4, 0.9), keys=1, forget_after=20.0, **RESULTS), WINDOW,
         gaps=LACKS_KEYS,
     ),
     "extents": subject(
-        ExtentTableConfig(
-            window=Range("40 us", "20 us"), keys=1, key_names=("key",), scope=None, **RESULTS
-        ),
-        WINDOW, gaps=LACKS_KEYS,
+        ordered_extents(scope=None), WINDOW, gaps=LACKS_KEYS
     ),
     "earlier values": subject(
         EarlierValuesTableConfig(keys=1, attributes=2), fed("reading0", "reading1")
@@ -611,11 +616,7 @@ TABLES = {
         fed("event", "source0", "id0"),
     ),
     "top-k": subject(
-        TopKTableConfig(
-            queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
-            semantics=Semantics("pk_topk"), ascending=False, rules=True, streams=False, keys=1,
-            scope=None, time="long",
-        ),
+        top_k_of(scope=None),
         fed("prob", "value0", "rule"), gaps=LACKS_KEYS,
     ),
     "similarity join": subject(
@@ -745,11 +746,7 @@ TABLES = {
     ),
     "chain of a controller and a top-k": chain(
         (
-            TopKTableConfig(
-                queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
-                semantics=Semantics("pk_topk"), ascending=False, rules=False, streams=False, keys=1,
-                scope=(0,), time="long", **ONE,
-            ),
+            top_k_of(rules=False, scope=(0,), **ONE),
             MARKED,
         )
     ),

@@ -1,4 +1,4 @@
-"""Aggregates over each row's neighbours, against possible worlds."""
+"""Numbers of neighbours and aggregates over them, against possible worlds."""
 
 from __future__ import annotations
 
@@ -53,18 +53,23 @@ def frame(rng, n, first):
             }
             for _ in range(size)
         ]
-        rows.append({"t": first + 2 * i, "alternatives": alternatives})
+        room = str(rng.choice(["hall", "attic"]))
+        rows.append({"t": first + 2 * i, "room": room, "alternatives": alternatives})
     kind = pl.List(pl.Struct({"prob": pl.Float64, "x": pl.Float64, "w": pl.Float64}))
     return pl.DataFrame(rows, schema_overrides={"alternatives": kind})
 
 
-def by_worlds(own, others, function):
-    """Return {result: Pr(result over near existing tuples | own tuple exists)}; None: no result."""
+def by_worlds(own, others, function, newest=10):
+    """Return {result: Pr(result over near existing tuples | own tuple exists)}; None: no result.
+
+    newest : how many of the newest existing tuples are in the window
+    """
     found, total = {}, math.fsum(a["prob"] for a in own)
     absent = [[*of, {"prob": 1 - math.fsum(a["prob"] for a in of), "x": math.inf}] for of in others]
     for mine, *theirs in product(own, *absent):
         chance = mine["prob"] / total * math.prod(a["prob"] for a in theirs)
-        near = [a["w"] for a in theirs if abs(a["x"] - mine["x"]) <= 0.75]
+        there = [a for a in theirs if a["x"] < math.inf][-newest:]
+        near = [a["w"] for a in there if abs(a["x"] - mine["x"]) <= 0.75]
         result = function(near)
         result = None if result is None else round(float(result), 9)
         found[result] = found.get(result, 0.0) + chance
@@ -87,6 +92,28 @@ def check(row, met):
         assert got["mean"] == pytest.approx(mean, abs=1e-9), name
         assert got["stddev"] == pytest.approx(math.sqrt(max(spread, 0.0)), abs=1e-6), name
         assert got["error"] is None, name
+
+
+@examples(30)
+@given(st.integers(0, 2**20), st.sampled_from(["rows", "time"]))
+def test_numbers_of_neighbours_in_another_frame(seed, kind):
+    rng = np.random.default_rng(seed)
+    left, right = frame(rng, 6, 0), frame(rng, 7, -1)
+    window, newest = (sf.Rows(2), 2) if kind == "rows" else (sf.Range("8 us"), 10)
+    found = sf.neighbours(left, other=right, window=window, fewer_than=1, key="room", **HOW)
+    assert found.drop("neighbours", "probability").equals(left)
+    for row in found.to_dicts():
+        met = [
+            of["alternatives"]
+            for of in right.to_dicts()
+            if of["room"] == row["room"]
+            and of["t"] < row["t"]
+            and (kind == "rows" or of["t"] > row["t"] - 8)
+        ]
+        law = by_worlds(row["alternatives"], met, len, newest)
+        got = {pair["value"]: pair["prob"] for pair in row["neighbours"]["distribution"]}
+        assert got == pytest.approx(law, abs=1e-9)
+        assert row["probability"] == pytest.approx(law.get(0, 0.0), abs=1e-9)
 
 
 @examples(25)
@@ -196,3 +223,18 @@ def test_values_beyond_the_bounds_are_invalid():
     with pytest.warns(sf.InvalidRowsWarning, match="a value is not finite, or beyond"):
         found = sf.neighbours(df, window=sf.Rows(3), aggregates={"total": "sum(w)"}, **HOW)
     assert found["t"].to_list() == [1]
+
+
+def test_wrong_frames_are_refused():
+    rng = np.random.default_rng(0)
+    left, right = frame(rng, 3, 0), frame(rng, 3, 1)
+    how = {"window": sf.Rows(2), "key": "room", **HOW}
+    with pytest.raises(ValueError, match="`idle_timeout` needs two frames: give `other`"):
+        sf.neighbours(left, idle_timeout="1 minute", **how)
+    with pytest.raises(TypeError, match="`other` must be a Spark DataFrame, or a pandas"):
+        sf.neighbours(left, other=5, **how)
+    with pytest.raises(ValueError, match=r"`key` names a column `room` .* the right table"):
+        sf.neighbours(left, other=right.drop("room"), **how)
+    answers = sf.neighbours(left, other=right, **how)
+    with pytest.raises(ValueError, match="may share tuples"):
+        sf.window_aggregate(answers, {"n": "count(*)"}, window=sf.Rows(2), order="t")

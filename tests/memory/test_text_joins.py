@@ -164,7 +164,7 @@ def test_cuts_restarts_and_forgotten_texts_change_no_answer(restart):
     ],
     ids=lambda of: str(of)[:30],
 )
-def test_where_texts_cannot_be(change, message):
+def test_settings_without_texts_are_refused(change, message):
     frame = sightings(1, 5)
     given = {"on": ["x", "plate"], "within": 1.0, "window": sf.Rows(3), **change}
     with pytest.raises((TypeError, ValueError), match=message.replace("(", r"\(")):

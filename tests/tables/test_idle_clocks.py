@@ -17,11 +17,10 @@ from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state.bucket_state import BucketProcessor
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
-from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import ROW, TIE, TableConfig
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
-from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.windows import JoinWindow, Range
+from table_subjects import TABLES, extents_of
 
 TIMEOUT, HOUR, START = 30_000, 3_600_000, 1_800_000_000_000
 SOURCES = ReorderTableConfig(
@@ -84,13 +83,10 @@ class Case:
 
 
 WINDOW = Range("8 us", idle_timeout="30 s")
-EXTENTS = ExtentTableConfig(
-    window=WINDOW, keys=1, key_names=("key",), scope=(0,), time="long", attributes=1,
-    results=(("total", "sum", 0, None),),
-)  # fmt: skip
-JOIN = SimilarityJoinTableConfig(
-    within=1.0, probability=0.3, windows=(JoinWindow(4), JoinWindow(4)), on=("x",),
-    aligned=((), ()), idle_timeout=TIMEOUT,
+EXTENTS = replace(extents_of(40, 20), window=WINDOW)
+JOIN = replace(
+    TABLES["similarity join"].make().config, keys=0, aligned=((), ()), idle_timeout=TIMEOUT,
+    within=1.0, probability=0.3, windows=(JoinWindow(4),) * 2, output="append",
 )  # fmt: skip
 CASES = {
     "a controller with sources": Case(SOURCES, held_by_a_source),

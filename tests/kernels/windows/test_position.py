@@ -23,7 +23,7 @@ def ask(existence, first, last, rows):
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=25),
     st.sampled_from(["as they come", "rising", "falling", "same newest"]),
 )
-def test_the_order_of_questions_does_not_matter(existence, rows, ranges, order):
+def test_positions_are_those_of_the_recursion_in_any_order(existence, rows, ranges, order):
     n = len(existence)
     ranges = [(min(a, b, n), min(max(a, b), n)) for a, b in ranges]
     if order == "same newest":

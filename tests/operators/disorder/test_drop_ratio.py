@@ -98,7 +98,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("family", "name", "least", "most", "longest"), CASES)
-def test_one_percent_is_dropped_after_hardly_longer_waits_than_with_hindsight(
+def test_waits_are_little_longer_than_with_hindsight_at_one_percent(
     family, name, least, most, longest
 ):
     drop, wait = drop_and_wait(TRACES[family][name])
@@ -168,7 +168,7 @@ def test_sets_of_30_seconds_drop_less_than_one_percent_on_average_however_long_t
     assert np.mean(ratios) < 0.01
 
 
-def test_an_unforeseen_pile_is_paid_back():
+def test_an_unforeseen_burst_of_late_rows_is_compensated():
     # 300 rows come 60 s late at row 5,000: 3 times the budget so far, 3/4 of that for 40,000 rows.
     rng = np.random.default_rng(10)
     delay = rng.exponential(0.1, 40_000)
@@ -179,7 +179,7 @@ def test_an_unforeseen_pile_is_paid_back():
     assert late.mean() <= 0.0105
 
 
-def test_what_is_remembered_of_a_key_is_bounded():
+def test_the_state_of_a_key_is_bounded():
     rng = np.random.default_rng(11)
     stream = traces.in_arrival_order(
         traces.poisson(rng, 100_000, 10_000.0), 10**6 * rng.random(10**5)

@@ -9,7 +9,7 @@ DROP_RATIO = 0.01
 
 
 @pytest.mark.nightly
-def test_of_fresh_streams_less_than_one_in_a_hundred_drops_more_than_wanted():
+def test_less_than_one_percent_of_fresh_streams_drop_more_rows_than_wanted():
     missed, judged = [], 0
     for _, name, rows, seed, (event, arrival) in fresh_traces.fresh((710_000, 720_000, 730_000)):
         if fresh_traces.hard(name) or fresh_traces.apart(event, DROP_RATIO):

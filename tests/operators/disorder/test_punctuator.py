@@ -126,7 +126,7 @@ def test_equal_delays_have_sigma_zero_and_the_punctuation_trails_by_c_gaps():
     assert got[-1] == arrival[-1] - 500 - math.ceil(c) * 1000
 
 
-def test_a_huge_delay_leaves_no_trace_in_the_sums_once_it_left():
+def test_a_huge_delay_leaves_no_error_in_the_sums():
     rng = np.random.default_rng(1)
     arrival = START + np.cumsum(rng.integers(1, 2000, 20_000))
     event = arrival - rng.integers(0, 5000, 20_000)
@@ -160,7 +160,7 @@ def test_averaged_max_is_the_clock_less_the_mean_of_block_maxima(stream):
 @every_control
 @examples(15)
 @given(stream=streams(400))
-def test_punctuations_never_move_back_and_late_means_below_the_one_before(control, stream):
+def test_punctuations_never_decrease_and_rows_below_the_last_one_are_late(control, stream):
     punctuator = Punctuator(**control)
     punctuation, late = punctuator.extend_with_late(*stream)
     assert (punctuation[1:] >= punctuation[:-1]).all()
@@ -252,7 +252,7 @@ def test_errors_name_the_parameter_and_what_to_do(control, error, words):
         (np.array(["NaT"], "datetime64[us]"), [2], ValueError, "NaT"),
     ],
 )
-def test_arrays_of_another_kind_are_refused(event, arrival, error, words):
+def test_arrays_of_wrong_type_or_shape_are_refused(event, arrival, error, words):
     with pytest.raises(error, match=words):
         Punctuator(slack=1).extend(np.asarray(event), np.asarray(arrival))
 

@@ -104,7 +104,7 @@ def test_ten_tenths_near_are_certainly_a_partner():
     assert (len(pairs), alone) == (1, {})
 
 
-def test_a_tuple_is_answered_once_no_partner_can_come_and_not_before():
+def test_a_tuple_is_released_when_no_partner_can_arrive():
     operator = OuterJoin(1, 1.0, 0.5, WINDOWS)
     arrivals = replace(arrivals_of([0], [0], [[(1.0, (0.0,))]], 1), time=np.array([10]))
     operator.process(arrivals)

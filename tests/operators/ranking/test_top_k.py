@@ -284,7 +284,7 @@ def test_a_vector_too_improbable_for_a_float_keeps_its_logarithm():
     assert -4000 < answer.log_probability < -1000
 
 
-def test_inputs_stay_as_they_are():
+def test_inputs_are_not_changed():
     arrays = [np.array(SPEED, float), np.array(CHANCE), np.array(RULES)]
     copies = [array.copy() for array in arrays]
     for array in arrays:
@@ -319,7 +319,7 @@ def test_inputs_stay_as_they_are():
         ({"k": []}, "`k` must be a whole number or a list"),
     ],
 )
-def test_errors_name_the_argument_and_what_came(change, words):
+def test_errors_name_the_argument_and_its_value(change, words):
     arguments = {"scores": [3, 2, 1], "prob": [0.4, 0.6, 0.5], "k": 2, **change}
     with pytest.raises(ValueError, match=words):
         engine_free.top_k_probabilities(**arguments)

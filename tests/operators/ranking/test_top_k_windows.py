@@ -119,7 +119,7 @@ def test_answers_over_a_range_are_those_of_its_tuples(
 
 @examples(40)
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.0, 0.2]), st.integers(1, 50))
-def test_answers_over_the_newest_rows_are_those_of_these(seed, alternatives, late, rows):
+def test_answers_over_the_newest_rows_are_those_of_these_rows(seed, alternatives, late, rows):
     tuples = stream(seed, 40, alternatives, late=late)
     window = TopKWindows(QUERIES, rows=rows)
     got = table(extend(window, tuples))

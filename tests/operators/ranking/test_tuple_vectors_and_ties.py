@@ -61,7 +61,7 @@ def spread(mean, width, n, rng):
 
 @pytest.mark.parametrize("semantics", ALL, ids=lambda s: s.name)
 @pytest.mark.parametrize("n", [1, 3, 7, 20])
-def test_of_at_most_k_certain_tuples_the_better_expected_scores_come_first(semantics, n):
+def test_at_most_k_certain_tuples_rank_by_expected_score(semantics, n):
     rng = np.random.default_rng(n)
     means, widths = [62.1, 60.0, 61.8], [0.01, 0.5 if n > 1 else 0.0, 0.05]
     for order in permutations(range(3)):
@@ -80,7 +80,7 @@ def test_of_at_most_k_certain_tuples_the_better_expected_scores_come_first(seman
                 assert found.value.tolist() == [1.0] * 6
 
 
-def test_equal_probabilities_are_equal_whatever_they_are_the_sum_of():
+def test_equal_probabilities_tie_even_if_they_are_sums():
     """0.1 + 0.2 ties with 0.3, as do thirds in any order: expected score, then arrival, decides."""
     scores = [1.0, 1.0, 9.0, 3.0, 3.0, 3.0]
     prob = [0.1, 0.2, 0.3, 0.1, 0.1, 0.1]

@@ -183,7 +183,7 @@ def test_no_rows_give_no_answers():
         ({"offsets": [0, 2], "prob": [0.6, 0.6], "values": [[1.0], [2.0]]}, "`prob`"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken(arguments, message):
+def test_wrong_arrays_are_refused_and_change_nothing(arguments, message):
     window = CountWindowAggregate(5, 0.95, [Aggregate("sum", 0)])
     good = {"codes": [0], "offsets": [0, 1], "prob": [1.0], "values": [[1.0]]}
     with pytest.raises(ValueError, match=message):
@@ -208,7 +208,7 @@ def test_arguments_out_of_range_are_refused(arguments, message):
 
 
 @pytest.mark.parametrize("name", ["memo", "numbers"])
-def test_a_memo_that_cannot_be_is_refused_before_any_kernel_reads_by_it(name):
+def test_a_damaged_memo_is_refused_before_a_kernel_reads_it(name):
     aggregates = [Aggregate(function, 0) for function in ("avg", "max", "boundary_sum")]
     window = CountWindowAggregate(5, 0.9, aggregates)
     rng = np.random.default_rng(2)

@@ -86,7 +86,7 @@ def test_windows_and_aggregates_are_their_definitions(seed):
     values=st.lists(st.integers(0, 6), min_size=1, max_size=60),
     delta=st.integers(0, 6),
 )
-def test_of_certain_values_those_after_the_last_too_far_ones_are_held(values, delta):
+def test_certain_values_are_held_from_the_last_distant_one_on(values, delta):
     operator = DeltaWindowAggregate(delta, 0, [Aggregate("sum", 0), Aggregate("max", 0)])
     n = len(values)
     answers = operator.process(
@@ -142,7 +142,7 @@ def test_a_long_window_agrees_with_sums_over_its_slices():
         np.testing.assert_allclose(got[2][0, i], low, rtol=1e-14)
 
 
-def test_state_is_that_of_the_tuples_held():
+def test_state_is_bounded_by_the_held_tuples():
     rng = np.random.default_rng(5)
     n = 20_000
     x = np.cumsum(rng.normal(0, 1, n))[:, None]

@@ -90,7 +90,7 @@ def test_rows_with_ids_of_their_own_have_the_usual_extents(kind):
         check_equal(found, expected, 1e-7 if kind == "shared" else 1e-9)
 
 
-def test_what_was_passed_in_may_change_afterwards():
+def test_arguments_may_change_after_the_call():
     times, prob, values = np.array([1, 2]), np.array([0.5, 1.0]), np.array([[3.0], [4.0]])
     window = ExtentAggregate(10, 10, [Aggregate("sum", 0)])
     window.process(np.zeros(2, int), times, None, None, np.arange(3), prob, values)
@@ -158,7 +158,7 @@ def test_arguments_out_of_range_are_refused(arguments, message):
         ExtentAggregate(*arguments)
 
 
-def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
+def test_wrong_arrays_are_refused_and_change_nothing():
     window = ExtentAggregate(10, 10, [Aggregate("sum", 0)], members=True)
     good = {
         "group": np.zeros(1, int), "event_time": np.array([3]), "punctuation": None, "late": None,

@@ -95,7 +95,7 @@ def test_moments_follow_a_stream(rows, options, kind):
 
 
 @pytest.mark.parametrize("confidence", [0.2, 0.95, 1.0 - 1e-9])
-def test_few_windows_are_computed_anew_for_their_average(confidence):
+def test_few_averages_are_recomputed_over_their_whole_window(confidence):
     for kind in ("uniform", "near 1", "certain but for some"):
         offsets, prob, value = stream(3, kind, "rising")
         window = CountWindowAggregate(100, confidence, [AVG])
@@ -140,7 +140,7 @@ def test_extremes_hold_at_any_confidence_and_bound(confidence, options, kind):
 
 
 @pytest.mark.nightly
-def test_what_is_kept_stays_small():
+def test_state_stays_small():
     offsets, prob, value = stream(2, "uniform", "noise", 2_400)
     window = CountWindowAggregate(400, 0.95, [AVG, MIN, MAX])
     sizes = []

@@ -128,7 +128,7 @@ def samples_of(measured, i):
     (1, {}), (6, {}), (40, {}), (40, {"max_tuples": 17}),
 ])  # fmt: skip
 @pytest.mark.parametrize("shape", ["noise", "rising", "falling", "few", "missing"])
-def test_worlds_kept_up_are_those_drawn_for_each_window(rows, options, shape, only_worlds):
+def test_updated_worlds_are_those_drawn_for_each_window(rows, options, shape, only_worlds):
     n, samples, asked = 300, 12, [SUM, AVG, VALUES, MEDIAN, *EDGES]
     offsets, prob, value = stream(rows, n, shape)
     window = CountWindowAggregate(
@@ -150,7 +150,7 @@ def test_worlds_kept_up_are_those_drawn_for_each_window(rows, options, shape, on
     assert sampled > 80
 
 
-def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
+def test_the_law_is_exact_again_after_the_uncertain_tuples_left():
     # Certain tuples, then 13 uncertain tuples with 2^13 sums, then certain tuples again.
     n, rows = 120, 20
     prob = np.where((np.arange(n) >= 60) & (np.arange(n) < 73), 0.5, 1.0)
@@ -168,7 +168,7 @@ def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
 
 
 @pytest.mark.nightly
-def test_nothing_drifts_however_large_a_value_passed(only_worlds):
+def test_a_huge_value_leaves_no_error_in_later_windows(only_worlds):
     n, rows, samples = 100_000, 50, 6
     offsets, prob, value = stream(8, n, "outlier", most=1)
     asked = [SUM, AVG, MEDIAN]
@@ -221,7 +221,7 @@ def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
 
 
 @pytest.mark.nightly
-def test_a_group_keeps_few_bytes_for_its_worlds():
+def test_the_worlds_of_a_group_use_few_bytes():
     offsets, prob, value = stream(2, 3_000, most=1)
     sizes = {}
     for aggregate in (SUM, MEDIAN):

@@ -128,7 +128,7 @@ def test_extents_at_size_are_sums_over_what_they_hold(missing):
     lambda asked, **laws: CountWindowAggregate(80, 0.9, asked, **laws),
     lambda asked, **laws: DeltaWindowAggregate(4.0, 0, asked, **laws),
 ])  # fmt: skip
-def test_what_is_asked_beside_changes_no_mean(make):
+def test_other_aggregates_change_no_mean(make):
     rows, cuts = stream(7, 300, missing=0.0)
     plain = [column(part, "mean") for part in fed(make(ASKED), rows, cuts)[1]]
     for aggregate, expected in zip(ASKED, plain, strict=True):

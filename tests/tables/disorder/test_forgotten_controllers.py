@@ -29,7 +29,7 @@ def table_of(rows, first=0):
 
 
 @pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS)
-def test_a_peak_of_keys_leaves_little_behind(control):
+def test_state_shrinks_after_a_peak_of_keys(control):
     operator = config(control).make()
     keys = [(f"once {i}", i // 100, i // 100) for i in range(3000)]
     operator.process([(0, table_of(keys))], 0)

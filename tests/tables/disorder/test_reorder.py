@@ -39,7 +39,7 @@ def disordered(rows, seed, by_source=False):
     )
 
 
-def test_idle_keys_give_out_what_they_hold_and_busy_ones_do_not():
+def test_idle_keys_release_their_rows_after_the_timeout():
     table = disordered(200, 1)
     operator = BY_KEY.make()
     operator.process([(0, table)], now=0)
@@ -51,7 +51,7 @@ def test_idle_keys_give_out_what_they_hold_and_busy_ones_do_not():
     assert not any(out.column("late").to_pylist())
 
 
-def test_a_source_that_never_speaks_is_waited_for_until_the_timeout_only():
+def test_a_source_without_rows_is_waited_for_until_the_timeout():
     assert BY_SOURCE.make().idle(now=2000) == []
     table = disordered(100, 2, by_source=True)
     only = table.filter(pa.compute.equal(table.column("source0"), 0))
@@ -65,7 +65,7 @@ def test_a_source_that_never_speaks_is_waited_for_until_the_timeout_only():
     assert operator.operator.counters["held"] > 0
 
 
-def test_event_times_beyond_the_range_are_invalid_and_come_out():
+def test_event_times_out_of_range_are_invalid_and_released():
     table = disordered(50, 3)
     event = table.column("event").to_pylist()
     event[3], event[10], event[20], event[30] = None, 2**60, -(2**62), 2**60 - 1
