@@ -1,10 +1,12 @@
-"""Operators over tables, fed with a table that is cut into micro-batches."""
+"""Tables for operators over tables, and operators fed with tables in micro-batches."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 import pyarrow as pa
+
+from sfumato.tables.operator import ROW, TIE
 
 
 def run(config, rows, cuts=(), restart=True, flush=True):
@@ -17,6 +19,16 @@ def run(config, rows, cuts=(), restart=True, flush=True):
             operator = config.restore(operator.snapshot())
     answers += operator.flush() if flush else []
     return operator, [row for part in answers for row in part.to_pylist()]
+
+
+def table_of(row, tie=None, **columns):
+    """Return rows as operators read them; `row` has the fields that they pass on.
+
+    tie : the rows' numbers, by default from 0
+    """
+    fields = [each if isinstance(each, pa.Array) else pa.array(each) for each in row.values()]
+    struct = pa.StructArray.from_arrays(fields, list(row))
+    return pa.table({ROW: struct, **columns, TIE: range(len(struct)) if tie is None else tie})
 
 
 def with_column(table, name, column):

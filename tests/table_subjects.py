@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import marshal
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -432,99 +434,86 @@ OF_RESULT = places(key="key", window="window", total="total.mean")
 WINDOW = fed("prob", "value0")
 OF_WINDOW = ("prob", "value0")
 ONE = {"one_controller": True}  # out-of-order rows that are not late are an error
-# name -> config for a flag (late rows belong to sources), columns, and whether it has two sides
+
+
+class Released(NamedTuple):
+    """make : the config for a flag, whether late rows belong to sources    sides : of a join"""
+
+    make: Callable[[bool], Any]
+    columns: tuple[str, ...] = OF_WINDOW
+    sides: bool = False
+
+
+def members_of(config, **more):
+    """Return the config of extents with ids and members, for a flag (see `Released`)."""
+    return lambda by_source: config(
+        **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), **more
+    )
+
+
+ALIGNED = {"aligned": ((0,), (0,)), **ONE}
+READ = ("reading0", "reading1", "arrival")
 RELEASED = {
-    "rows window": (
+    "rows window": Released(
         lambda _: RowWindowTableConfig(
             window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS
-        ),
-        OF_WINDOW, False,
+        )
     ),
-    "delta window": (
+    "delta window": Released(
         lambda _: RowWindowTableConfig(
             window=Delta(2.0, "value0"), keys=1, controlled=True, **ONE, **RESULTS
-        ),
-        OF_WINDOW, False,
+        )
     ),
-    "extents": (lambda by_source: extents_of(40, 20, by_source=by_source, **ONE), OF_WINDOW, False),
-    "extents with members": (
-        lambda by_source: extents_of(40, 20, by_source=by_source, members=True, **ONE),
-        OF_WINDOW, False,
+    "extents": Released(lambda by_source: extents_of(40, 20, by_source=by_source, **ONE)),
+    "extents with members": Released(members_of(ExtentTableConfig)),
+    "corrected extents with members": Released(members_of(VersionedTableConfig, unique=1)),
+    "shared extents with members": Released(members_of(SharedTableConfig, unique=1)),
+    "averages over time": Released(
+        lambda by_source: replace(extents_of(40, 20, by_source=by_source, **ONE), results=OVER_TIME)
     ),
-    "corrected extents with members": (
-        lambda by_source: VersionedTableConfig(
-            **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), unique=1
-        ),
-        OF_WINDOW, False,
+    "sessions with members": Released(
+        lambda by_source: sessions(by_source=by_source, members=True)
     ),
-    "shared extents with members": (
-        lambda by_source: SharedTableConfig(
-            **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), unique=1
-        ),
-        OF_WINDOW, False,
+    "sessions and rows missed": Released(
+        lambda by_source: sessions("60 us", by_source=by_source, missed=True)
     ),
-    "averages over time": (
-        lambda by_source: replace(
-            extents_of(40, 20, by_source=by_source, **ONE), results=OVER_TIME
-        ),
-        OF_WINDOW, False,
+    "extents and rows missed": Released(
+        lambda by_source: extents_of(15, 20, by_source=by_source, missed=True, **ONE)
     ),
-    "sessions with members": (
-        lambda by_source: sessions(by_source=by_source, members=True), OF_WINDOW, False,
-    ),
-    "sessions and rows missed": (
-        lambda by_source: sessions("60 us", by_source=by_source, missed=True), OF_WINDOW, False,
-    ),
-    "extents and rows missed": (
-        lambda by_source: extents_of(15, 20, by_source=by_source, missed=True, **ONE),
-        OF_WINDOW, False,
-    ),
-    "top-k": (
-        lambda _: top_k_of(scope=(0,), **ONE),
-        (*OF_WINDOW, "rule"), False,
-    ),
-    "earlier values": (
+    "top-k": Released(lambda _: top_k_of(scope=(0,), **ONE), (*OF_WINDOW, "rule")),
+    "earlier values": Released(
         lambda by_source: EarlierValuesTableConfig(
             keys=1, attributes=2, scope=(0,), by_source=by_source
         ),
-        ("reading0", "reading1", "arrival"), False,
+        READ,
     ),
-    "imputation of streams": (
+    "imputation of streams": Released(
         lambda by_source: StreamImputationTableConfig(
             keys=1, attributes=2, scope=(0,), by_source=by_source, imputers=PAST
         ),
-        ("reading0", "reading1", "arrival"), False,
+        READ,
     ),
-    "resample": (
-        lambda _: ResampleTableConfig(every=7, limit=20, keys=1, scope=(0,), **ONE), (), False,
+    "resample": Released(
+        lambda _: ResampleTableConfig(every=7, limit=20, keys=1, scope=(0,), **ONE), ()
     ),
-    "similarity join": (
-        lambda _: SimilarityJoinTableConfig(
-            output="changes", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS
-        ),
+    "similarity join": Released(
+        lambda _: SimilarityJoinTableConfig(output="changes", on=("x",), **ALIGNED, **PAIRS),
         ("alternatives",), True,
     ),
-    "join in lockstep": (
-        lambda _: LockstepJoinTableConfig(
-            on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS | LOCKSTEP
-        ),
+    "join in lockstep": Released(
+        lambda _: LockstepJoinTableConfig(on=("x",), **ALIGNED, **PAIRS | LOCKSTEP),
         ("alternatives",), True,
     ),
-    "outer join": (
-        lambda _: OuterJoinTableConfig(
-            how="full", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS | SPANS
-        ),
+    "outer join": Released(
+        lambda _: OuterJoinTableConfig(how="full", on=("x",), **ALIGNED, **PAIRS | SPANS),
         ("alternatives",), True,
     ),
-    "as-of join": (
-        lambda _: AsofTableConfig(
-            keys=1, least=0.01, uncertain=True, aligned=((0,), (0,)), **ONE
-        ),
-        ("prob",), True,
+    "as-of join": Released(
+        lambda _: AsofTableConfig(keys=1, least=0.01, uncertain=True, **ALIGNED), ("prob",), True
     ),
-    "self join": (
+    "self join": Released(
         lambda _: SelfJoinTableConfig(output="changes", on=("x",), marks_late=True, **PAIRS),
-        ("alternatives",), False,
+        ("alternatives",),
     ),
 }  # fmt: skip
 TABLES = {

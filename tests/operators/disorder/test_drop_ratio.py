@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks import fresh_traces
 from benchmarks.data import traces
 from benchmarks.peers import hindsight
 from controllers import SECOND, START
@@ -189,3 +190,18 @@ def test_the_state_of_a_key_is_bounded():
         punctuator.extend(*stream)
         bound = 7_000 if control["estimator"] == "conformal" else 16 * 32_768 + 10_000
         assert len(punctuator.snapshot()) <= bound
+
+
+# Streams that were not used to choose the constants of the conformal estimator.
+@pytest.mark.nightly
+def test_less_than_one_percent_of_fresh_streams_drop_more_rows_than_wanted():
+    missed, judged = [], 0
+    for _, name, rows, seed, (event, arrival) in fresh_traces.fresh((710_000, 720_000, 730_000)):
+        if fresh_traces.hard(name) or fresh_traces.apart(event, 0.01):
+            continue
+        late = Punctuator(0.01).extend_with_late(event, arrival)[1]
+        judged += 1
+        if late.mean() > fresh_traces.MISSED * 0.01:
+            missed.append((name, rows, seed, late.mean()))
+    assert judged > 200
+    assert len(missed) < judged / 100, missed

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.statistics import BufferStatistics
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
-from sfumato.tables.operator import ROW, TIE
+from sfumato.tables.operator import ROW
+from table_runs import table_of
 
 CONTROLS = [
     DisorderControl(slack=3, guard=False),
@@ -21,10 +21,7 @@ CONTROLS = [
 
 
 def table(shown, key, source, event, arrival):
-    numbers = pa.array(np.arange(len(event)))
-    row = pa.StructArray.from_arrays([pa.array(shown)], ["id"])
-    columns = {ROW: row, "key0": key, "source0": source, "event": event, "order0": arrival}
-    return pa.table({**columns, TIE: numbers})
+    return table_of({"id": shown}, key0=key, source0=source, event=event, order0=arrival)
 
 
 def rows(times, sources, arrival=0):

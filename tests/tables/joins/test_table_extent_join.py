@@ -276,28 +276,6 @@ def traffic(count=240):
     return [(*row[:4], START + timedelta(seconds=row[4])) for row in rows]
 
 
-def toll(readings):
-    """Return C's toll query: active vehicles on each highway with a mean speed below 40 mph."""
-    ordered = sf.reorder(
-        readings, event_time="ts", arrival="arrival", drop_ratio=0.01, estimator="conformal"
-    )
-    active = sf.window_aggregate(
-        ordered,
-        {"reports": "count(*)"},
-        window=sf.Range("30 seconds"),
-        order="ts",
-        key=["highway", "vehID"],
-    )
-    traffic_ = sf.window_aggregate(
-        ordered,
-        {"speed": "avg(speed)"},
-        window=sf.Range("5 minutes", slide="30 seconds"),
-        order="ts",
-        key="highway",
-    )
-    return sf.where(sf.extent_join(active, traffic_, key="highway"), "right.speed < 40")
-
-
 def expected_tolls(rows):
     seconds = [((ts - START).total_seconds(), v, h, s) for v, h, s, ts, _ in rows]
     found = set()
@@ -311,18 +289,26 @@ def expected_tolls(rows):
     return found
 
 
-def test_the_toll_query_charges_the_vehicles_of_congested_highways():
+def test_the_toll_query_of_c_charges_vehicles_on_congested_highways():
     rows = traffic()
     readings = pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in rows])
     ordered = sf.reorder(
         readings, event_time="ts", arrival="arrival", drop_ratio=0.01, estimator="conformal"
     )
+    active = sf.window_aggregate(
+        ordered, {"reports": "count(*)"}, window="30 seconds", order="ts", key=["highway", "vehID"]
+    )
+    window = sf.Range("5 minutes", slide="30 seconds")
+    speeds = sf.window_aggregate(
+        ordered, {"speed": "avg(speed)"}, window=window, order="ts", key="highway"
+    )
+    tolls = sf.where(sf.extent_join(active, speeds, key="highway"), "right.speed < 40")
     late = {(row["vehID"], row["ts"]) for row in sf.split_late(ordered)[1].to_pylist()}
     expected = expected_tolls([row for row in rows if (row[0], row[3]) not in late])
     assert len(expected) > 20
     charged = [
         ((row["window"]["end"] - START).total_seconds(), row["left"]["vehID"])
-        for row in toll(readings).to_pylist()
+        for row in tolls.to_pylist()
     ]
     assert len(charged) == len(set(charged))
     assert set(charged) == expected

@@ -12,8 +12,8 @@ import pytest
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.tables.imputation.repositories import RepositoryImputer
 from sfumato.tables.joins.table_join import ALTERNATIVES, attributes_at
-from sfumato.tables.operator import ROW, TIE
 from sfumato.windows import JoinWindow
+from table_runs import table_of
 from table_subjects import REPOSITORY, TABLES
 
 AFTER = 40.0
@@ -35,19 +35,10 @@ def stream(rows, seed, keys="abcdefgh"):
     )
     values = rng.random((rows, 2))
     values[rng.random(rows) < 0.4, 1] = np.nan
-    table = pa.table(
-        {
-            ROW: pa.StructArray.from_arrays([pa.array(np.arange(rows))], ["id"]),
-            ALTERNATIVES: pa.ListArray.from_arrays(
-                pa.array(2 * np.arange(rows + 1), pa.int32()), samples
-            ),
-            "value0": values[:, 0],
-            "value1": values[:, 1],
-            "order0": order,
-            "key0": rng.choice(list(keys), rows),
-            TIE: np.arange(rows),
-        }
-    )
+    offsets = pa.array(2 * np.arange(rows + 1), pa.int32())
+    columns = {ALTERNATIVES: pa.ListArray.from_arrays(offsets, samples), "order0": order}
+    columns |= {"value0": values[:, 0], "value1": values[:, 1], "key0": rng.choice([*keys], rows)}
+    table = table_of({"id": np.arange(rows)}, **columns)
     return table, rng.integers(0, 2, rows)
 
 

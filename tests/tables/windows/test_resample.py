@@ -11,24 +11,15 @@ import sfumato as sf
 from seeds import seeds
 from sfumato.tables.windows import table_resample
 from sfumato.tables.windows.table_resample import FILLS, ResampleTableConfig
-from table_runs import run
+from table_runs import run, table_of
 
 EVERY, LIMIT, LONGEST = 10, 25, 12
 NO_COUNTS = dict.fromkeys(ResampleTableConfig.counters, 0)
 
 
 def rows_of(time, key, x):
-    n = len(time)
-    names, numbers = pa.array(key), pa.array(x, pa.float64())
-    return pa.table(
-        {
-            "row": pa.StructArray.from_arrays([names, numbers], ["c0", "c1"]),
-            "key0": names,
-            "value0": numbers,
-            "order0": pa.array(time, pa.int64()),
-            "__tie": pa.array(range(n), pa.int64()),
-        }
-    )
+    x = pa.array(x, pa.float64())
+    return table_of({"c0": key, "c1": x}, key0=key, value0=x, order0=pa.array(time, pa.int64()))
 
 
 def points_of(config, rows, cuts):

@@ -9,7 +9,7 @@ import pytest
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Range, Rows
-from table_runs import run
+from table_runs import run, table_of
 
 TOTAL = {"results": (("total", "sum", 0, None),), "attributes": 1}
 
@@ -18,18 +18,16 @@ def table(time, key=None, value=None, late=None, punctuation=None):
     """Return rows as from an adapter; columns that are not given have defaults or are missing."""
     n = len(time)
     columns = {
-        "row": pa.array([{"id": i} for i in range(n)], pa.struct([("id", pa.int64())])),
         "prob": pa.array([[1.0]] * n),
         "value0": pa.array([[float(v)] for v in (range(n) if value is None else value)]),
         "order0": pa.array(time, pa.int64()),
         "key0": pa.array(["a"] * n if key is None else key),
-        "__tie": pa.array(range(n), pa.int64()),
     }
     if late is not None:
         columns["late"] = pa.array(late)
     if punctuation is not None:
         columns["punctuation"] = pa.array(punctuation, pa.int64())
-    return pa.table(columns)
+    return table_of({"id": range(n)}, **columns)
 
 
 def random_cuts(rng, n):
