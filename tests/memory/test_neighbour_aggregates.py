@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from seeds import examples
+from worlds import near_worlds
 
 HOW = {"on": "x", "within": 0.75, "order": "t"}
 FUNCTIONS = {
@@ -59,20 +59,17 @@ def frame(rng, n, first):
     return pl.DataFrame(rows, schema_overrides={"alternatives": kind})
 
 
-def by_worlds(own, others, function, newest=10):
+def by_worlds(own, others, function, newest=None):
     """Return {result: Pr(result over near existing tuples | own tuple exists)}; None: no result.
 
     newest : how many of the newest existing tuples are in the window
     """
     found, total = {}, math.fsum(a["prob"] for a in own)
-    absent = [[*of, {"prob": 1 - math.fsum(a["prob"] for a in of), "x": math.inf}] for of in others]
-    for mine, *theirs in product(own, *absent):
-        chance = mine["prob"] / total * math.prod(a["prob"] for a in theirs)
-        there = [a for a in theirs if a["x"] < math.inf][-newest:]
-        near = [a["w"] for a in there if abs(a["x"] - mine["x"]) <= 0.75]
-        result = function(near)
+    own, *groups = [[(a["prob"], a) for a in of] for of in (own, *others)]
+    for chance, near in near_worlds(own, groups, lambda a, b: abs(a["x"] - b["x"]) <= 0.75, newest):
+        result = function([a["w"] for a in near])
         result = None if result is None else round(float(result), 9)
-        found[result] = found.get(result, 0.0) + chance
+        found[result] = found.get(result, 0.0) + chance / total
     return {result: chance for result, chance in found.items() if chance > 1e-12}
 
 
@@ -99,7 +96,7 @@ def check(row, met):
 def test_numbers_of_neighbours_in_another_frame(seed, kind):
     rng = np.random.default_rng(seed)
     left, right = frame(rng, 6, 0), frame(rng, 7, -1)
-    window, newest = (sf.Rows(2), 2) if kind == "rows" else (sf.Range("8 us"), 10)
+    window, newest = (sf.Rows(2), 2) if kind == "rows" else (sf.Range("8 us"), None)
     found = sf.neighbours(left, other=right, window=window, fewer_than=1, key="room", **HOW)
     assert found.drop("neighbours", "probability").equals(left)
     for row in found.to_dicts():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
-from worlds import worlds
+from worlds import near_worlds
 
 STAMP = pa.timestamp("us", tz="UTC")
 SETTINGS = ExtentJoinTableConfig(keys=1)
@@ -98,11 +98,8 @@ def uncertain(rows):
 
 def alone_by_worlds(row, others):
     """Return Pr(the row exists, and no existing other row is within 1)."""
-    total = 0.0
-    for p, x in row[3]:
-        for chance, there in worlds([other[3] for other in others]):
-            total += p * float(chance) * all(abs(x - y) > 1.0 for y in there)
-    return total
+    found = near_worlds(row[3], [other[3] for other in others], lambda x, y: abs(x - y) <= 1.0)
+    return sum(p for p, near in found if not near)
 
 
 LISTS = st.sampled_from(
