@@ -317,7 +317,7 @@ def test_wrong_arguments_are_refused():
         plain, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts", key="k"
     )
     for arguments, message in [
-        ((plain, windowed), "must have a column `window`"),
+        ((plain, windowed), "must have a column `window` of extents"),
         ((windowed, windowed), "add k to `key`"),
     ]:
         with pytest.raises(ValueError, match=message):
