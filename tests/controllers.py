@@ -1,9 +1,13 @@
-"""Every kind of disorder controller, for tests that all of them must pass."""
+"""Every kind of disorder controller, and rows released in parts."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+
+from sfumato.operators.disorder.reorder import Reorder
 
 NEVER = np.iinfo(np.int64).min
 SECOND = 1_000_000
@@ -22,3 +26,19 @@ CONTROLS = {
     "max, bounded": {"estimator": "max", "max_buffer": 3},
 }
 every_control = pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS.keys())
+
+
+def release_in_parts(reorder, columns, cuts, restore=False):
+    """Return a reorder and its released rows, for (keys, event_time, ...) cut at some places.
+
+    restore : restore it before each part; further calls of the saved one must not change it
+    """
+    n = len(columns[0])
+    parts = []
+    for low, high in pairwise(sorted({0, n, *(cut for cut in cuts if cut <= n)})):
+        part = [column[low:high] for column in columns]
+        if restore:
+            dying, reorder = reorder, Reorder.restore(reorder.snapshot())
+            dying.process(*part)
+        parts.append(reorder.process(*part))
+    return reorder, parts

@@ -20,7 +20,7 @@ class Simulation:
         self.length, self.slide, self.shared = length, slide, shared
         self.held, self.missed, self.seen, self.done = [], [], [], -(10**6)
         self.late, self.outside, self.absent = 0, 0, 0
-        self.newest = None
+        self.newest, self.first = None, {}  # first : the first extent of each row
         self.versions, self.corrected, self.outdated, self.unequal = {}, 0, 0, 0
 
     def extents_of(self, time):
@@ -72,6 +72,7 @@ class Simulation:
             return found
         else:
             self.held.append((group, i, taking, own))
+            self.first[i] = min(taking)
             self.newest = time if self.newest is None else max(self.newest, time)
         if exists or not taking:
             self.missed += [(group, j) for j in of if self.done < j <= after]

@@ -200,6 +200,14 @@ def ranking(**settings):
     )  # fmt: skip
 
 
+def extents(make, feed=feed_extents, rows=tuples):
+    """Return the subject of a window over extents."""
+    return Subject(
+        make, rows, feed, lambda operator: extents_of(operator.flush()),
+        lambda operator: operator.counters,
+    )  # fmt: skip
+
+
 NUMBERED = {"keys_in_any_order": "a tuple's name is its number in the stream of all keys"}
 SUBJECTS = {
     "count windows of few tuples": Subject(
@@ -212,31 +220,20 @@ SUBJECTS = {
     "count windows of certain tuples": Subject(
         lambda: CountWindowAggregate(4, 0.9, PLAIN, certain=True), certain_tuples, feed_window
     ),
-    "extents of certain tuples": Subject(
-        lambda: ExtentAggregate(50, 20, PLAIN, empty=True, certain=True), certain_tuples,
-        feed_extents, lambda operator: extents_of(operator.flush()),
-        lambda operator: operator.counters,
+    "extents of certain tuples": extents(
+        lambda: ExtentAggregate(50, 20, PLAIN, empty=True, certain=True), rows=certain_tuples
     ),
     "statistics of count windows": Subject(
         lambda: CountWindowAggregate(4, 0.9, STATISTICS, **LAW), tuples, feed_window,
     ),
-    "statistics of extents": Subject(
-        lambda: ExtentAggregate(50, 20, STATISTICS, **LAW), tuples, feed_extents,
-        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
-    ),
-    "averages over time": Subject(
-        lambda: ExtentAggregate(50, 20, OVER_TIME), tuples, feed_extents,
-        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
-    ),
-    "averages over time of certain tuples": Subject(
+    "statistics of extents": extents(lambda: ExtentAggregate(50, 20, STATISTICS, **LAW)),
+    "averages over time": extents(lambda: ExtentAggregate(50, 20, OVER_TIME)),
+    "averages over time of certain tuples": extents(
         lambda: ExtentAggregate(50, 50, [OVER_TIME[2], *PLAIN], empty=True, certain=True),
-        certain_tuples, feed_extents, lambda operator: extents_of(operator.flush()),
-        lambda operator: operator.counters,
+        rows=certain_tuples,
     ),
-    "statistics of sessions": Subject(
-        lambda: SessionAggregate(9, 40, [*STATISTICS, *ASKED], members=True, **LAW), tuples,
-        feed_extents, lambda operator: extents_of(operator.flush()),
-        lambda operator: operator.counters,
+    "statistics of sessions": extents(
+        lambda: SessionAggregate(9, 40, [*STATISTICS, *ASKED], members=True, **LAW)
     ),
     "top-k of a range": ranking(length=60),
     "top-k of rows, scaled": ranking(rows=5, semantics="u_kranks", rescale=True),
@@ -245,17 +242,12 @@ SUBJECTS = {
     "delta windows": Subject(
         lambda: DeltaWindowAggregate(4.0, 0, ASKED, **LAW), tuples, feed_window
     ),
-    "extents": Subject(
-        lambda: ExtentAggregate(50, 20, ASKED, **LAW), tuples, feed_extents,
-        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
+    "extents": extents(lambda: ExtentAggregate(50, 20, ASKED, **LAW)),
+    "corrected extents": extents(
+        lambda: VersionedExtentAggregate(50, 20, ASKED, **LAW), feed_corrected
     ),
-    "corrected extents": Subject(
-        lambda: VersionedExtentAggregate(50, 20, ASKED, **LAW), tuples, feed_corrected,
-        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
-    ),
-    "shared extents": Subject(
-        lambda: SharedExtentAggregate(50, 20, ASKED, **LAW), tuples, feed_shared,
-        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
+    "shared extents": extents(
+        lambda: SharedExtentAggregate(50, 20, ASKED, **LAW), feed_shared
     ),
     "tuples held": Subject(
         lambda: UncertainWindow(4, 0.9), existences,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import marshal
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +55,7 @@ from sfumato.tables.windows.table_identified import SharedTableConfig, Versioned
 from sfumato.tables.windows.table_resample import ResampleTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Delta, JoinWindow, Range, Rows, Session
+from table_runs import with_column
 
 KEYS = ("a", "b", "c")
 RESULTS = {
@@ -127,8 +130,8 @@ def simultaneous(rng, n):
     """Return `rows` of which several have equal times."""
     found = rows(rng, n)
     table = found["table"]
-    place, time = table.column_names.index("order0"), table.column("order0").to_numpy()
-    return found | {"table": table.set_column(place, "order0", pa.array(time // 10 * 10))}
+    time = table.column("order0").to_numpy()
+    return found | {"table": with_column(table, "order0", time // 10 * 10)}
 
 
 def certain_rows(rng, n):
@@ -138,7 +141,7 @@ def certain_rows(rng, n):
     columns = {"prob": np.ones(n), "value0": rng.normal(0, 3, n).round(2)}
     for name, column in columns.items():
         lists = pa.ListArray.from_arrays(np.arange(n + 1, dtype=np.int32), pa.array(column))
-        table = table.set_column(table.column_names.index(name), name, lists)
+        table = with_column(table, name, lists)
     return found | {"table": table}
 
 
@@ -162,7 +165,7 @@ def released(by, rng, n, sides=False, early=False, unsure=False):
         table.column("order0").to_numpy() - rng.choice([0, 20, 120], most, p=[0.6, 0.2, 0.2])
     )
     event = event * most + np.arange(most) if sides else event
-    table = table.set_column(table.column_names.index("event"), "event", pa.array(event))
+    table = with_column(table, "event", event)
     sources = by == "by source"
     config = ReorderTableConfig(control=CONTROLS[by], keys=1, sources=int(sources), early=early)
     out = []
@@ -185,16 +188,21 @@ def released(by, rng, n, sides=False, early=False, unsure=False):
         turns[release_order(both)] = np.arange(marked.num_rows)
     marked = marked.take(pa.array(np.argsort(turns, kind="stable")[:n]))
     places = marked.column("row.number").to_numpy()
-    table = table.take(pa.array(places))
-    columns = {"arrival": table.column("order0"), "order0": table.column("event")}
-    columns |= {name: marked.column(name) for name in ("late", "punctuation")}
+    table = mark_released(table.take(pa.array(places)), marked)
     if early:
         table = table if unsure else certain(table)
-        columns["early"] = marked.column("early")
+        table = table.append_column("early", marked.column("early"))
+    return {"table": table, "key": found["key"][places], "side": side[places]}
+
+
+def mark_released(table, marked):
+    """Return rows in order of release with their arrival and a controller's columns `marked`."""
+    columns = {"arrival": table.column("order0"), "order0": table.column("event")}
+    columns |= {name: marked.column(name) for name in ("late", "punctuation")}
     table = table.drop_columns(["order0"])
     for name, column in columns.items():
         table = table.append_column(name, column)
-    return {"table": table, "key": found["key"][places], "side": side[places]}
+    return table
 
 
 def certain(table):
@@ -202,8 +210,7 @@ def certain(table):
     offsets = pa.array(np.arange(table.num_rows + 1), pa.int32())
     values = np.round(table.column("order0").to_numpy() % 7.0)
     for name, cells in (("prob", np.ones(table.num_rows)), ("value0", values)):
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, pa.ListArray.from_arrays(offsets, pa.array(cells)))
+        table = with_column(table, name, pa.ListArray.from_arrays(offsets, pa.array(cells)))
     return table
 
 
@@ -217,9 +224,8 @@ def rows_of_strings(rng, n):
 def exact_rows(rng, n):
     """Return `rows` with one large whole number each."""
     found = certain_rows(rng, n)
-    table = found["table"]
-    values = pa.array([[v] for v in rng.integers(-(2**58), 2**58, n).tolist()])
-    return found | {"table": table.set_column(table.column_names.index("value0"), "value0", values)}
+    values = [[v] for v in rng.integers(-(2**58), 2**58, n).tolist()]
+    return found | {"table": with_column(found["table"], "value0", values)}
 
 
 def rows_of_hours(rng, n):
@@ -227,7 +233,7 @@ def rows_of_hours(rng, n):
     found = rows(rng, n)
     table = found["table"]
     hours = pc.multiply(table.column("order0"), 3_600_000_000)
-    return found | {"table": table.set_column(table.column_names.index("order0"), "order0", hours)}
+    return found | {"table": with_column(table, "order0", hours)}
 
 
 def rows_of_values(rng, n):
@@ -293,7 +299,7 @@ def resampled(*columns):
         table = rows["table"]
         cells = [table.column("key0"), table.column("order0")]
         row = pa.StructArray.from_arrays([c.combine_chunks() for c in cells], ["c0", "c1"])
-        table = table.set_column(table.column_names.index("row"), "row", row)
+        table = with_column(table, "row", row)
         return fed(*columns)(operator, rows | {"table": table}, places)
 
     return feed
@@ -349,6 +355,20 @@ def extents_of(length, slide, **more):
     )
 
 
+def ordered_extents(**more):
+    """Return extents of rows in order, without a controller."""
+    window = Range("40 us", "20 us")
+    return ExtentTableConfig(window=window, keys=1, key_names=("key",), **RESULTS | more)
+
+
+def top_k_of(rules=True, **more):
+    return TopKTableConfig(
+        queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
+        semantics=Semantics("pk_topk"), ascending=False, rules=rules, streams=False, keys=1,
+        time="long", **more,
+    )  # fmt: skip
+
+
 def early_of(by_source, unsure=False, **more):
     functions = (("count", None), ("sum", 0), ("avg", 0), ("max", 0))
     return EarlyTableConfig(
@@ -375,7 +395,7 @@ def identified(operator, rows, places):
     table = rows["table"]
     number = table.column("__tie").to_numpy()
     ids = pa.array(number % 4, mask=number % 7 == 0)
-    table = table.set_column(table.column_names.index("id0"), "id0", ids)
+    table = with_column(table, "id0", ids)
     table = table.append_column("version", pa.array(number + number % 3 * 9))
     return fed(*OF_WINDOW, "id0", "version", *CONTROLLER_COLUMNS)(
         operator, rows | {"table": table}, places
@@ -414,103 +434,86 @@ OF_RESULT = places(key="key", window="window", total="total.mean")
 WINDOW = fed("prob", "value0")
 OF_WINDOW = ("prob", "value0")
 ONE = {"one_controller": True}  # out-of-order rows that are not late are an error
-# name -> config for a flag (late rows belong to sources), columns, and whether it has two sides
+
+
+class Released(NamedTuple):
+    """make : the config for a flag, whether late rows belong to sources    sides : of a join"""
+
+    make: Callable[[bool], Any]
+    columns: tuple[str, ...] = OF_WINDOW
+    sides: bool = False
+
+
+def members_of(config, **more):
+    """Return the config of extents with ids and members, for a flag (see `Released`)."""
+    return lambda by_source: config(
+        **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), **more
+    )
+
+
+ALIGNED = {"aligned": ((0,), (0,)), **ONE}
+READ = ("reading0", "reading1", "arrival")
 RELEASED = {
-    "rows window": (
+    "rows window": Released(
         lambda _: RowWindowTableConfig(
             window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS
-        ),
-        OF_WINDOW, False,
+        )
     ),
-    "delta window": (
+    "delta window": Released(
         lambda _: RowWindowTableConfig(
             window=Delta(2.0, "value0"), keys=1, controlled=True, **ONE, **RESULTS
-        ),
-        OF_WINDOW, False,
+        )
     ),
-    "extents": (lambda by_source: extents_of(40, 20, by_source=by_source, **ONE), OF_WINDOW, False),
-    "extents with members": (
-        lambda by_source: extents_of(40, 20, by_source=by_source, members=True, **ONE),
-        OF_WINDOW, False,
+    "extents": Released(lambda by_source: extents_of(40, 20, by_source=by_source, **ONE)),
+    "extents with members": Released(members_of(ExtentTableConfig)),
+    "corrected extents with members": Released(members_of(VersionedTableConfig, unique=1)),
+    "shared extents with members": Released(members_of(SharedTableConfig, unique=1)),
+    "averages over time": Released(
+        lambda by_source: replace(extents_of(40, 20, by_source=by_source, **ONE), results=OVER_TIME)
     ),
-    "corrected extents with members": (
-        lambda by_source: VersionedTableConfig(
-            **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), unique=1
-        ),
-        OF_WINDOW, False,
+    "sessions with members": Released(
+        lambda by_source: sessions(by_source=by_source, members=True)
     ),
-    "shared extents with members": (
-        lambda by_source: SharedTableConfig(
-            **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), unique=1
-        ),
-        OF_WINDOW, False,
+    "sessions and rows missed": Released(
+        lambda by_source: sessions("60 us", by_source=by_source, missed=True)
     ),
-    "averages over time": (
-        lambda by_source: replace(
-            extents_of(40, 20, by_source=by_source, **ONE), results=OVER_TIME
-        ),
-        OF_WINDOW, False,
+    "extents and rows missed": Released(
+        lambda by_source: extents_of(15, 20, by_source=by_source, missed=True, **ONE)
     ),
-    "sessions with members": (
-        lambda by_source: sessions(by_source=by_source, members=True), OF_WINDOW, False,
-    ),
-    "sessions and rows missed": (
-        lambda by_source: sessions("60 us", by_source=by_source, missed=True), OF_WINDOW, False,
-    ),
-    "extents and rows missed": (
-        lambda by_source: extents_of(15, 20, by_source=by_source, missed=True, **ONE),
-        OF_WINDOW, False,
-    ),
-    "top-k": (
-        lambda _: TopKTableConfig(
-            queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
-            semantics=Semantics("pk_topk"), ascending=False, rules=True, streams=False, keys=1,
-            scope=(0,), time="long", **ONE,
-        ),
-        (*OF_WINDOW, "rule"), False,
-    ),
-    "earlier values": (
+    "top-k": Released(lambda _: top_k_of(scope=(0,), **ONE), (*OF_WINDOW, "rule")),
+    "earlier values": Released(
         lambda by_source: EarlierValuesTableConfig(
             keys=1, attributes=2, scope=(0,), by_source=by_source
         ),
-        ("reading0", "reading1", "arrival"), False,
+        READ,
     ),
-    "imputation of streams": (
+    "imputation of streams": Released(
         lambda by_source: StreamImputationTableConfig(
             keys=1, attributes=2, scope=(0,), by_source=by_source, imputers=PAST
         ),
-        ("reading0", "reading1", "arrival"), False,
+        READ,
     ),
-    "resample": (
-        lambda _: ResampleTableConfig(every=7, limit=20, keys=1, scope=(0,), **ONE), (), False,
+    "resample": Released(
+        lambda _: ResampleTableConfig(every=7, limit=20, keys=1, scope=(0,), **ONE), ()
     ),
-    "similarity join": (
-        lambda _: SimilarityJoinTableConfig(
-            output="changes", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS
-        ),
+    "similarity join": Released(
+        lambda _: SimilarityJoinTableConfig(output="changes", on=("x",), **ALIGNED, **PAIRS),
         ("alternatives",), True,
     ),
-    "join in lockstep": (
-        lambda _: LockstepJoinTableConfig(
-            on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS | LOCKSTEP
-        ),
+    "join in lockstep": Released(
+        lambda _: LockstepJoinTableConfig(on=("x",), **ALIGNED, **PAIRS | LOCKSTEP),
         ("alternatives",), True,
     ),
-    "outer join": (
-        lambda _: OuterJoinTableConfig(
-            how="full", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS | SPANS
-        ),
+    "outer join": Released(
+        lambda _: OuterJoinTableConfig(how="full", on=("x",), **ALIGNED, **PAIRS | SPANS),
         ("alternatives",), True,
     ),
-    "as-of join": (
-        lambda _: AsofTableConfig(
-            keys=1, least=0.01, uncertain=True, aligned=((0,), (0,)), **ONE
-        ),
-        ("prob",), True,
+    "as-of join": Released(
+        lambda _: AsofTableConfig(keys=1, least=0.01, uncertain=True, **ALIGNED), ("prob",), True
     ),
-    "self join": (
+    "self join": Released(
         lambda _: SelfJoinTableConfig(output="changes", on=("x",), marks_late=True, **PAIRS),
-        ("alternatives",), False,
+        ("alternatives",),
     ),
 }  # fmt: skip
 TABLES = {
@@ -525,14 +528,11 @@ TABLES = {
         RowWindowTableConfig(window=Rows(4), keys=1, **RESULTS, **PLAIN), WINDOW, certain_rows
     ),
     "extents of certain rows": subject(
-        ExtentTableConfig(
-            window=Range("40 us", "20 us"), keys=1, key_names=("key",), **RESULTS, **PLAIN
-        ),
-        WINDOW, certain_rows, gaps=LACKS_KEYS,
+        ordered_extents(**PLAIN), WINDOW, certain_rows, gaps=LACKS_KEYS,
     ),
     "strings of extents with members": subject(
-        ExtentTableConfig(
-            window=Range("40 us", "20 us"), keys=1, key_names=("key",), attributes=2, members=True,
+        ordered_extents(
+            attributes=2, members=True,
             results=(
                 ("total", "sum", 0, None), ("most", "max", 1, None), ("last", "last", 1, None),
             ),
@@ -541,21 +541,14 @@ TABLES = {
         fed("prob", "value0", "value1"), rows_of_strings, gaps=LACKS_KEYS,
     ),
     "averages over time": subject(
-        ExtentTableConfig(
-            window=Range("40 us", "20 us"), keys=1, key_names=("key",), results=OVER_TIME,
-            attributes=1,
-        ),
-        WINDOW, gaps=LACKS_KEYS,
+        ordered_extents(results=OVER_TIME), WINDOW, gaps=LACKS_KEYS
     ),
     "rows window that forgets": subject(
         RowWindowTableConfig(window=Rows(4, 0.9), keys=1, forget_after=20.0, **RESULTS), WINDOW,
         gaps=LACKS_KEYS,
     ),
     "extents": subject(
-        ExtentTableConfig(
-            window=Range("40 us", "20 us"), keys=1, key_names=("key",), scope=None, **RESULTS
-        ),
-        WINDOW, gaps=LACKS_KEYS,
+        ordered_extents(scope=None), WINDOW, gaps=LACKS_KEYS
     ),
     "earlier values": subject(
         EarlierValuesTableConfig(keys=1, attributes=2), fed("reading0", "reading1")
@@ -612,11 +605,7 @@ TABLES = {
         fed("event", "source0", "id0"),
     ),
     "top-k": subject(
-        TopKTableConfig(
-            queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
-            semantics=Semantics("pk_topk"), ascending=False, rules=True, streams=False, keys=1,
-            scope=None, time="long",
-        ),
+        top_k_of(scope=None),
         fed("prob", "value0", "rule"), gaps=LACKS_KEYS,
     ),
     "similarity join": subject(
@@ -746,11 +735,7 @@ TABLES = {
     ),
     "chain of a controller and a top-k": chain(
         (
-            TopKTableConfig(
-                queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
-                semantics=Semantics("pk_topk"), ascending=False, rules=False, streams=False, keys=1,
-                scope=(0,), time="long", **ONE,
-            ),
+            top_k_of(rules=False, scope=(0,), **ONE),
             MARKED,
         )
     ),

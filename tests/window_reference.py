@@ -1,6 +1,7 @@
 """Windows of hundreds of tuples in plain NumPy: one recursion over how many exist, newest first.
 
-These windows have too many possible worlds. The code shares only definitions with the kernels.
+These windows have too many possible worlds. The code shares only definitions with the kernels, and
+its numbers have the 64 bits of long double.
 """
 
 from __future__ import annotations
@@ -10,6 +11,29 @@ from fractions import Fraction
 import numpy as np
 
 
+def count_law(existences, rows):
+    """Return Pr(k tuples exist) for k = 0 ... rows, the last for `rows` or more."""
+    law = start(rows)
+    for exists in np.asarray(existences, np.longdouble):
+        law = step(law, exists, exists * law)
+    return law
+
+
+def start(rows):
+    """Return the distribution of the number inside an empty window."""
+    law = np.zeros(rows + 1, np.longdouble)
+    law[0] = 1.0
+    return law
+
+
+def step(law, exists, came):
+    """Return the distribution of the number inside after a tuple; came : mass one count up."""
+    after = law * (1.0 - exists)
+    after[..., -1] = law[..., -1]  # full: an older tuple is outside
+    after[..., 1:] += came[..., :-1]
+    return after
+
+
 class Window:
     """Held tuples, oldest first, of which the `rows` newest existing tuples are inside; None: all.
 
@@ -17,67 +41,78 @@ class Window:
     """
 
     def __init__(self, tuples, rows=None):
-        self.tuples, self.rows = tuples[::-1], len(tuples) if rows is None else rows
+        self.rows = len(tuples) if rows is None else rows
+        self.tuples = [
+            (np.asarray(prob, np.longdouble), np.asarray(value, float))
+            for prob, value in reversed(tuples)
+        ]
 
     def count(self):
         """Return mean and variance of the number of tuples inside."""
-        return self._moments([(prob.sum(), 1.0, 1.0) for prob, _ in self.tuples])
+        return self._of_sum([(prob, np.ones(len(prob))) for prob, _ in self.tuples])
 
     def values(self):
         """Return mean and variance of the number of values inside."""
-        return self._moments([self._of(prob, ~np.isnan(value)) for prob, value in self.tuples])
+        return self._of_sum([(prob, 1.0 * ~np.isnan(value)) for prob, value in self.tuples])
 
     def sum(self):
         """Return mean and variance of the sum inside."""
-        return self._moments([self._of(prob, np.nan_to_num(x)) for prob, x in self.tuples])
-
-    def extreme(self, sign, x):
-        """Return Pr(no value inside exceeds x) for sign 1, or is below x for -1."""
-        law = self._start()
-        for prob, value in self.tuples:
-            beaten = prob[sign * value > sign * x].sum()
-            law = self._step(law, prob.sum(), law * (prob.sum() - beaten))
-        return law.sum()
-
-    def _start(self):
-        law = np.zeros(self.rows + 1)
-        law[0] = 1.0
-        return law
-
-    def _step(self, law, exists, came):
-        """Return the distribution of the number inside after a tuple; came : mass one count up."""
-        after = law * (1.0 - exists)
-        after[-1] = law[-1]  # full: an older tuple is outside
-        after[1:] += came[:-1]
-        return after
-
-    @staticmethod
-    def _of(prob, value):
-        """Return existence, and mean and mean square of a tuple's value given that it exists."""
-        total = prob.sum()
-        return total, (prob * value).sum() / total, (prob * value * value).sum() / total
-
-    def _moments(self, terms):
-        centre = sum(p * m for p, m, _ in terms) / max(sum(p for p, *_ in terms), 1e-300)
-        law, first, second = self._start(), np.zeros(self.rows + 1), np.zeros(self.rows + 1)
-        for p, mean, square in terms:  # sums of values relative to `centre`
-            m, s = mean - centre, square - 2.0 * centre * mean + centre * centre
-            second = self._step(second, p, p * (second + 2.0 * m * first + s * law))
-            first = self._step(first, p, p * (first + m * law))
-            law = self._step(law, p, p * law)
-        total = first + centre * np.arange(self.rows + 1) * law
-        mean = total.sum()
-        away = centre * np.arange(self.rows + 1) - mean
-        return mean, (second + 2.0 * away * first + away * away * law).sum()
+        return self._of_sum([(prob, np.nan_to_num(value)) for prob, value in self.tuples])
 
     def average(self):
-        """Return the mean of the average inside, and Pr(there is one); values must not be NaN."""
-        law, first = self._start(), np.zeros(self.rows + 1)
+        """Return mean, variance and existence of the average inside; values must not be NaN."""
+        centre, law, first, second = self._recursion(self.tuples)
+        number, exists = np.arange(1, self.rows + 1), law[1:].sum()
+        mean = (first[1:] / number).sum() / exists
+        variance = (second[1:] / number**2).sum() / exists - mean**2
+        return centre + mean, variance, exists
+
+    def none_beyond(self, sign, limits):
+        """Return Pr(no value inside exceeds x for sign 1, or is below x for -1) for each limit."""
+        limits = np.asarray(limits, float)
+        law = np.tile(start(self.rows), (limits.size, 1))
         for prob, value in self.tuples:
-            p, mean, _ = self._of(prob, value)
-            first = self._step(first, p, p * (first + mean * law))
-            law = self._step(law, p, p * law)
-        return (first[1:] / np.arange(1, self.rows + 1)).sum() / law[1:].sum(), law[1:].sum()
+            beyond = np.where(sign * value[:, None] > sign * limits, prob[:, None], 0.0).sum(axis=0)
+            law = step(law, _exists(prob), law * (_exists(prob) - beyond)[:, None])
+        return law.sum(axis=1)
+
+    def extreme(self, sign):
+        """Return {value: probability} of the maximum for sign 1, or of the minimum for -1."""
+        known = np.concatenate([value[~np.isnan(value)] for _, value in self.tuples])
+        outcomes = np.unique(known)[::-sign]
+        following, law, before = np.append(outcomes[1:], -sign * np.inf), {}, np.longdouble(1.0)
+        for places in np.split(np.arange(outcomes.size), range(32, outcomes.size, 32)):
+            none = self.none_beyond(sign, following[places])
+            for x, after in zip(outcomes[places].tolist(), none, strict=True):
+                law[x], before = before - after, after
+                if before < 1e-20:
+                    return law
+        return law
+
+    def _recursion(self, tuples):
+        """Return a centre, and Pr(n inside) with two moments of the sum less n centres."""
+        mass = sum(prob.sum() for prob, _ in tuples)
+        centre = sum((prob * value).sum() for prob, value in tuples) / mass
+        law = start(self.rows)
+        first, second = 0.0 * law, 0.0 * law
+        for prob, value in tuples:
+            exists, away = _exists(prob), value - centre
+            m, s = (prob * away).sum(), (prob * away * away).sum()
+            second = step(second, exists, exists * second + 2.0 * m * first + s * law)
+            first = step(first, exists, exists * first + m * law)
+            law = step(law, exists, exists * law)
+        return centre, law, first, second
+
+    def _of_sum(self, tuples):
+        centre, law, first, second = self._recursion(tuples)
+        shift = centre * np.arange(self.rows + 1)
+        mean = (first + shift * law).sum()
+        away = shift - mean
+        return mean, (second + 2.0 * away * first + away * away * law).sum()
+
+
+def _exists(prob):
+    return min(prob.sum(), np.longdouble(1.0))
 
 
 def broken_by_definition(oldest, others, delta, on):

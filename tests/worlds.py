@@ -25,6 +25,17 @@ def worlds(groups, most=None):
     return found + [(Fraction(p) * q, [*there, x]) for p, x in last for q, there in after]
 
 
+def near_worlds(own, others, is_near, newest=None):
+    """Yield (probability, near outcomes) of every world in which a tuple exists.
+
+    own : the tuple's alternatives (probability, outcome)    others : groups, oldest first
+    is_near : whether two outcomes are near    newest : as `most` in `worlds`
+    """
+    for p, mine in own:
+        for chance, there in worlds(others, newest):
+            yield p * float(chance), [theirs for theirs in there if is_near(mine, theirs)]
+
+
 def existing(probabilities):
     """Return groups for tuples without values, which exist or not."""
     return [[(p, True)] for p in probabilities if p > 0]

@@ -60,7 +60,7 @@ def test_a_picture_is_a_page_on_its_own_or_an_image(tmp_path):
         save(chart, tmp_path / "ranks.gif")
 
 
-def test_wrong_names_and_labels_are_told():
+def test_wrong_names_and_labels_are_refused():
     with pytest.raises(ValueError, match=r"`names` must have one name per query \(6\)"):
         timetable_chart(sf.engine_free.timetable(SIX), ["one"])
     with pytest.raises(ValueError, match=r"`labels` must have one label per tuple \(6\)"):

@@ -31,7 +31,7 @@ ROWS = pa.Table.from_pylist(
 WINDOW = {"window": sf.Range("10 seconds"), "order": "ts"}
 
 
-def test_a_distribution_is_drawn_value_by_value_and_says_what_is_missing_to_1():
+def test_a_distribution_shows_each_value_and_the_probability_of_none():
     bars, [mean] = data_of(chart := sf.chart(LAW))
     assert [(bar["at"], bar["prob"]) for bar in bars] == [("1", 0.375), ("3", 0.5)]
     assert mean["mean"] == pytest.approx((0.375 + 1.5) / 0.875)
@@ -157,7 +157,7 @@ def test_a_line_for_each_key_and_what_may_not_exist_has_its_probability_below():
     ]
 
 
-def test_who_is_in_a_window_is_drawn_as_the_window_says():
+def test_the_tuples_of_a_window_are_drawn_with_their_probabilities():
     window = sf.engine_free.UncertainWindow(3, 0.9)
     window.extend(np.array([0.5, 0.9, 0.4, 0.8, 1.0, 0.3]))
     bars, *_ = data_of(sf.chart(window))
@@ -223,6 +223,6 @@ def test_every_picture_is_drawn_in_both_themes(tmp_path, theme):
         (([{"prob": 1.0, "x": 1, "y": 2}],), ValueError, "a chart shows one attribute"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(arguments, error, message):
+def test_wrong_arguments_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         sf.chart(*arguments)

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from engine_cases import rows_of
+from memory_tables import tuples_of
 from seeds import examples
 from sfumato.kernels.distributions.tuples import existences
 from worlds import law_over, moments_of, quantile_of, worlds
-
-PAIR = pa.struct([(name, pa.float64()) for name in ("prob", "x", "y")])
 
 
 @st.composite
@@ -31,20 +30,9 @@ def valid_tuples(draw):
 
 
 def table_of(tuples):
-    lists = [
-        cell
-        if cell is None
-        else [a and dict(zip(("prob", "x", "y"), a, strict=True)) for a in cell]
-        for cell in tuples
-    ]
     numbers = range(len(tuples))
-    return pa.table(
-        {
-            "k": pa.array(numbers),
-            "site": ["ab"[i % 2] for i in numbers],
-            "alternatives": pa.array(lists, pa.list_(PAIR)),
-        }
-    )
+    columns = {"k": pa.array(numbers), "site": ["ab"[i % 2] for i in numbers]}
+    return pa.table(columns | {"alternatives": tuples_of(tuples, x=pa.float64(), y=pa.float64())})
 
 
 @given(st.lists(valid_tuples(), min_size=20, max_size=40))

@@ -64,7 +64,7 @@ def test_every_window_is_that_of_pandas_second_by_second(readings, lengths, empt
 
 @examples(20)
 @given(st.lists(st.sampled_from([-2.0, 0.5, 3.0, 7.25]), min_size=1, max_size=5))
-def test_of_rows_with_the_same_time_the_last_one_holds(values):
+def test_the_last_of_several_rows_with_one_time_holds(values):
     rows = frame([(0, "a", x) for x in values])
     found = sf.window_aggregate(rows, ASKED | {"newest": "last(x)"}, window="20 seconds", **AT)
     assert found["mean"].tolist() == found["newest"].tolist()
@@ -78,48 +78,6 @@ def test_a_constant_value_is_its_own_mean_and_days_have_their_hours():
     np.testing.assert_allclose(found["mean"], 20.1, rtol=1e-15)
     hours = found["area"] / 20.1 / 3600
     np.testing.assert_allclose(hours, [11, 24, 23])  # clocks went forward on the 31st
-
-
-def test_independent_errors_combine_exactly():
-    ts = pd.to_datetime([0, 30, 40], unit="s", utc=True)
-    rows = pd.DataFrame({"ts": ts, "sensor": "a", "x": [5.0, 7.0, 1.0], "sd": [2.0, 3.0, 1.0]})
-    alternatives = [
-        [{"prob": 0.5, "x": x - sd}, {"prob": 0.5, "x": x + sd}]
-        for x, sd in zip(rows["x"], rows["sd"], strict=True)
-    ]
-    uncertain = rows.drop(columns=["x", "sd"]).assign(alternatives=alternatives)
-    found = sf.window_aggregate(uncertain, ASKED, window="1 minute", **AT)
-    means = found["mean"][0]
-    assert means["mean"] == pytest.approx((30 * 5 + 10 * 7 + 20 * 1) / 60)
-    assert means["stddev"] == pytest.approx(np.sqrt((30 * 2) ** 2 + (10 * 3) ** 2 + 20**2) / 60)
-    assert means["existence"] == 1.0
-
-
-def test_a_reading_that_may_not_exist_leaves_the_earlier_value():
-    ts = pd.to_datetime([0, 15], unit="s", utc=True)
-    rows = pd.DataFrame({"ts": ts, "sensor": "a", "x": [4.0, 8.0], "existence": [1.0, 0.25]})
-    found = sf.window_aggregate(rows, ASKED, window="20 seconds", **AT)
-    for name, unit in (("mean", 1), ("area", 20)):
-        assert found[name][0]["mean"] == pytest.approx(unit * (0.75 * 4 + 0.25 * 5))
-        assert found[name][0]["stddev"] == pytest.approx(unit * np.sqrt(0.25 * 0.75))
-
-
-def test_late_rows_count_in_the_windows_that_are_open():
-    seconds, arrival = [0, 10, 5, 21, 12, 40, 1, 65], range(8)
-    rows = pd.DataFrame(
-        {
-            "ts": pd.to_datetime(seconds, unit="s", utc=True),
-            "arrival": pd.to_datetime(list(arrival), unit="s", utc=True),
-            "sensor": "a",
-            "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
-        }
-    )
-    late = sf.reorder(rows, event_time="ts", arrival="arrival", key="sensor", slack=0)
-    assert late["late"].sum() == 3
-    found = sf.window_aggregate(late, ASKED, window="20 seconds", **AT)
-    # 12 s comes after 21 s has completed the window of 0 to 20 s; 5 s came before; 1 s is too late.
-    areas = [1 * 5 + 3 * 5 + 2 * 10, 2 * 1 + 4 * 19, 6 * 20, 6 * 5 + 8 * 15]
-    assert found["area"].tolist() == areas
 
 
 REFUSED = [
@@ -137,7 +95,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("changed", "message"), REFUSED)
-def test_what_is_not_known_is_refused(changed, message):
+def test_windows_without_averages_over_time_are_refused(changed, message):
     rows = frame([(0, "a", 1.0), (1, "a", 2.0)]).assign(p=0.5)
     right = {"window": "1 minute", **AT}
     sf.window_aggregate(rows, {"m": "time_avg(x)"}, **right)

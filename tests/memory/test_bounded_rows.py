@@ -14,6 +14,7 @@ import pytest
 
 import sfumato as sf
 from handed_on import handed_on
+from memory_tables import tuples_of
 from sfumato.limits import (
     MAX_ALTERNATIVES,
     MAX_ALTERNATIVES_VARIABLE,
@@ -21,7 +22,7 @@ from sfumato.limits import (
 )
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
-KIND = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64()), ("y", pa.float64())]))
+PLANE = {"x": pa.float64(), "y": pa.float64()}
 BOUND = 10
 REASON = (
     "11 alternatives, more than the bound of 10 (sfumato.maxAlternatives on Spark, "
@@ -34,11 +35,8 @@ JOINED = {"on": "x", "within": 0.5, "probability": 0.01, "window": sf.Rows(5), "
 def table(*sizes, seed=0):
     """Return one certain row per size, with this number of alternatives."""
     rng = np.random.default_rng(seed)
-    rows = [
-        [{"prob": 1 / n, "x": float(i), "y": float(y)} for i, y in enumerate(rng.normal(size=n))]
-        for n in sizes
-    ]
-    return pa.table({"t": pa.array(range(len(rows))), "alternatives": pa.array(rows, KIND)})
+    rows = [[(1 / n, float(i), float(y)) for i, y in enumerate(rng.normal(size=n))] for n in sizes]
+    return pa.table({"t": pa.array(range(len(rows))), "alternatives": tuples_of(rows, **PLANE)})
 
 
 @pytest.fixture
@@ -77,7 +75,7 @@ def test_an_invalid_row_leaves_the_answers_of_the_others_as_they_are(bounded, na
     assert found.equals(OPERATORS[name](table(3, BOUND)))
 
 
-def test_checked_leaves_such_a_row_out_and_rejected_gives_it_with_the_reason(bounded):
+def test_split_invalid_returns_such_a_row_with_the_reason(bounded):
     given = table(BOUND, BOUND + 1)
     assert sf.split_invalid(given)[0].equals(given.slice(0, 1))
     assert sf.split_invalid(given)[1].column("reason").to_pylist() == [REASON]
@@ -152,18 +150,15 @@ def test_a_row_is_imputed_within_a_lower_bound_and_more_is_refused(bounded):
         imputed(50, max_alternatives=BOUND + 1)
 
 
-def test_pairs_of_a_join_with_more_alternatives_than_the_bound_stand_for_all_of_them(monkeypatch):
+def test_pairs_with_too_many_alternatives_are_represented_by_fewer(monkeypatch):
     monkeypatch.setenv(MAX_ALTERNATIVES_VARIABLE, "400")
     sizes, rng = (300, 200), np.random.default_rng(1)
     sides, how = [], {"window": sf.Rows(2), "order": "t", "probability": 0.01}
     for n in sizes:
         prob = rng.dirichlet(np.ones(n)) * 0.9
         values = rng.normal(size=(n, 2))
-        rows = [
-            {"prob": float(p), "x": float(x), "y": float(y)}
-            for p, (x, y) in zip(prob, values, strict=True)
-        ]
-        sides.append(pa.table({"t": pa.array([0]), "alternatives": pa.array([rows], KIND)}))
+        rows = tuples_of([np.column_stack([prob, values]).tolist()], **PLANE)
+        sides.append(pa.table({"t": pa.array([0]), "alternatives": rows}))
     for on, within in (("x", 1.0), (["x", "y"], 1.5)):
         found = sf.similarity_join(*sides, on=on, within=within, **how)
         [few] = found.column("alternatives").to_pylist()
@@ -236,7 +231,7 @@ def test_a_row_with_an_uncertain_time_may_lie_in_a_bounded_number_of_places():
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_a_row_centuries_ahead_neither_hangs_a_window_nor_fills_it(empty):
+def test_a_row_centuries_ahead_causes_a_bounded_number_of_extents(empty):
     second, far = 10**6, 250 * 365 * 86_400 * 10**6
     given = pa.table({"t": pa.array([0, second, 2 * second, far]), "x": [1.0, 2.0, 3.0, 4.0]})
     window = sf.Range("1 s", empty=empty)

@@ -86,27 +86,6 @@ def test_windows_have_the_newest_versions_that_pandas_selects(seed, length, slid
     assert counts["rows"] == len(rows)
 
 
-def test_of_uncertain_rows_a_version_may_change_their_existence_and_remove_them():
-    rows = pd.DataFrame(
-        {
-            "id": [1, 2, 3, 1, 2, 3, 9],
-            "version": [1, 1, 1, 2, 2, 2, 1],
-            "made": [1, 2, 3, 1, 2, 5, 40],
-            "arrival": [1, 2, 3, 4, 5, 6, 40],
-            "x": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 0.0],
-            "existence": [1.0, 0.5, 1.0, 0.25, 0.0, 1.0, 1.0],
-        }
-    )
-    ordered = sf.reorder(rows, event_time="made", arrival="arrival", slack=4)
-    found = sf.window_aggregate(
-        ordered, {"n": "count(*)", "s": "sum(x)"}, window=sf.Range("10 us"), order="made",
-        unique="id", version="version",
-    )  # fmt: skip
-    assert [
-        (row.window["start"], row.held, row.n["mean"], row.s["mean"]) for row in found.itertuples()
-    ] == [(0, 2, 1.25, 34.0), (40, 1, 1.0, 0.0)]
-
-
 def corrected(**more):
     """Return windows over a timely correction, an older version, a late one, rows without id."""
     rows = pd.DataFrame(
@@ -125,7 +104,7 @@ def corrected(**more):
     )  # fmt: skip
 
 
-def test_corrections_and_rows_that_correct_nothing_are_counted_and_emitted_where_asked():
+def test_corrections_and_outdated_rows_are_counted_and_emitted_on_request():
     found = corrected(missed=True)
     results, missed = sf.split_missed(found)
     assert results.s.tolist() == [22.0, 32.0]

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 
 NAMES = ["h", "c"]
 
@@ -67,32 +66,26 @@ def test_a_scaled_distance_is_that_of_attributes_in_their_extents():
         assert len(found) == near
 
 
-def test_of_three_streams_each_pair_is_joined_as_by_an_operator():
+def test_each_pair_of_three_streams_is_joined_as_alone():
     rng = np.random.default_rng(3)
     known = history(rng)
     streams = {name: side(rng, i).drop(columns="at").assign(id=np.arange(40))
                for i, name in enumerate("xyz")}  # fmt: skip
     how = {"dependencies": "h -> c : 0.05 -> 0.1", "attributes": "c", "max_alternatives": 16}
     asked = {"on": "c", "within": 0.5, "probability": 0.3, "order": "id", "window": sf.Rows(15)}
-    found = sf.join_streams(streams, **asked, impute={**how, "repository": known})
+    how["repository"] = known
+    found = sf.join_streams(streams, **asked, impute=how)
     got = {
         (row.left_stream, row.left["id"], row.right_stream, row.right["id"]): row.probability
         for row in found.itertuples()
     }
-    imputer = sf.engine_free.Imputer(known.to_numpy(), names=NAMES, **how)
     expected = {}
     for one, other in ("xy", "xz", "yz"):
-        join = IncompleteJoin(imputer, 0.5, 0.3, sf.Rows(15))
-        arriving = [streams[of].loc[i, NAMES].tolist() for i in range(40) for of in (one, other)]
-        answers, _ = join.process(
-            IncompleteArrivals(
-                np.tile(np.arange(2, dtype=np.uint8), 40),
-                np.zeros(80, np.int64),
-                np.array(arriving),
-            )
-        )
-        found = (answers.left.tolist(), answers.right.tolist(), answers.probability.tolist())
-        expected |= {(one, u, other, v): p for u, v, p in zip(*found, strict=True)}
+        of_two = sf.similarity_join(streams[one], streams[other], **asked, impute=how)
+        expected |= {
+            (one, row.left["id"], other, row.right["id"]): row.probability
+            for row in of_two.itertuples()
+        }
     assert got == pytest.approx(expected, abs=1e-12)
     assert {(one, other) for one, _, other, _ in got} == {("x", "y"), ("x", "z"), ("y", "z")}
     with pytest.raises(ValueError, match="same columns"):

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from memory_tables import tuples_of
 from seeds import examples
 from worlds import law_over, worlds
 
@@ -24,9 +25,7 @@ def values_of(column, name="value"):
 
 
 def lists(*rows):
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.int64())]))
-    cells = [row and [{"prob": float(p), "x": x} for p, x in row] for row in rows]
-    return pa.array(cells, kind)
+    return tuples_of(rows, x=pa.int64())
 
 
 @pytest.mark.parametrize("n", SIZES)

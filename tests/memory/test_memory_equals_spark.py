@@ -59,9 +59,6 @@ def far_times() -> pa.Table:
     return pa.table([[0, 1, 2], times, *stamps, [1.0] * 3], ["id", "whole", "utc", "local", "x"])
 
 
-FAR = far_times()
-
-
 def joined_by(order):
     how = {"on": "x", "within": 0.5, "probability": 0.5, "window": sf.Range("5 us")}
     return lambda sf, table: sf.self_join(table, order=order, **how)

@@ -1,9 +1,8 @@
-"""Aggregates over each row's neighbours, against possible worlds."""
+"""Numbers of neighbours and aggregates over them, against possible worlds."""
 
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from seeds import examples
+from worlds import near_worlds
 
 HOW = {"on": "x", "within": 0.75, "order": "t"}
 FUNCTIONS = {
@@ -53,21 +53,23 @@ def frame(rng, n, first):
             }
             for _ in range(size)
         ]
-        rows.append({"t": first + 2 * i, "alternatives": alternatives})
+        room = str(rng.choice(["hall", "attic"]))
+        rows.append({"t": first + 2 * i, "room": room, "alternatives": alternatives})
     kind = pl.List(pl.Struct({"prob": pl.Float64, "x": pl.Float64, "w": pl.Float64}))
     return pl.DataFrame(rows, schema_overrides={"alternatives": kind})
 
 
-def by_worlds(own, others, function):
-    """Return {result: Pr(result over near existing tuples | own tuple exists)}; None: no result."""
+def by_worlds(own, others, function, newest=None):
+    """Return {result: Pr(result over near existing tuples | own tuple exists)}; None: no result.
+
+    newest : how many of the newest existing tuples are in the window
+    """
     found, total = {}, math.fsum(a["prob"] for a in own)
-    absent = [[*of, {"prob": 1 - math.fsum(a["prob"] for a in of), "x": math.inf}] for of in others]
-    for mine, *theirs in product(own, *absent):
-        chance = mine["prob"] / total * math.prod(a["prob"] for a in theirs)
-        near = [a["w"] for a in theirs if abs(a["x"] - mine["x"]) <= 0.75]
-        result = function(near)
+    own, *groups = [[(a["prob"], a) for a in of] for of in (own, *others)]
+    for chance, near in near_worlds(own, groups, lambda a, b: abs(a["x"] - b["x"]) <= 0.75, newest):
+        result = function([a["w"] for a in near])
         result = None if result is None else round(float(result), 9)
-        found[result] = found.get(result, 0.0) + chance
+        found[result] = found.get(result, 0.0) + chance / total
     return {result: chance for result, chance in found.items() if chance > 1e-12}
 
 
@@ -87,6 +89,28 @@ def check(row, met):
         assert got["mean"] == pytest.approx(mean, abs=1e-9), name
         assert got["stddev"] == pytest.approx(math.sqrt(max(spread, 0.0)), abs=1e-6), name
         assert got["error"] is None, name
+
+
+@examples(30)
+@given(st.integers(0, 2**20), st.sampled_from(["rows", "time"]))
+def test_numbers_of_neighbours_in_another_frame(seed, kind):
+    rng = np.random.default_rng(seed)
+    left, right = frame(rng, 6, 0), frame(rng, 7, -1)
+    window, newest = (sf.Rows(2), 2) if kind == "rows" else (sf.Range("8 us"), None)
+    found = sf.neighbours(left, other=right, window=window, fewer_than=1, key="room", **HOW)
+    assert found.drop("neighbours", "probability").equals(left)
+    for row in found.to_dicts():
+        met = [
+            of["alternatives"]
+            for of in right.to_dicts()
+            if of["room"] == row["room"]
+            and of["t"] < row["t"]
+            and (kind == "rows" or of["t"] > row["t"] - 8)
+        ]
+        law = by_worlds(row["alternatives"], met, len, newest)
+        got = {pair["value"]: pair["prob"] for pair in row["neighbours"]["distribution"]}
+        assert got == pytest.approx(law, abs=1e-9)
+        assert row["probability"] == pytest.approx(law.get(0, 0.0), abs=1e-9)
 
 
 @examples(25)
@@ -196,3 +220,18 @@ def test_values_beyond_the_bounds_are_invalid():
     with pytest.warns(sf.InvalidRowsWarning, match="a value is not finite, or beyond"):
         found = sf.neighbours(df, window=sf.Rows(3), aggregates={"total": "sum(w)"}, **HOW)
     assert found["t"].to_list() == [1]
+
+
+def test_wrong_frames_are_refused():
+    rng = np.random.default_rng(0)
+    left, right = frame(rng, 3, 0), frame(rng, 3, 1)
+    how = {"window": sf.Rows(2), "key": "room", **HOW}
+    with pytest.raises(ValueError, match="`idle_timeout` needs two frames: give `other`"):
+        sf.neighbours(left, idle_timeout="1 minute", **how)
+    with pytest.raises(TypeError, match="`other` must be a Spark DataFrame, or a pandas"):
+        sf.neighbours(left, other=5, **how)
+    with pytest.raises(ValueError, match=r"`key` names a column `room` .* the right table"):
+        sf.neighbours(left, other=right.drop("room"), **how)
+    answers = sf.neighbours(left, other=right, **how)
+    with pytest.raises(ValueError, match="may share tuples"):
+        sf.window_aggregate(answers, {"n": "count(*)"}, window=sf.Rows(2), order="t")

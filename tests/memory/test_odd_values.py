@@ -13,12 +13,9 @@ import pytest
 from scipy import stats
 
 import sfumato as sf
+from memory_tables import at, tuples_of
 from sfumato.operators.distributions.error_points import DISTRIBUTIONS, standard_points
 from sfumato.operators.imputation.discovery import NothingDiscovered
-
-
-def at(*seconds):
-    return pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us"))
 
 
 def is_closed(points, signs):
@@ -217,7 +214,7 @@ def test_texts_are_counted_and_no_number_is_made_of_them(rows, counts):
         sf.top_k(rows, 1, by="label", window=sf.Range("1 minute"), order="at")
 
 
-def test_a_column_of_nothing_but_null_is_one_of_numbers():
+def test_a_column_of_nulls_is_a_column_of_numbers():
     h = np.linspace(30.0, 90.0, 200)
     how = {
         "repository": pa.table({"humidity": h, "celsius": 40.0 - 0.3 * h}),
@@ -367,12 +364,11 @@ def test_whole_numbers_as_times_and_orders_stay_exact():
     assert found.column("t").to_pylist() == sorted(times)
 
 
-def test_values_near_the_largest_double_take_no_part():
+def test_values_near_the_largest_double_are_invalid():
     cells = [[(0.5, 1.0)], [(1.5, 1.0)], [(0.5, math.inf)], [], [(1.0, 1e308)],
              [(0.5, 2.0), (0.5, -1e308)], [(1.0, 1e140)]]  # fmt: skip
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
-    lists = [[{"prob": p, "x": x} for p, x in row] for row in cells]
-    table = pa.table({"id": range(7), "ts": at(*[0] * 7), "alternatives": pa.array(lists, kind)})
+    lists = tuples_of(cells, x=pa.float64())
+    table = pa.table({"id": range(7), "ts": at(*[0] * 7), "alternatives": lists})
     asked = {"t": "sum(x)", "a": "avg(x)", "m": "max(x)"}
     for window in (sf.Rows(2), sf.Delta(1e300, on="x"), sf.Range("1 minute")):
         in_extents = isinstance(window, sf.Range)

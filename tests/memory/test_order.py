@@ -48,7 +48,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_sort_in_between_changes_no_answer(query):
+def test_sorting_the_rows_changes_no_answer(query):
     table = ordered(readings([4, 5, 12, 13, 20], 11))
     assert table["late"].sum() == 5
 
@@ -117,7 +117,7 @@ def test_earlier_values_of_groups_across_controllers_are_refused():
         sf.earlier_values(table, "x", order="made")
 
 
-def test_late_rows_of_one_side_alone_take_no_part_in_a_join():
+def test_late_rows_of_one_side_are_left_out_of_a_join():
     left, right = ordered(readings([12], 15)), readings([], 1)
     pairs = sf.similarity_join(left, right, order="made", name="j", **PAIRS)
     assert 12 not in [row["id"] for row in pairs["left"]]

@@ -9,11 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from memory_tables import at
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
-
-
-def at(*seconds):
-    return pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us"))
 
 
 def rows_of(lon, lat):
@@ -189,17 +186,3 @@ def test_pt_k_of_probability_one_keeps_the_tuples_in_the_top_k_of_every_world(n,
         {"id": [9], "at": at(0), "alternatives": pa.array([[{"prob": 1 - 1e-9, "x": 1e9}]])}
     )
     assert not sf.top_k(low, k, probability=1.0, **how).num_rows
-
-
-@pytest.mark.parametrize("n", [3, 7, 10, 49])
-def test_a_join_of_probability_one_keeps_the_pairs_of_every_world(n):
-    van = pa.table(
-        {"at": at(0), "alternatives": sf.samples(pa.array([20.0]), 0.1, n, attributes="x")}
-    )
-    spot = pa.table({"at": at(1), "x": [20.0]})
-    how = {"on": "x", "within": 5, "probability": 1.0, "order": "at"}
-    for right in (spot, van):
-        for strategy in ("nested", "index", "sort"):
-            for window in (sf.Rows(5), sf.Range("1 hour")):
-                found = sf.similarity_join(van, right, window=window, strategy=strategy, **how)
-                assert found["probability"].to_pylist() == [1.0]

@@ -9,14 +9,11 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from memory_tables import at
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 HOUR = {"by": "days", "window": sf.Range("1 hour"), "order": "at"}
-
-
-def at(*seconds):
-    return pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us"))
 
 
 @pytest.fixture

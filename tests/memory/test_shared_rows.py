@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from handed_on import handed_on
+from memory_tables import tuples_of
 
 ROWS = 6
 READINGS = pa.table(
@@ -125,9 +126,8 @@ def test_a_join_of_pairs_is_refused_and_so_are_pandas_frames():
 
 
 def test_windows_over_uncertain_times_share_their_tuples():
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", pa.timestamp("us", "UTC"))]))
-    times = [[{"prob": 0.5, "t": 1_000_000}, {"prob": 0.5, "t": 3_000_000}]]
-    rows = pa.table({"id": [1], "alternatives": pa.array(times, kind)})
+    times = tuples_of([[(0.5, 1_000_000), (0.5, 3_000_000)]], t=pa.timestamp("us", "UTC"))
+    rows = pa.table({"id": [1], "alternatives": times})
     found = sf.window_aggregate(rows, {"n": "count(*)"}, window="2 s", order="t", distribution=2)
     assert [row["n"]["mean"] for row in found.to_pylist()] == [0.5, 0.5]
     ends = found.column("window").combine_chunks().field("end")
@@ -135,7 +135,7 @@ def test_windows_over_uncertain_times_share_their_tuples():
         sf.window_aggregate(handed_on(found, "n").append_column("at", ends).drop(["n"]), **COUNT)
 
 
-def test_rows_said_to_be_independent_are_taken():
+def test_rows_declared_independent_are_accepted():
     rows = pairs()
     assumed = sf.assume_independent(rows)
     assert assumed.to_pylist() == rows.to_pylist()
@@ -161,7 +161,7 @@ def test_rows_said_to_be_independent_are_taken():
         lambda: sf.window_aggregate(READINGS, {"s": "sum(x)"}, window=sf.Rows(2), order="at"),
     ],
 )
-def test_independent_rows_are_taken(rows):
+def test_independent_rows_are_accepted(rows):
     assert sf.window_aggregate(rows(), **COUNT).num_rows
 
 
@@ -271,9 +271,8 @@ def test_a_join_of_uncertain_rows_with_themselves_warns():
 
 
 def test_rows_without_a_partner_have_possible_alternatives_only():
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
-    values = [[{"prob": 0.5, "x": 0.0}, {"prob": 0.5, "x": 5.0}]]
-    left = pa.table({"at": [10], "alternatives": pa.array(values, kind)})
+    values = tuples_of([[(0.5, 0.0), (0.5, 5.0)]], x=pa.float64())
+    left = pa.table({"at": [10], "alternatives": values})
     right = pa.table({"at": [5], "x": [5.0]})
     window = {"window": sf.Range("100 us"), "order": "at", "how": "left"}
     found = sf.similarity_join(left, right, on="x", within=0.5, probability=0.05, **window)

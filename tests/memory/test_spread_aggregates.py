@@ -16,7 +16,7 @@ def readings(x, seconds=None):
     return pd.DataFrame({"t": pd.to_datetime(seconds, unit="s"), "x": np.asarray(x, float)})
 
 
-def test_of_certain_rows_it_is_the_spread_of_the_values_and_certain():
+def test_certain_rows_have_the_sample_deviation_of_their_values():
     rows = readings([1.0, 10.0, 100.0])
     found = sf.window_aggregate(rows, {"s": "stddev(x)", "v": "var(x)"}, window=MINUTE, order="t")
     (row,) = found.to_dict("records")
@@ -32,7 +32,7 @@ def test_values_far_from_zero_lose_nothing(level):
         assert found["v"].iloc[-1] == pytest.approx(np.var([0.25, 0.5, 0, 1], ddof=1))
 
 
-def test_of_fewer_than_two_values_there_is_none():
+def test_fewer_than_two_values_have_no_deviation():
     rows = readings([5.0, 6.0, 7.0]).assign(x=pd.Series([5.0, None, 7.0], dtype="Float64"))
     found = sf.window_aggregate(rows, {"s": "stddev(x)"}, window=sf.Rows(2), order="t")
     assert found["s"].isna().all()
@@ -42,18 +42,11 @@ def test_of_fewer_than_two_values_there_is_none():
     assert [(row["mean"], row["existence"]) for row in found["s"]] == [(None, 0.0)] * 3
 
 
-def test_of_uncertain_rows_it_has_a_distribution():
-    rows = readings([1.0, 3.0, 9.0]).assign(existence=[1.0, 1.0, 0.5])
-    found = sf.window_aggregate(rows, {"v": "var(x)"}, window=MINUTE, order="t", distribution=8)
-    law = {round(of["value"], 9): of["prob"] for of in found["v"][0]["distribution"]}
-    assert law == {2.0: 0.5, round(float(np.var([1, 3, 9], ddof=1)), 9): 0.5}
-
-
 @pytest.mark.parametrize(
     ("name", "same"),
     [("mean", "avg"), ("std", "stddev"), ("stddev_samp", "stddev"), ("variance", "var")],
 )
-def test_other_names_of_the_same(name, same):
+def test_aliases_compute_the_same(name, same):
     rows = readings([1.0, 4.0, 6.0])
     asked = {"a": f"{name}(x)", "b": f"{same}(x)"}
     found = sf.window_aggregate(rows, asked, window=MINUTE, order="t")

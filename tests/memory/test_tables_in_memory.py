@@ -21,7 +21,7 @@ from worlds import at_least
 
 
 @pytest.mark.nightly
-def test_it_does_not_import_spark():
+def test_tables_in_memory_do_not_import_spark():
     program = """
 import sys, pyarrow as pa, sfumato as sf
 t = sf.reorder(pa.table({"a": [2, 1], "b": [1, 2]}), event_time="a", arrival="b", slack=1)
@@ -51,7 +51,7 @@ def tables(columns: dict) -> list:
     return [*found, polars.DataFrame(columns)]
 
 
-def test_any_table_is_taken_and_one_of_its_kind_comes_out():
+def test_any_table_is_accepted_and_one_of_its_kind_is_returned():
     answers = [
         sf.window_aggregate(
             sf.reorder(table, event_time="made", arrival="arrival", slack=2),
@@ -71,7 +71,7 @@ def test_any_table_is_taken_and_one_of_its_kind_comes_out():
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_what_reorder_said_goes_with_a_frame_or_is_missed(library):
+def test_the_metadata_of_a_reorder_is_kept_or_reported_as_lost(library):
     frames = pytest.importorskip(library)
     given = {**READINGS, "nothing": [None, 2**60 + 1, 3, 4, 5, 6]}
     arrow = sf.reorder(pa.table(given), event_time="made", arrival="arrival", slack=1, key=None)
@@ -190,7 +190,7 @@ def test_operators_chain_and_their_counters_with_them():
     assert list(sf.ops.counters(twice)) == ["sfumato_reorder_1", "sfumato_reorder_2"]
 
 
-def test_rows_that_take_no_part_are_warned_of_and_counted_with_their_reasons():
+def test_invalid_rows_are_reported_and_counted_with_their_reasons():
     existence = [0.5, 0.0, 2.0, None, 1.0, 1.0]
     table = READINGS_TABLE.set_column(4, "existence", pa.array(existence))
     said = r"window_aggregate: 2 of 6 rows \(33.3%\) were skipped as invalid: existence is not a"
@@ -207,7 +207,7 @@ def test_rows_that_take_no_part_are_warned_of_and_counted_with_their_reasons():
         sf.split_invalid(table, strict=True)
 
 
-def test_nothing_gives_nothing_in_the_same_columns():
+def test_an_empty_table_gives_an_empty_table_of_the_same_columns():
     empty = READINGS_TABLE.slice(0, 0)
     rows = sf.reorder(empty, event_time="made", arrival="arrival", slack=1)
     assert rows.num_rows == 0
@@ -338,7 +338,7 @@ def test_alternatives_of_a_models_matrices_and_of_structs():
     assert sf.alternatives(structs, "score", "y").to_pylist() == [[{"prob": 0.5, "y": 2}]]
 
 
-def test_rejected_gives_all_rows_that_a_join_skips_once_its_columns_are_named():
+def test_split_invalid_returns_all_rows_that_a_join_skips():
     table = pa.table(
         {
             "ts": pa.array([1, 2, 3, 4, None], pa.timestamp("s")),
@@ -368,7 +368,7 @@ def test_rejected_gives_all_rows_that_a_join_skips_once_its_columns_are_named():
         sf.split_invalid(table, key="q")
 
 
-def test_reorder_counts_as_late_the_rows_that_come_out_as_late():
+def test_reorder_counts_the_rows_that_it_marks_as_late():
     times = {
         "t": pa.array([0, None, 2, 9, 1], pa.timestamp("s")),
         "a": pa.array([1, 2, 3, 4, 5], pa.timestamp("s")),

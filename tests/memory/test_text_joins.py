@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from memory_tables import tuples_of
 from seeds import examples
 from sfumato.tables.joins.metric import JoinMetric
 from sfumato.tables.joins.table_similarity_join import (
     MIN_FORGOTTEN_TEXTS,
     SimilarityJoinTableConfig,
 )
-from sfumato.tables.operator import ROW, TIE
 from sfumato.windows import JoinWindow
+from table_runs import table_of
 
 PLATES = ("AB1", "A81", "ab1", "", "ü", "\u0075\u0308")
 
@@ -104,16 +105,9 @@ def test_columns_of_text_and_categories_are_joined():
 
 
 def table(rows, side):
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("on0", pa.string())]))
-    numbers = [number for number, *_ in rows]
-    return side, pa.table({
-        ROW: pa.array([{"id": number} for number in numbers]),
-        "order0": pa.array(numbers, pa.int64()),
-        TIE: pa.array(numbers, pa.int64()),
-        "alternatives": pa.array(
-            [[{"prob": 0.5, "on0": text} for text in texts] for _, _, texts in rows], kind
-        ),
-    })  # fmt: skip
+    numbers = pa.array([number for number, *_ in rows], pa.int64())
+    texts = tuples_of([[(0.5, text) for text in each] for _, _, each in rows], on0=pa.string())
+    return side, table_of({"id": numbers}, numbers, order0=numbers, alternatives=texts)
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -164,7 +158,7 @@ def test_cuts_restarts_and_forgotten_texts_change_no_answer(restart):
     ],
     ids=lambda of: str(of)[:30],
 )
-def test_where_texts_cannot_be(change, message):
+def test_settings_without_texts_are_refused(change, message):
     frame = sightings(1, 5)
     given = {"on": ["x", "plate"], "within": 1.0, "window": sf.Rows(3), **change}
     with pytest.raises((TypeError, ValueError), match=message.replace("(", r"\(")):

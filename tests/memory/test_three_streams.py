@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 import sfumato as sf
+from memory_tables import tuples_of
 from seeds import seeds
 from worlds import worlds
 
@@ -20,14 +21,13 @@ def rows(rng, n, name):
     for _ in range(n):
         values = rng.choice(6, int(rng.integers(1, 4)), replace=False)
         prob = rng.choice([0.25, 0.5, 1.0]) / len(values)
-        lists.append([{"prob": prob, name: float(v)} for v in values])
-    kind = pa.list_(pa.struct([("prob", pa.float64()), (name, pa.float64())]))
+        lists.append([(prob, float(v)) for v in values])
     return pa.table(
         {
             "id": np.arange(n),
             "place": rng.choice(["a", "b"], n),
             "at": np.sort(rng.integers(0, 20, n)),
-            "alternatives": pa.array(lists, kind),
+            "alternatives": tuples_of(lists, **{name: pa.float64()}),
         }
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from worlds import law_over, moments_of, worlds
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STAMP = pa.timestamp("us", "UTC")
@@ -52,28 +52,25 @@ def table_of(rows):
 
 def by_worlds(rows, length, slide):
     """Return {(room, end): (mean and sd of n, mean and sd of sum)} by enumeration of worlds."""
-    found = {}
-    base = int(START.timestamp())
+    found, base = {}, int(START.timestamp())
     for room in "ab":
         mine = [pairs for _, of, _, _, pairs in rows if of == room]
-        choices = [[*pairs, (1 - sum(p for p, _, _ in pairs), None, 0.0)] for pairs in mine]
+        possible = worlds([[(p, (base + t, x)) for p, t, x in pairs] for pairs in mine])
         ends = {
             (int(base + t) // slide + 1 + j) * slide
             for pairs in mine for _, t, _ in pairs for j in range(-(-length // slide))
         }  # fmt: skip
         for end in ends:
-            moments = np.zeros(4)
-            for world in itertools.product(*choices):
-                p = math.prod(q for q, _, _ in world)
-                inside = [
-                    x for _, t, x in world if t is not None and end - length <= base + t < end
-                ]
-                n, total = len(inside), sum(inside)
-                moments += p * np.array([n, n * n, total, total * total])
-            n, nn, s, ss = moments
-            sds = [math.sqrt(max(0.0, square - m * m)) for m, square in ((n, nn), (s, ss))]
-            found[room, end] = (n, sds[0], s, sds[1])
-    return {at: of for at, of in found.items() if of[0] > 0}
+            inside = [
+                (p, [x for t, x in there if end - length <= t < end]) for p, there in possible
+            ]
+            moments = []
+            for function in (len, sum):
+                mean, variance, _ = moments_of(law_over(inside, function))
+                moments += [float(mean), math.sqrt(max(variance, 0))]
+            if moments[0] > 0:
+                found[room, end] = tuple(moments)
+    return found
 
 
 def answers(table):
@@ -129,7 +126,7 @@ def test_a_number_beyond_the_range_of_times_ends_no_query():
     assert rows == [(0, 5_000_000, 0.5), (5_000_000, 10_000_000, 0.5)]
 
 
-def test_what_has_no_meaning_is_refused_and_invalid_tuples_take_no_part():
+def test_wrong_arguments_are_refused_and_invalid_tuples_are_ignored():
     table = table_of(tuples(np.random.default_rng(4), 4))
     with pytest.raises(ValueError, match="`slide` of at most its `length`"):
         aggregated(table, 5, 10)

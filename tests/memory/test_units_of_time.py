@@ -46,7 +46,7 @@ def test_microseconds_are_not_warned_of(times):
         windows(pd.DataFrame({"ts": pd.Series(times, dtype="int64"), "x": 1.0}))
 
 
-def test_a_duration_is_a_window_wherever_one_is_meant():
+def test_a_duration_may_be_given_for_a_window():
     seconds = [10 * i * 1_000_000 for i in range(6)]
     stamps = pa.array(seconds, pa.timestamp("us", "UTC"))
     rows = pa.table({"id": range(6), "ts": stamps, "v": [float(i) for i in range(6)]})

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from memory_tables import tuples_of
 from worlds import law_over, worlds
 
 SECOND = 1_000_000
@@ -37,14 +38,12 @@ def tuples(draw, first=0, most=5):
 
 
 def readings(given):
-    lists = [[{"prob": float(p), "x": float(x)} for p, x in of] for _, _, of in given]
+    lists = [[(float(p), float(x)) for p, x in of] for _, _, of in given]
     return pa.table(
         {
             "id": pa.array([number for number, _, _ in given], pa.int64()),
             "at": pa.array([at * SECOND for _, at, _ in given], pa.int64()),
-            "alternatives": pa.array(
-                lists, pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
-            ),
+            "alternatives": tuples_of(lists, x=pa.float64()),
         }
     )
 

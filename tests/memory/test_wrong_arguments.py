@@ -5,6 +5,7 @@ tests/spark/test_arguments.py has some of these cases over Spark frames.
 
 from __future__ import annotations
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -37,6 +38,9 @@ DEVICES = empty(
 DONORS = pa.table({name: [1.0, 2.0] * 10 for name in "abc"} | {"word": ["w"] * 20})
 IMPUTE = {"repository": DONORS, "dependencies": "a -> b : 0.1 -> 1", "attributes": "b"}
 PAIRS = {"on": "x", "within": 1.0, "probability": 0.5, "window": sf.Rows(5), "order": "seen"}
+MINUTE, BOTH_BOUNDS = sf.Range("1 minute"), sf.Rows(3, within="1 minute")
+WITH_ROWS = {"with_rows": True}
+ONLY_IN_JOINS = "`within` of sf.Rows is allowed only in joins: write window=sf.Rows"
 
 # name: the call, its right arguments, and the messages for wrong arguments
 FUNCTIONS = {
@@ -49,12 +53,18 @@ FUNCTIONS = {
             ({"slack": None, "drop_ratio": 1.5}, "drop_ratio"),
             ({"event_time": "evnt"}, "did you mean `event`"),
             ({"key": ["device", "devise"]}, "`key` names a column `devise`"),
-            ({"arrival": "value"}, "`value` is double"),
+            ({"arrival": "value"}, "must be a timestamp or whole microseconds; `value` is double"),
             ({"idle_timeout": "5 parsecs"}, "duration like"),
             ({"estimator": "best"}, "must be one of"),
             ({"source": "topik"}, "`source` names a column `topik`"),
             ({"expected_sources": 2}, "`expected_sources` needs `source`"),
             ({"source": "tags"}, "`source` names column `tags`, but rows cannot be sorted by list"),
+            ({"seed": 1}, "has no argument `seed`"),
+            ({"event_time": "device"}, "`device` is string: convert text with pandas.to_datetime"),
+            (
+                {"event_time": pl.col("event") + 1},
+                r"`event_time` must be a column name \(a string\); got the expression .* Add it to",
+            ),
         ],
     ),
     "similarity_join": (
@@ -76,7 +86,9 @@ FUNCTIONS = {
             ({"strategy": "fast"}, "strategy"),
             ({"output": "update"}, "output"),
             ({"tasks": 0}, "`tasks` must be a whole number of at least 1; got 0"),
+            ({"tasks": "8"}, "`tasks` must be"),
             ({"tasks": 5000}, "`tasks` must be at most 1024"),
+            ({"window": (sf.Rows(1),) * 3}, "a pair of windows for left and right; got 3 windows"),
             ({"order": "site"}, "numbers, times or dates"),
         ],
     ),
@@ -84,6 +96,7 @@ FUNCTIONS = {
         lambda **of: sf.similarity_join(PLACES, PLACES, **of),
         PAIRS | {"on": ["x", "y"]},
         [
+            ({"on": "z"}, "names a column `z`"),
             ({"within": {"x": 1.0}}, "a distance for each numeric attribute of `on`"),
             ({"within": {"x": 1.0, "y": 0.0}}, "`within` must be a positive"),
             ({"metric": "manhattan"}, "`metric` must be one of euclidean, haversine"),
@@ -101,6 +114,23 @@ FUNCTIONS = {
             ({"window": sf.Rows(3, lockstep=True), "order": "x"}, "`order` must be one column"),
             ({"window": (sf.Rows(3, lockstep=True), sf.Rows(3))}, "the same for both windows"),
             ({"idle_timeout": "1 minute"}, "put sf.reorder before both"),
+        ],
+    ),
+    "self_join": (
+        lambda **of: sf.self_join(PLACES, **of),
+        PAIRS,
+        [
+            (
+                {"window": (sf.Rows(2), sf.Rows(3))},
+                "must be one window in a join of a stream with itself",
+            ),
+            ({"window": sf.Range("1 s"), "order": "x"}, "because `window` is a time window"),
+            ({"window": 3}, "must be one window in a join of a stream with itself.*; got 3"),
+            ({"tasks": 0}, "`tasks` must be a whole number"),
+            ({"on": []}, "`on` must name at least one"),
+            ({"on": "zz"}, "^`on` names a column `zz`"),
+            ({"order": "zz"}, "^`order` names a column `zz`"),
+            ({"key": "zz"}, "^`key` names a column `zz`"),
         ],
     ),
     "similarity_join that imputes": (
@@ -127,9 +157,20 @@ FUNCTIONS = {
             ({"distribution": "few"}, "`distribution` must be a whole number"),
             ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
             ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
+            ({"aggregates": {"t": "sum(z)"}}, "or attribute `z`"),
+            (
+                {"aggregates": {"t": "sum(abs(x))"}},
+                r"without Spark, `aggregates\['t'\]` can use only columns",
+            ),
+            (
+                {"aggregates": {"k": "count(*)"}, "window": MINUTE, "order": "ts"} | WITH_ROWS,
+                "names a result `k`",
+            ),
+            ({"window": BOTH_BOUNDS}, ONLY_IN_JOINS),
+            ({"name": "a b"}, "`name`"),
             ({"aggregates": {"t": "sum(distinct x)"}}, "DISTINCT"),
             ({"aggregates": {"t": "quantile(x, 2)"}}, "share from 0 to 1"),
-            ({"aggregates": {"id": "sum(x)"}}, "already"),
+            ({"aggregates": {"id": "sum(x)"}}, "the answer already has a column with this name"),
             ({"order": "nope"}, "not in the frame"),
             ({"order": 5}, r"`order` must be a column name \(a string\)"),
             ({"order": None}, "`order`"),
@@ -178,6 +219,8 @@ FUNCTIONS = {
             ({"queries": []}, "`queries` must be one sf.Top"),
             ({"queries": ["3"]}, "`queries` must be one sf.Top"),
             ({"window": sf.Rows(3, slide=3)}, "only for aggregates; a ranking"),
+            ({"window": BOTH_BOUNDS, "queries": sf.Top(3, every="1 m")}, ONLY_IN_JOINS),
+            ({"exclusives": "r"}, "did you mean `exclusive`?"),
             ({"window": sf.Range("1 s", empty=3)}, "`empty` of sf.Range is allowed only"),
             ({"by": "speed asc", "ascending": False}, "Give the direction once"),
             ({"by": "speed asc, id desc"}, "must be one expression, the score"),
@@ -222,6 +265,16 @@ FUNCTIONS = {
             ({"dependencies": 5}, "`dependencies` must be a string like"),
             ({"repository": 3}, "static DataFrame, a pandas, Polars or Arrow table"),
             ({"repository": " "}, "empty string"),
+            ({"repository": "none.parquet"}, "no such file or folder: 'none.parquet'"),
+        ],
+    ),
+    "where": (
+        lambda **of: sf.where(PLACES, **of),
+        {"condition": "x > 1"},
+        [
+            ({"condition": 3}, "`condition` must be a string, like .*; got int"),
+            ({"condition": "x"}, "`x` must be a condition over booleans; got double"),
+            ({"condition": "zz > 1"}, "names a column `zz`"),
         ],
     ),
     "earlier_values": (

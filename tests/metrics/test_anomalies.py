@@ -8,13 +8,13 @@ def found(target, **counts):
     return list(anomalies({part(name): of for name, of in counts.items()}, target))
 
 
-def test_nothing_is_said_of_an_ordinary_query_or_of_a_few_rows():
+def test_an_ordinary_query_and_few_rows_cause_no_message():
     assert found(0.01) == []
     assert found(0.01, sfumato_reorder_a={"rows": 5_000, "late": 55}) == []
     assert found(None, sfumato_join_a_left={"rows": 10, "invalid": 9}) == []
 
 
-def test_shares_above_the_ordinary_are_told_with_their_operator():
+def test_unusual_shares_are_reported_with_their_operator():
     late, unaligned = found(
         0.01,
         sfumato_reorder_a={"rows": 5_000, "late": 200},
@@ -24,7 +24,7 @@ def test_shares_above_the_ordinary_are_told_with_their_operator():
     assert unaligned.startswith("join_pairs: 5,000 of 5,000 rows (100.0%) were joined without")
 
 
-def test_a_stream_that_has_drifted_away_from_its_repository_is_told():
+def test_a_stream_that_drifted_from_its_repository_is_reported():
     (told,) = found(None, sfumato_impute_a={"rows": 5_000, "tested": 300, "covered": 200})
     assert told.startswith("impute_a: only 200 of 300 tested known values lie within")
     assert found(None, sfumato_impute_a={"rows": 5_000, "tested": 300, "covered": 260}) == []

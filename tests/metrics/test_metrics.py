@@ -31,21 +31,12 @@ WINDOW = {"window_size": 14, "window_rows": 10, "due": 60_000_000, "timetable": 
 @pytest.fixture
 def figures():
     found = SessionFigures()
+    intake = {"lag": 2_500_000, "punctuation": 7_000_000, "waited": 9_000_000, "waits": WAITS}
     first = report(
         0,
         10,
         sfumato_rows_out={"rows": 4},
-        sfumato_reorder_intake=reorder(
-            10,
-            1,
-            5,
-            lag=2_500_000,
-            punctuation=7_000_000,
-            waited=9_000_000,
-            waits=WAITS,
-            keys=7,
-            new_keys=7,
-        ),
+        sfumato_reorder_intake=reorder(10, 1, 5, **intake, keys=7, new_keys=7),
         sfumato_join_near={"rows": 4, "pairs": 1, "opposite": 40, "compared": 10, **WINDOW},
         sfumato_join_near_left={"rows": 4, "invalid": 3},
         sfumato_top_k_5_answers={"best three": 2},
@@ -114,7 +105,7 @@ def test_prometheus_reads_what_the_reports_said(figures):
     assert found["sfumato_failed", (other,)] == 1
 
 
-def test_how_far_the_punctuation_is_behind_is_of_the_newest_micro_batch(figures):
+def test_the_lag_of_the_punctuation_is_that_of_the_newest_micro_batch(figures):
     intake = (("operator", "reorder_intake"), ("query", "out"), ("side", ""))
     late = reorder(5, 2, -1, lag=1_500_000, punctuation=8_000_000)
     figures.take("out", [report(2, 5, sfumato_reorder_intake=late)])
@@ -142,7 +133,7 @@ def test_keys_are_at_least_those_that_came_and_those_of_the_buckets_with_rows():
         assert progress.operators[part("sfumato_window_1")].keys == [5, 6, 90, 88, 88][number]
 
 
-def test_waits_of_long_ago_are_no_part_of_how_long_rows_wait_now():
+def test_old_waits_are_dropped():
     recent = RecentWaits()
     recent.add([4, 0], 0.0)
     recent.add([0, 1], 250.0)
@@ -176,7 +167,7 @@ def test_an_operator_that_a_query_has_twice_has_two_names():
         assert found["sfumato_operator_rows_total", of] == rows
 
 
-def test_the_figures_are_at_a_port_of_loopback_and_in_files(figures, tmp_path):
+def test_figures_are_served_on_loopback_and_written_to_files(figures, tmp_path):
     prom, grown = tmp_path / "sfumato.prom", tmp_path / "sfumato.jsonl"
     with served(figures, port=0, file=prom) as port, served(figures, file=grown):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
@@ -208,7 +199,7 @@ def test_a_query_of_hours_keeps_a_bounded_number_of_points():
     assert points[-1].lag == pytest.approx((3 * MAX_POINTS - 1) / 1e6)
 
 
-def test_what_takes_long_is_said_in_words():
+def test_a_stalled_operator_is_reported():
     figures = SessionFigures()
     first = report(0, 9, sfumato_reorder_1=reorder(9, 0, 9, oldest=0, slowest="b"))
     figures.take("q", [first])
@@ -267,13 +258,19 @@ def test_the_states_of_rows_have_the_meanings_of_their_counters():
         assert counter == f"`{name}`: {about}"
 
 
-def test_the_dashboard_and_the_alerts_use_metrics_that_exist():
+@pytest.fixture
+def monitoring():
+    """Return the panels of the dashboard and the rules of the alerts."""
     yaml = pytest.importorskip("yaml")
     folder = DOCS / "monitoring"
-    panels = json.loads((folder / "grafana.json").read_text())["panels"]
     (group,) = yaml.safe_load((folder / "alerts.yml").read_text())["groups"]
+    return json.loads((folder / "grafana.json").read_text())["panels"], group["rules"]
+
+
+def test_the_dashboard_and_the_alerts_use_metrics_that_exist(monitoring):
+    panels, rules = monitoring
     charts = [line["expr"] for panel in panels for line in panel["targets"]]
-    alerts = [rule["expr"] for rule in group["rules"]]
+    alerts = [rule["expr"] for rule in rules]
     assert len(panels) > 10
     assert len(alerts) > 5
     known = {metric.exposed for metric in names.METRICS.values()}
@@ -283,16 +280,13 @@ def test_the_dashboard_and_the_alerts_use_metrics_that_exist():
         assert used <= known, expression
 
 
-def test_panels_and_alerts_have_names_of_their_own():
-    yaml = pytest.importorskip("yaml")
-    folder = DOCS / "monitoring"
-    panels = json.loads((folder / "grafana.json").read_text())["panels"]
-    (group,) = yaml.safe_load((folder / "alerts.yml").read_text())["groups"]
+def test_panels_and_alerts_have_different_names(monitoring):
+    panels, rules = monitoring
     for values in (
         [panel["id"] for panel in panels],
         [panel["title"] for panel in panels],
         [tuple(panel["gridPos"].values()) for panel in panels],
-        [rule["alert"] for rule in group["rules"]],
+        [rule["alert"] for rule in rules],
     ):
         assert len(set(values)) == len(values)
-    assert all(rule["annotations"]["summary"] for rule in group["rules"])
+    assert all(rule["annotations"]["summary"] for rule in rules)

@@ -34,7 +34,7 @@ def row(kind, operator, side, rows):
     return {"kind": kind, "operator": operator, "step": 1, "side": side, "rows": rows}
 
 
-def test_whose_counts_a_row_has_is_in_its_fields_and_not_in_its_name():
+def test_the_operator_of_a_row_is_read_from_its_fields():
     rows = {
         "sfumato_reorder_x__in_window_a": row("reorder", "reorder_x", "", 1),
         "sfumato_newest_left_input": row("newest", "newest_left", "input", 2),
@@ -72,7 +72,7 @@ def report(number):
     return SimpleNamespace(timestamp=f"2026-01-01T00:00:{number:02d}.000Z", number=number)
 
 
-def test_what_is_reported_between_two_questions_comes_once():
+def test_each_report_is_returned_once():
     run = QueryRun(Asked())
     came = [r.number for _ in range(20) for r in run.new_reports()]
     assert came == list(range(len(came)))

@@ -7,7 +7,7 @@ import sys
 from sfumato.operators.arrays import compact
 
 
-def test_a_dictionary_that_lost_most_of_its_keys_gives_their_room_back():
+def test_compact_frees_the_memory_of_removed_keys():
     held = {f"key {i}": i for i in range(20_000)}
     assert compact(held) is held
     largest = sys.getsizeof(held)
@@ -20,7 +20,7 @@ def test_a_dictionary_that_lost_most_of_its_keys_gives_their_room_back():
     assert compact(less) is less
 
 
-def test_small_dictionaries_are_left_alone():
+def test_compact_keeps_small_dictionaries():
     for size in (0, 1, 30):
         held = dict.fromkeys(range(size))
         assert compact(held) is held

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from operator_laws import LAWS, Subject
+from large_subjects import AT_SIZE
+from operator_laws import LAWS, Subject, any_split, restart_anywhere
 from operator_subjects import OTHER_SETTINGS, SUBJECTS
 from seeds import seeds
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
@@ -89,3 +90,13 @@ def test_a_law_that_is_broken_is_seen(broken):
     if broken is None:
         for law in LAWS.values():
             law(subject, np.random.default_rng(1))
+
+
+# With the few rows of the other test, a buffer never grows twice.
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("law", [any_split, restart_anywhere])
+@pytest.mark.parametrize("name", AT_SIZE)
+def test_operators_keep_their_laws_at_size(name, law, seed):
+    subject, rows = AT_SIZE[name]
+    law(subject, np.random.default_rng(seed), rows)

@@ -19,6 +19,7 @@ from sfumato.tables.reading.frame import CONTROLLER_COLUMNS
 from sfumato.tables.reading.layout import AddedColumns, InputLayout, LayoutChange
 from sfumato.tables.reading.rows import Column, Reading, Ties
 from sfumato.tables.reading.ties import ties_of
+from table_runs import with_column
 from table_subjects import TABLES, fed
 
 KIND = pa.list_(pa.struct([("score", pa.float64())]))
@@ -48,11 +49,11 @@ def with_new(rows, since=None):
         new = [None if i < since or i % 5 == 0 else [{"score": i / 2}] for i in range(len(table))]
         fields.insert(1, pa.array(new, KIND))
     row = pa.StructArray.from_arrays(fields, [f"c{i}" for i in range(len(fields))])
-    return rows | {"table": table.set_column(table.column_names.index("row"), "row", row)}
+    return rows | {"table": with_column(table, "row", row)}
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_every_operator_goes_on_as_if_the_column_had_been_there_with_null(name):
+def test_every_operator_continues_as_if_the_column_had_always_been_null(name):
     subject, rng = TABLES[name], np.random.default_rng(3)
     config, feed = subject.make.__self__, subject.feed
     if name.startswith("resample"):
@@ -80,7 +81,7 @@ def test_every_operator_goes_on_as_if_the_column_had_been_there_with_null(name):
     assert changed.counters() == whole.counters()
 
 
-def test_rows_of_a_chain_go_on_through_all_its_steps():
+def test_an_added_column_passes_through_all_steps_of_a_chain():
     """A bucket's snapshot and log have chunks whose columns had different names before."""
     rng = np.random.default_rng(5)
     table = TABLES["reorder"].rows(rng, 90)["table"]
@@ -157,7 +158,7 @@ def test_a_checkpoint_belongs_to_the_query_with_the_added_column_from_then_on():
         begins(False)
 
 
-def test_null_in_an_added_column_leaves_the_order_of_ties():
+def test_null_in_an_added_column_keeps_the_order_of_ties():
     columns = {"a": pa.array([1, 2]), "b": pa.array(["x", "y"])}
     expected = ties_of(pa.table(columns))
     for kind in (KIND, pa.string(), pa.float64(), pa.struct([("at", pa.timestamp("us"))])):

@@ -19,7 +19,7 @@ CHAIN = TABLES["chain of a controller and a window"]
 COLUMNS = ("id", "key", "event", "alternatives", "late", "punctuation")
 
 
-def test_rows_that_an_idle_timeout_lets_out_pass_through_the_later_steps():
+def test_rows_released_by_an_idle_timeout_pass_through_later_steps():
     config = CHAIN.make().config
     first = replace(
         config.steps[0], config=replace(config.steps[0].config, idle_timeout=1000), idles=True
@@ -35,7 +35,7 @@ def test_rows_that_an_idle_timeout_lets_out_pass_through_the_later_steps():
     assert answered + released == took_part - chain.counters()["step1_late"]
 
 
-def test_the_rows_that_a_step_leaves_out_are_counted_with_their_reasons():
+def test_invalid_rows_of_a_step_are_counted_with_their_reasons():
     chain = CHAIN.make()
     given = rows(np.random.default_rng(2), 60)
     chain.begin()
@@ -68,7 +68,7 @@ def test_reasons_are_counted_without_the_numbers_in_them():
     assert reasons == {"the probabilities sum to more than 1": 3}
 
 
-def test_rows_that_are_all_invalid_take_no_part():
+def test_a_batch_of_invalid_rows_is_not_processed():
     chain = CHAIN.make()
     chain.begin()
     assert not chain.has_processed_rows
@@ -103,7 +103,7 @@ def test_answers_get_the_names_types_and_conditions_under_which_they_are_read():
     assert feed.table(answers.slice(1)).num_rows == 0  # NULL is not below 4
 
 
-def test_a_chain_opens_no_snapshot_of_other_operators():
+def test_a_chain_refuses_a_snapshot_of_other_operators():
     chain = CHAIN.make()
     control = ReorderTableConfig(control=DisorderControl(slack=4), keys=1)
     alone = ChainConfig((ChainStep(control, (Feed(0),)),))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import marshal
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from operator_laws import answers_to
+from ranked_tables import PLAIN
 from seeds import seeds
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
-from sfumato.windows import JoinWindow
+from sfumato.windows import JoinWindow, Range, Rows
+from table_runs import with_column
 from table_subjects import TABLES, extents_of, fed, rows, subject
 
 AFTER = 25.0
@@ -41,6 +44,16 @@ CHANGED = {
     "incomplete join": APPENDED,
     "top-k": {},
 }
+RANKINGS = {
+    "in order": PLAIN,
+    "longer than the silence": replace(PLAIN, window=Range("40 us")),
+    "by rows": replace(PLAIN, window=Rows(2, 0.9)),
+    "a controller per key": replace(PLAIN, scope=(0,)),
+    "rows, a controller per key": replace(PLAIN, scope=(0,), window=Rows(2, 0.9)),
+    "one controller": replace(PLAIN, scope=()),
+    "streams": replace(PLAIN, streams=True, queries=(("all", 4, 4),)),
+    "streams, one controller": replace(PLAIN, streams=True, scope=()),
+}
 VALUES = "prob", "value0"
 STRATEGIES = {"nested": 4, "index": 90, "sort": 4}
 
@@ -51,6 +64,45 @@ def marked(rng, n):
     table = found["table"].append_column("late", pa.array(np.zeros(n, bool)))
     before = table.column("order0").to_numpy() - 1
     return found | {"table": table.append_column("punctuation", pa.array(before))}
+
+
+def ranked_rows(with_late, rng, n):
+    """Return rows in order of release without simultaneous rows, some of them late if wanted."""
+    time = 30 + np.cumsum(rng.integers(1, 9, n))
+    late = rng.random(n) < 0.15 * with_late
+    columns = {
+        "row": [{"id": i} for i in range(n)],
+        "prob": [[p] for p in rng.choice([0.2, 0.7], n)],
+        "value0": [[v] for v in rng.random(n).round(2)],
+        "order0": np.where(late, time - 30, time),
+        "key0": rng.choice([*"abcdef"], n),
+        "stream": rng.choice(["x", "y", "z"], n),
+        "rule": pa.array([None if i % 3 else f"r{i // 6}" for i in range(n)], pa.string()),
+        "__tie": np.arange(n),
+        "late": late,
+        "punctuation": time - 2,
+    }
+    return {"table": pa.table(columns)}
+
+
+def ranking(config):
+    """Return the subject of a ranking, whose answers have no order."""
+
+    def dumped(tables):
+        return [(0, marshal.dumps(row, 2)) for table in tables for row in table.to_pylist()]
+
+    def feed(operator, rows, places):
+        some = rows["table"].take(pa.array(places))
+        return dumped(operator.process([(0, some)], 0) if some.num_rows else [])
+
+    one = subject(config, feed, partial(ranked_rows, config.scope is not None))
+    return replace(one, finish=lambda operator: dumped(operator.flush()))
+
+
+def forgetful(one):
+    """Return a subject whose operator forgets silent keys."""
+    config = replace(one.make().config, forget_after=AFTER)
+    return replace(one, make=config.make, restore=lambda operator, data: config.restore(data))
 
 
 def cases():
@@ -69,6 +121,7 @@ def cases():
         windows = (JoinWindow(count, 0.9),) * 2
         config = replace(join.make().config, strategy=strategy, windows=windows, **APPENDED)
         found[f"{strategy} join"] = subject(config, join.feed)
+    found |= {f"ranking, {name}": ranking(config) for name, config in RANKINGS.items()}
     found["extents"] = subject(replace(extents_of(40, 10), scope=None), fed(*VALUES))
     found["extents, a controller per key"] = subject(
         replace(extents_of(40, 10), scope=(0,)), fed(*VALUES, "late", "punctuation"), marked
@@ -79,15 +132,21 @@ def cases():
 CASES = cases()
 
 
-def apart(table):
-    """Return the rows with a new key after each silence of their key."""
+def number_keys(table, shared=False):
+    """Return the rows with a new key after each silence of their key.
+
+    shared : the keys have one controller, whose late rows are ignored
+    """
     parts, last, number = [], {}, {}
-    columns = table.column("order0").to_pylist(), table.column("key0").to_pylist()
-    for time, key in zip(*columns, strict=True):
-        number[key] = number.get(key, 0) + (key in last and time - last[key] > AFTER)
-        last[key] = time
-        parts.append(f"{key}{number[key]}")
-    return table.set_column(table.column_names.index("key0"), "key0", pa.array(parts))
+    names = table.column_names
+    columns = (table.column(name).to_pylist() for name in ("order0", "key0"))
+    lates = table.column("late").to_pylist() if "late" in names else [False] * table.num_rows
+    for time, key, late in zip(*columns, lates, strict=True):
+        if not (late and shared):
+            number[key] = number.get(key, 0) + (key in last and time - last[key] > AFTER)
+            last[key] = max(time, last.get(key, time))
+        parts.append(f"{key}{number.get(key, 0)}")
+    return with_column(table, "key0", parts)
 
 
 def answered(one, given, cuts=(), restarts=()):
@@ -103,30 +162,31 @@ def answered(one, given, cuts=(), restarts=()):
 
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("name", CASES)
-def test_a_silent_key_begins_anew_whatever_the_cuts(name, seed):
+def test_a_silent_key_restarts_for_any_cuts(name, seed):
     one, rng = CASES[name], np.random.default_rng(seed)
     given = one.rows(rng, 150)
-    expected = answered(one, given | {"table": apart(given["table"])})
+    shared = getattr(one.make().config, "shared", False)
+    expected = answered(one, given | {"table": number_keys(given["table"], shared)})
     assert expected != answered(one, given)
-    config = replace(one.make().config, forget_after=AFTER)
-    forgetful = subject(config, one.feed, one.rows)
     for _ in range(3):
         cuts = rng.integers(1, 150, 6)
         restarts = set(np.flatnonzero(rng.random(7) < 0.4).tolist())
-        assert answered(forgetful, given, cuts, restarts) == expected
+        assert answered(forgetful(one), given, cuts, restarts) == expected
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_memory_of_silent_keys_is_freed(name):
-    one = CASES[name]
-    operator = replace(one.make().config, forget_after=AFTER).make()
+    one = forgetful(CASES[name])
+    operator = one.make()
     given = one.rows(np.random.default_rng(1), 1500)
-    keys = pa.array([f"{'abc'[i // 2 % 3]}{i // 2}" for i in range(1500)])
-    place = given["table"].column_names.index("key0")
-    given["table"] = given["table"].set_column(place, "key0", keys)
+    keys = [f"{'abc'[i // 2 % 3]}{i // 2}" for i in range(1500)]
+    given["table"] = with_column(given["table"], "key0", keys)
     sizes = []
     for part in np.split(np.arange(1500), 30):
         one.feed(operator, given, part)
         sizes.append(len(operator.snapshot()))
     assert len(operator.index) < 250
     assert max(sizes[10:]) < 1.5 * max(sizes[:10])
+    if name.startswith("ranking"):
+        assert len(operator.windows.held) < 250
+        assert len(operator.streams.index) < 250

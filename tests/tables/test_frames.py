@@ -32,7 +32,7 @@ def frames(spark):
     return SparkFrame(df), frame_of(df.toArrow())
 
 
-def test_they_know_the_same_columns(frames):
+def test_frames_have_the_same_columns(frames):
     one, other = frames
     assert one.columns == other.columns == list(COLUMNS)
     assert one.attributes == other.attributes == ["x"]
@@ -41,7 +41,7 @@ def test_they_know_the_same_columns(frames):
     assert [one.single_column("key", name) for name in ("T", "WHOLE")] == ["t", "whole"]
 
 
-def test_they_tell_kinds_of_values_apart(frames):
+def test_frames_agree_on_kinds_of_values(frames):
     times, others = ["timestamp", "timestamp_ntz"], ["date", "truth", "text"]
     kinds = [*times, "whole", "whole", "number", "number", *others, "", "", "", "", ""]
     for frame in frames:
@@ -59,7 +59,7 @@ def test_they_tell_kinds_of_values_apart(frames):
         lambda f: f.keys("key", 3),
     ],
 )
-def test_they_refuse_with_the_same_words(frames, asked):
+def test_frames_refuse_with_the_same_message(frames, asked):
     said = []
     for frame in frames:
         with pytest.raises((TypeError, ValueError)) as error:
@@ -68,7 +68,7 @@ def test_they_refuse_with_the_same_words(frames, asked):
     assert said[0] == said[1]
 
 
-def test_what_they_show_is_theirs(frames):
+def test_frames_name_types_in_their_own_words(frames):
     one, other = frames
     for frame, shown in ((one, "array<int>"), (other, "list<element: int32")):
         with pytest.raises(TypeError, match=f"numbers, times or dates; `list` is {shown}"):

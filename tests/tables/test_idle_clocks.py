@@ -11,17 +11,18 @@ import pyarrow as pa
 import pytest
 
 from bucket_worker import Entries, KeptConfig, alone
+from memory_tables import tuples_of
 from ranked_tables import PLAIN
 from ranked_tables import table as ranked
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state.bucket_state import BucketProcessor
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
-from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import ROW, TIE, TableConfig
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
-from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.windows import JoinWindow, Range
+from table_runs import table_of
+from table_subjects import TABLES, extents_of
 
 TIMEOUT, HOUR, START = 30_000, 3_600_000, 1_800_000_000_000
 SOURCES = ReorderTableConfig(
@@ -35,9 +36,7 @@ def times(values):
 
 def reordered(source, first):
     at, number = times([first, first + 1]), np.arange(first, first + 2)
-    row = pa.StructArray.from_arrays([pa.array(number)], ["id"])
-    columns = {"source0": pa.array([source] * 2), "event": at, "order0": at, TIE: number}
-    return pa.table({ROW: row, **columns})
+    return table_of({"id": number}, number, source0=[source] * 2, event=at, order0=at)
 
 
 def held_by_a_source(operator, now):
@@ -46,27 +45,17 @@ def held_by_a_source(operator, now):
 
 
 def joined(operator, now):
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
-    for side in (0, 1):
-        count = 1 if side else 9
-        rows = {
-            ROW: pa.array([{"id": i} for i in range(count)]),
-            "order0": times(range(1, count + 1)),
-            "late": pa.array([False] * count),
-            "punctuation": times(range(1, count + 1)),
-            TIE: np.arange(count),
-            "alternatives": pa.array([[{"prob": 1.0, "x": 1.0}]] * count, kind),
-        }
-        operator.process([(side, pa.table(rows))], now)
+    for side, count in ((0, 9), (1, 1)):
+        at = times(range(1, count + 1))
+        columns = {"order0": at, "late": [False] * count, "punctuation": at}
+        columns["alternatives"] = tuples_of([[(1.0, 1.0)]] * count, x=pa.float64())
+        operator.process([(side, table_of({"id": range(count)}, **columns))], now)
 
 
 def in_extents(operator, now):
-    rows = {
-        ROW: pa.array([{"id": 1}]), "key0": ["k"], "order0": [5], TIE: [0],
-        "prob": pa.array([[1.0]]), "value0": pa.array([[2.0]]), "late": [False],
-        "punctuation": [5],
-    }  # fmt: skip
-    operator.process([(0, pa.table(rows))], now)
+    columns = {"key0": ["k"], "order0": [5], "late": [False], "punctuation": [5]}
+    rows = table_of({"id": [1]}, prob=[[1.0]], value0=[[2.0]], **columns)
+    operator.process([(0, rows)], now)
 
 
 def in_a_ranking(operator, now):
@@ -84,13 +73,10 @@ class Case:
 
 
 WINDOW = Range("8 us", idle_timeout="30 s")
-EXTENTS = ExtentTableConfig(
-    window=WINDOW, keys=1, key_names=("key",), scope=(0,), time="long", attributes=1,
-    results=(("total", "sum", 0, None),),
-)  # fmt: skip
-JOIN = SimilarityJoinTableConfig(
-    within=1.0, probability=0.3, windows=(JoinWindow(4), JoinWindow(4)), on=("x",),
-    aligned=((), ()), idle_timeout=TIMEOUT,
+EXTENTS = replace(extents_of(40, 20), window=WINDOW)
+JOIN = replace(
+    TABLES["similarity join"].make().config, keys=0, aligned=((), ()), idle_timeout=TIMEOUT,
+    within=1.0, probability=0.3, windows=(JoinWindow(4),) * 2, output="append",
 )  # fmt: skip
 CASES = {
     "a controller with sources": Case(SOURCES, held_by_a_source),

@@ -109,9 +109,7 @@ def incarnations(rows, forget_after):
     cuts=st.sets(st.integers(0, 60)),
     restart=st.integers(0, 60),
 )
-def test_a_key_begins_anew_by_its_own_rows_whatever_the_cut_and_codes_come_back(
-    steps, cuts, restart
-):
+def test_a_key_restarts_by_its_own_rows_for_any_cuts_and_codes_are_reused(steps, cuts, restart):
     order = np.cumsum([step for _, step in steps])
     rows = [(f"k{key}", int(at)) for (key, _), at in zip(steps, order, strict=True)]
     index, alive, of = KeyIndex(forget_after=7.0), {}, []
@@ -142,7 +140,7 @@ def test_memory_of_keys_that_come_once_stays_small():
     assert len(index._values) < 3000
 
 
-def test_an_index_keeps_some_codes_and_gives_others_to_what_comes_back():
+def test_an_index_keeps_some_codes_and_reuses_others():
     index, keys = KeyIndex(), pa.table({"rule": ["a", None, "b", "a"]})
     assert index.encode(keys).tolist() == [0, 1, 2, 0]
     index.keep(np.array([2]))
@@ -202,7 +200,7 @@ def test_rows_before_the_latest_one_of_earlier_batches_are_out_of_order():
     assert count_out_of_order([day, number], (2, 5)) == 2
 
 
-def test_tables_come_back_from_a_snapshot_with_their_nulls_and_types():
+def test_tables_are_restored_with_their_nulls_and_types():
     table = pa.table({"a": [1, None, 3], "b": [["x"], [], None], "c": [{"d": 1.5}] * 3})
     saved = pack("rows", 1, Snapshot({"n": 1}, {"x": np.arange(2), "t": as_bytes(table)}))
     back = unpack(saved, "rows", 1)

@@ -84,7 +84,7 @@ def test_ties_are_the_hashes_that_spark_gives_for_every_type(spark):
     assert ties_of(sliced).to_pylist() == [expected["tie"][i].as_py() for i in (2, 0, 1)]
 
 
-def test_a_column_with_maps_has_no_part_in_a_tie():
+def test_columns_with_maps_are_not_hashed():
     maps = pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32()))
     plain = pa.table({"a": [1, 2]})
     assert ties_of(plain.append_column("m", maps)).equals(ties_of(plain))
@@ -286,7 +286,7 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
 
 
 @pytest.mark.parametrize("text", ["abs(x)", "x +", "x >", "", "x; y", "'a", "x in (1)"])
-def test_other_expressions_are_refused_with_a_sentence(text):
+def test_other_expressions_are_refused(text):
     with pytest.raises(ValueError, match="without Spark, `by` can use only"):
         parsed(text)
 
@@ -319,7 +319,7 @@ def test_expressions_are_computed_as_spark_does():
     assert parsed("m.mean") == ColumnRef(("m", "mean"))
 
 
-def test_names_that_lack_are_named_with_the_likely_one():
+def test_missing_names_are_reported_with_the_likely_one():
     reading = window_reading("m.maen")
     with pytest.raises(ValueError, match=r"there is no `maen` in `m`.*did you mean `mean`"):
         reading.read(PLAIN)

@@ -32,7 +32,7 @@ def test_the_rows_of_a_call_may_be_in_any_order(name, seed):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_nothing_comes_out_at_the_end_where_no_row_came(name):
+def test_an_operator_without_rows_emits_nothing_at_the_end(name):
     """This occurs in a bucket whose keys are only in the other side of a join."""
     subject = TABLES[name]
     operator = subject.make()

@@ -102,7 +102,7 @@ def test_the_pairs_of_a_match_are_the_near_ones_or_fewer_of_the_same_probability
         assert pairs.prob.sum() == pytest.approx(0.5 * exact, rel=1e-12)
 
 
-def test_hundreds_of_thousands_of_samples_a_side_are_matched():
+def test_hundreds_of_thousands_of_samples_per_side_are_matched():
     n = 200_000
     assert n * n > MANY_PAIRS
     prob, rng = np.full(n, 1.0 / n), np.random.default_rng(0)

@@ -77,7 +77,7 @@ def test_far_samples_of_little_mass_do_not_keep_a_pair():
         assert cannot_match(tuples.summary, 0, 1, 1, 15.0) == cut
 
 
-def test_thirds_make_a_certain_tuple_and_less_does_not():
+def test_three_thirds_are_a_certain_tuple():
     offsets = np.array([0, 3, 4, 6, 6])
     prob = np.array([1 / 3, 1 / 3, 1 / 3, 1 - 2**-53, 0.5, 0.5 - 1e-12])
     assert existences(offsets, prob).tolist() == [1.0, 1 - 2**-53, 1 - 1e-12, 0.0]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers import NEVER
-from operators.disorder.test_reordered_keys import many_keys, run
+from controllers import NEVER, release_in_parts
+from operators.disorder.test_reordered_keys import many_keys
 from seeds import examples
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import Released
@@ -65,7 +65,7 @@ def by_key(out):
 @pytest.mark.parametrize("delay", [None, 0, 150])
 @examples(40)
 @given(stream=many_keys(), total=st.integers(1, 30))
-def test_one_row_at_a_time(delay, stream, total):
+def test_rows_are_released_as_by_a_loop_over_the_rows(delay, stream, total):
     waits = {} if delay is None else {"max_delay": delay}
     reorder = Reorder(max_buffer_total=total, guard=False, **waits)
     out = reorder.process(*stream)
@@ -82,10 +82,11 @@ def test_one_row_at_a_time(delay, stream, total):
     cuts=st.lists(st.integers(0, 250), max_size=5),
     restore=st.booleans(),
 )
-def test_cuts_and_restarts(waits, stream, total, cuts, restore):
+def test_cuts_and_restarts_change_no_answer(waits, stream, total, cuts, restore):
     whole = Reorder(max_buffer_total=total, **waits)
     expected = whole.process(*stream)
-    split, parts = run(Reorder(max_buffer_total=total, **waits), stream, cuts, restore)
+    split = Reorder(max_buffer_total=total, **waits)
+    split, parts = release_in_parts(split, stream, cuts, restore)
     assert split.counters == whole.counters
     parts = parts or [Reorder(slack=0).flush()]
     assert by_key(Released.concat(parts)) == by_key(expected)
@@ -103,7 +104,7 @@ def test_cuts_and_restarts(waits, stream, total, cuts, restore):
 @every_wait
 @examples(30)
 @given(stream=many_keys(), total=st.integers(1, 40))
-def test_of_one_key_it_is_max_buffer(waits, stream, total):
+def test_the_total_of_one_key_is_max_buffer(waits, stream, total):
     _, event, arrival = stream
     stream = np.zeros(len(event), np.int64), event, arrival
     least = min(total, waits.get("max_buffer", total))
@@ -140,6 +141,6 @@ def test_a_clock_in_the_future_does_not_block_the_other_keys():
     assert late[3] < 0.3 * n / 8
 
 
-def test_refused_with_sources():
+def test_a_total_with_sources_is_refused():
     with pytest.raises(ValueError, match="`max_buffer_total` and `source` cannot be combined"):
         Reorder(max_buffer_total=5, by_source=True)

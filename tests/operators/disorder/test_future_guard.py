@@ -21,7 +21,7 @@ def steady(n, seed=3, delay=0.05):
 @every_control
 @pytest.mark.parametrize("place", [0, 1, 5, 15, 16, 17, 500])
 @pytest.mark.parametrize("ahead", [3600 * SECOND, 50 * 365 * 86_400 * SECOND, 2**62])
-def test_one_row_from_the_future_is_set_aside_and_event_time_goes_on(control, place, ahead):
+def test_one_row_from_the_future_is_set_aside_and_event_time_advances(control, place, ahead):
     event, arrival = steady(2000)
     punctuator = Punctuator(**control)
     bad = event.copy()
@@ -37,7 +37,7 @@ def test_one_row_from_the_future_is_set_aside_and_event_time_goes_on(control, pl
 
 
 @every_control
-def test_a_few_rows_from_the_future_in_a_row_are_set_aside_too(control):
+def test_a_few_consecutive_rows_from_the_future_are_set_aside(control):
     event, arrival = steady(3000)
     bad = event.copy()
     bad[1000:1008] += 10**15 + np.arange(8) * 10**12
@@ -52,7 +52,7 @@ def test_a_few_rows_from_the_future_in_a_row_are_set_aside_too(control):
     assert punctuation[-1] <= event.max()
 
 
-def test_rows_set_aside_fill_at_most_half_of_the_buffer_and_the_farthest_goes_as_late():
+def test_rows_set_aside_fill_at_most_half_of_the_buffer_and_the_farthest_is_late():
     event, arrival = steady(400)
     bad = event.copy()
     bad[100:400:20] += 100 * SECOND
@@ -78,7 +78,7 @@ YEAR = 365 * 86_400 * SECOND
 
 @every_control
 @pytest.mark.parametrize("by", [3600 * SECOND, YEAR])
-def test_a_lasting_change_of_the_clocks_is_believed_after_1024_consecutive_rows(control, by):
+def test_a_lasting_change_of_the_clocks_is_accepted_after_1024_consecutive_rows(control, by):
     event, arrival = steady(4000)
     event = event.copy()
     event[1000:] += by
@@ -153,7 +153,7 @@ def test_without_the_guard_one_row_from_the_future_ends_event_time():
     assert late.sum() == 1999  # the reason for the guard
 
 
-def test_a_row_from_the_far_past_holds_nothing_up_for_longer_than_vseq():
+def test_a_row_from_the_far_past_delays_nothing_after_it_leaves_vseq():
     event, arrival = steady(20_000)
     bad = event.copy()
     bad[1000] = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from fractions import Fraction
 from statistics import NormalDist
@@ -36,16 +35,25 @@ def streams(draw, max_size=200):
 # ----------------------------------------------------------------------------------- references
 
 
-def slack_reference(event_time, n):
-    """Return punctuations of Aurora's sort buffer: of more than n rows, the smallest leaves."""
-    buffer, out, punctuation = [], [], NEVER
+def slack_reference(event_time, n, m):
+    """Return punctuations of Aurora's sort buffer, of which the smallest of more than n rows
+    leaves, and of a bound m on the held rows; also the largest number of held rows."""
+    buffer, held, punctuation, out, most = [], [], NEVER, [], 0
     for tau in event_time.tolist():
         if tau > punctuation:
-            heapq.heappush(buffer, tau)
+            held.append(tau)
+            buffer.append(tau)
             if len(buffer) > n:
-                punctuation = heapq.heappop(buffer)
+                punctuation = min(buffer)
+                buffer.remove(punctuation)
+        held = [h for h in held if h > punctuation]
+        while m is not None and len(held) > m:
+            punctuation = min(held)
+            held = [h for h in held if h > punctuation]
+            buffer = [b for b in buffer if b > punctuation]
+        most = max(most, len(held))
         out.append(punctuation)
-    return out
+    return out, most
 
 
 def normal_reference(event_time, arrival, drop_ratio, rounding):
@@ -91,17 +99,13 @@ def averaged_reference(event_time, arrival):
     return out
 
 
-@examples(60)
-@given(streams(), st.integers(0, 20))
-def test_slack_is_the_sort_buffer(stream, n):
-    got = Punctuator(slack=n, guard=False).extend(*stream)
-    assert got.tolist() == slack_reference(stream[0], n)
-
-
-def test_slack_by_hand():
-    # Buffer of 2:   5      5 9    5 9 7 -> 5 leaves    9 7 8 -> 7 leaves   6 <= 7 is late
-    got = Punctuator(slack=2).extend(np.array([5, 9, 7, 8, 6]), np.array([10, 11, 12, 13, 14]))
-    assert got.tolist() == [NEVER, NEVER, 5, 7, 7]
+@examples(120)
+@given(streams(), st.integers(0, 12), st.none() | st.integers(1, 12))
+def test_slack_is_the_sort_buffer_and_a_full_buffer_wins_over_it(stream, n, m):
+    expected, most = slack_reference(stream[0], n, m)
+    got = Punctuator(slack=n, max_buffer=m, guard=False).extend(*stream)
+    assert got.tolist() == expected
+    assert m is None or most <= m
 
 
 @examples(40)
@@ -115,14 +119,6 @@ def test_normal_is_the_measure_of_c_recomputed_at_every_arrival(stream, drop_rat
         assert abs(a - b) <= 1 + abs(b - START) * 1e-14
 
 
-def test_a_burst_with_one_stamp_has_theta_zero_and_still_a_punctuation():
-    event = START - np.arange(30) * 1000
-    got = Punctuator(0.01, estimator="normal", guard=False).extend(event, np.full(30, START))
-    sigma = math.sqrt((30**2 - 1) / 12) * 1000
-    reach = math.sqrt(2) * -NormalDist().inv_cdf(0.01) * sigma
-    assert got[-1] == pytest.approx(START - 14_500 - reach, abs=2)
-
-
 def test_equal_delays_have_sigma_zero_and_the_punctuation_trails_by_c_gaps():
     arrival = START + np.arange(100) * 1000
     got = Punctuator(0.01, estimator="normal").extend(arrival - 500, arrival)
@@ -130,7 +126,7 @@ def test_equal_delays_have_sigma_zero_and_the_punctuation_trails_by_c_gaps():
     assert got[-1] == arrival[-1] - 500 - math.ceil(c) * 1000
 
 
-def test_a_huge_delay_leaves_no_trace_in_the_sums_once_it_left():
+def test_a_huge_delay_leaves_no_error_in_the_sums():
     rng = np.random.default_rng(1)
     arrival = START + np.cumsum(rng.integers(1, 2000, 20_000))
     event = arrival - rng.integers(0, 5000, 20_000)
@@ -164,7 +160,7 @@ def test_averaged_max_is_the_clock_less_the_mean_of_block_maxima(stream):
 @every_control
 @examples(15)
 @given(stream=streams(400))
-def test_punctuations_never_move_back_and_late_means_below_the_one_before(control, stream):
+def test_punctuations_never_decrease_and_rows_below_the_last_one_are_late(control, stream):
     punctuator = Punctuator(**control)
     punctuation, late = punctuator.extend_with_late(*stream)
     assert (punctuation[1:] >= punctuation[:-1]).all()
@@ -175,12 +171,9 @@ def test_punctuations_never_move_back_and_late_means_below_the_one_before(contro
 
 
 @every_control
-def test_inputs_stay_unmodified_and_times_may_be_datetimes(control):
+def test_times_may_be_datetimes(control):
     event, arrival = traces.stalls(5, 500, 1.0, 0.2, 3, 1)
-    kept = event.copy(), arrival.copy()
     got = Punctuator(**control).extend(event, arrival)
-    assert (event == kept[0]).all()
-    assert (arrival == kept[1]).all()
     same = Punctuator(**control).extend(
         event.view("datetime64[us]"), arrival.view("datetime64[us]").astype("datetime64[ns]")
     )
@@ -199,35 +192,6 @@ def test_estimates_do_not_depend_on_where_time_starts(estimator):
 
 
 # ------------------------------------------------------------------------- a bounded buffer
-
-
-def bounded_slack_reference(event_time, n, m):
-    """Return (punctuations, largest number of held rows) of SLACK n with BSIZE m."""
-    buffer, held, punctuation, out, most = [], [], NEVER, [], 0
-    for tau in event_time.tolist():
-        if tau > punctuation:
-            held.append(tau)
-            buffer.append(tau)
-            if len(buffer) > n:
-                punctuation = min(buffer)
-                buffer.remove(punctuation)
-        held = [h for h in held if h > punctuation]
-        while len(held) > m:
-            punctuation = min(held)
-            held = [h for h in held if h > punctuation]
-            buffer = [b for b in buffer if b > punctuation]
-        most = max(most, len(held))
-        out.append(punctuation)
-    return out, most
-
-
-@examples(60)
-@given(streams(), st.integers(0, 12), st.integers(1, 12))
-def test_a_full_buffer_wins_over_slack_and_then_slack_resumes(stream, n, m):
-    punctuator = Punctuator(slack=n, max_buffer=m, guard=False)
-    expected, most = bounded_slack_reference(stream[0], n, m)
-    assert punctuator.extend(*stream).tolist() == expected
-    assert most <= m
 
 
 @every_control
@@ -288,7 +252,7 @@ def test_errors_name_the_parameter_and_what_to_do(control, error, words):
         (np.array(["NaT"], "datetime64[us]"), [2], ValueError, "NaT"),
     ],
 )
-def test_arrays_of_another_kind_are_refused(event, arrival, error, words):
+def test_arrays_of_wrong_type_or_shape_are_refused(event, arrival, error, words):
     with pytest.raises(error, match=words):
         Punctuator(slack=1).extend(np.asarray(event), np.asarray(arrival))
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.data import traces
-from controllers import NEVER
+from controllers import NEVER, release_in_parts
 from seeds import examples, seeds
 from sfumato.operators.arrays import grouped
 from sfumato.operators.disorder.control import DisorderControl
@@ -64,26 +62,12 @@ def one_row_at_a_time(control, event, arrival):
     return out, held
 
 
-def run(reorder, stream, cuts, restore=False):
-    places = sorted({0, len(stream[0]), *(c for c in cuts if c <= len(stream[0]))})
-    parts = []
-    for low, high in pairwise(places):
-        part = [x[low:high] for x in stream]
-        if restore:
-            dying, reorder = reorder, Reorder.restore(reorder.snapshot())
-            dying.process(*part)  # this must not change the snapshot
-        parts.append(reorder.process(*part))
-    return reorder, parts
-
-
 @every_control
 @examples(20)
 @given(stream=many_keys(), cuts=st.lists(st.integers(0, 250), max_size=5), restore=st.booleans())
-def test_each_key_comes_out_as_if_its_rows_came_alone_and_one_at_a_time(
-    control, stream, cuts, restore
-):
+def test_each_key_is_released_as_if_alone_and_one_row_at_a_time(control, stream, cuts, restore):
     keys, event, arrival = stream
-    reorder, parts = run(Reorder(**control), stream, cuts, restore)
+    reorder, parts = release_in_parts(Reorder(**control), stream, cuts, restore)
     got = {int(k): [] for k in np.unique(keys)}
     for part in parts:
         assert part.event_time.tolist() == event[part.number].tolist()
@@ -109,28 +93,15 @@ def test_each_key_comes_out_as_if_its_rows_came_alone_and_one_at_a_time(
     assert reorder.counters["held"] == 0
 
 
-def test_a_stream_by_hand():
-    # Slack 1:  arrivals 5 | 9 -> 5 out | 7 -> 7 out | 6 late | 12 -> 9 out
-    reorder = Reorder(slack=1)
-    out = reorder.process(np.zeros(5, int), np.array([5, 9, 7, 6, 12]), np.arange(5))
-    assert out.event_time.tolist() == [5, 7, 6, 9]
-    assert out.late.tolist() == [False, False, True, False]
-    assert out.punctuation.tolist() == [5, 7, 7, 9]
-    assert out.wait.tolist() == [1, 0, 0, 3]
-    assert reorder.flush().event_time.tolist() == [12]
-
-
-def test_idle_keys_release_what_they_hold_but_for_rows_from_the_future():
+def test_idle_keys_release_all_rows_except_those_from_the_future():
     rng = np.random.default_rng(4)
     event, arrival = traces.in_arrival_order(traces.poisson(rng, 400), rng.integers(0, 10**5, 400))
     event = event.copy()
     event[200] += 10**8
     reorder = Reorder(slack=20)
     reorder.process(np.arange(400) % 2, event, arrival)
-    assert np.bincount(reorder.waiting.key).tolist() == [
-        21,
-        20,
-    ]  # key 0 holds the row set aside as well
+    held = np.bincount(reorder.waiting.key).tolist()
+    assert held == [21, 20]  # key 0 holds the row set aside as well
     out = reorder.idle(np.array([0]))
     assert set(out.key) == {0}
     assert len(out.number) == 20
@@ -144,7 +115,7 @@ def test_idle_keys_release_what_they_hold_but_for_rows_from_the_future():
     assert reorder.flush().event_time.tolist() == [event[200]]
 
 
-def test_a_sort_buffer_starts_afresh_after_idle():
+def test_a_sort_buffer_is_empty_after_idle():
     reorder = Reorder(slack=2)
     reorder.process(np.zeros(2, int), np.array([10, 20]), np.array([1, 2]))
     assert reorder.idle().event_time.tolist() == [10, 20]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers import NEVER, release_in_parts
 from seeds import examples
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder
 
-NEVER = np.iinfo(np.int64).min
 CONTROLS = {
     "slack": {"slack": 3},
     "normal": {"drop_ratio": 0.05, "estimator": "normal"},
@@ -78,49 +76,34 @@ def definition(control, streams, key_of):
     return late, out
 
 
-def run(reorder, streams, order, cuts, key_of, restore=False):
-    """Return (late rows, released rows by key) of rows in the given order, processed in parts."""
-    late, out, numbered = {}, {key: [] for key in set(key_of)}, []
-    places = sorted({0, len(order), *(cut for cut in cuts if cut < len(order))})
-    for low, high in pairwise(places):
-        part = order[low:high]
-        numbered += part
-        event = np.array([streams[s][0][i] for s, i in part])
-        arrival = np.array([streams[s][1][i] for s, i in part])
-        source = np.array([s for s, _ in part])
-        keys = np.array([key_of[s] for s, _ in part])
-        if restore:
-            dying, reorder = reorder, Reorder.restore(reorder.snapshot())
-            dying.process(keys, event, arrival, source)  # this must not change the snapshot
-        released = reorder.process(keys, event, arrival, source)
-        collect(released, numbered, late, out)
+def columns_of(streams, order, key_of):
+    """Return (keys, event_time, arrival, source) of rows in the given order."""
+    event, arrival = (np.array([streams[s][x][i] for s, i in order]) for x in (0, 1))
+    source = np.array([s for s, _ in order])
+    return np.array(key_of)[source], event, arrival, source
+
+
+def sort_out(parts, order, key_of):
+    """Return (late rows, released rows by key) of released parts, in the form of `definition`."""
+    late, out = {}, {key: [] for key in set(key_of)}
+    names = ("number", "late", "punctuation", "key", "event_time")
+    for released in parts:
+        columns = (getattr(released, name) for name in names)
+        for n, is_late, p, key, time in zip(*columns, strict=True):
+            s, i = order[n]
+            if is_late:
+                late[s, i] = int(p)
+            else:
+                assert p >= time or p == NEVER
+                out[int(key)].append((s, i, int(p)))
     return late, out
-
-
-def collect(released, numbered, late, out):
-    for n, is_late, p, key, time in zip(
-        released.number,
-        released.late,
-        released.punctuation,
-        released.key,
-        released.event_time,
-        strict=True,
-    ):
-        s, i = numbered[n]
-        if is_late:
-            late[s, i] = int(p)
-        else:
-            assert p >= time or p == NEVER
-            out[int(key)].append((s, i, int(p)))
 
 
 @every_control
 @pytest.mark.parametrize("expected", [False, True])
 @examples(40)
 @given(data=st.data())
-def test_any_pace_cut_and_restart_gives_what_each_sources_own_sequence_says(
-    control, expected, data
-):
+def test_rows_are_released_as_defined_by_each_source_for_any_pace(control, expected, data):
     streams = data.draw(sources())
     order = data.draw(paces(streams))
     cuts = data.draw(st.lists(st.integers(0, 300), max_size=5))
@@ -132,21 +115,20 @@ def test_any_pace_cut_and_restart_gives_what_each_sources_own_sequence_says(
         cuts = [cut for cut in cuts if cut >= len(streams)]
     wanted = len(streams) if expected else None
     reorder = Reorder(by_source=True, expected_sources=wanted, **control)
-    late, out = run(reorder, streams, order, cuts, key_of, data.draw(st.booleans()))
-    assert (late, out) == definition(control, streams, key_of)
+    columns = columns_of(streams, order, key_of)
+    _, parts = release_in_parts(reorder, columns, cuts, data.draw(st.booleans()))
+    assert sort_out(parts, order, key_of) == definition(control, streams, key_of)
 
 
 @examples(40)
 @given(data=st.data())
-def test_with_silence_anywhere_every_row_comes_out_once_and_what_is_not_late_in_order(data):
+def test_every_row_is_released_once_and_in_order_if_sources_are_silent(data):
     streams = data.draw(sources())
     order = data.draw(paces(streams))
     reorder, parts = Reorder(by_source=True, slack=2), []
+    columns = columns_of(streams, order, [0] * len(streams))
     for low in range(0, len(order), 17):
-        part = order[low : low + 17]
-        event, arrival = (np.array([streams[s][x][i] for s, i in part]) for x in (0, 1))
-        source = np.array([s for s, _ in part])
-        parts.append(reorder.process(np.zeros(len(part), int), event, arrival, source))
+        parts.append(reorder.process(*(column[low : low + 17] for column in columns)))
         if data.draw(st.booleans()):
             known = st.integers(0, len(reorder.controllers) - 1)
             silent = data.draw(st.lists(known, min_size=1, unique=True))
@@ -165,7 +147,7 @@ def test_with_silence_anywhere_every_row_comes_out_once_and_what_is_not_late_in_
     assert reorder.counters["late"] == late.sum()
 
 
-def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
+def test_a_silent_source_delays_no_other_until_it_resumes():
     # Source 0 is slack 1 behind; source 1 is silent after 20. After the timeout, 0 continues alone.
     reorder = Reorder(by_source=True, slack=1)
 
@@ -173,14 +155,11 @@ def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
         source, event = (np.array(x) for x in zip(*pairs, strict=True))
         n = len(source)
         out = reorder.process(np.zeros(n, int), event, np.arange(n), source)
-        return list(
-            zip(out.event_time.tolist(), out.late.tolist(), out.punctuation.tolist(), strict=True)
-        )
+        columns = out.event_time, out.late, out.punctuation
+        return list(zip(*map(np.ndarray.tolist, columns), strict=True))
 
-    assert rows((0, 10), (1, 15), (1, 20), (0, 30), (0, 40)) == [
-        (10, False, 10),
-        (15, False, 15),
-    ]
+    found = rows((0, 10), (1, 15), (1, 20), (0, 30), (0, 40))
+    assert found == [(10, False, 10), (15, False, 15)]
     silent = reorder.idle(np.array([1]))
     assert silent.event_time.tolist() == [20, 30]
     assert rows((0, 50)) == [(40, False, 40)]
@@ -190,7 +169,7 @@ def test_a_silent_source_holds_nobody_back_until_it_speaks_again():
     assert reorder.counters["late"] == 1
 
 
-def test_sources_that_tie_come_out_in_the_order_of_their_ranks():
+def test_tied_rows_are_released_in_order_of_the_ranks_of_their_sources():
     reorder = Reorder(by_source=True, slack=0)
     keys, event = np.zeros(3, int), np.array([5, 5, 5])
     reorder.sources.ranks = lambda codes: np.array([2, 0, 1])[codes]
@@ -205,7 +184,7 @@ def test_expected_sources_without_sources_is_refused():
         Reorder(slack=1, by_source=True).process(np.array([0]), np.array([1]), np.array([1]))
 
 
-def test_a_source_that_never_comes_back_costs_a_fixed_amount():
+def test_a_source_that_never_resumes_has_state_of_fixed_size():
     reorder = Reorder(by_source=True, max_delay=10)
     time = np.arange(20)
     reorder.process(np.zeros(20, int), time, time, np.arange(20) % 2)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers import CONTROLS, SECOND, START
+from controllers import CONTROLS, SECOND, START, release_in_parts
 from seeds import examples
 from sfumato.operators.disorder.reorder import Reorder
 
@@ -18,21 +16,12 @@ every_control = pytest.mark.parametrize("control", ALL.values(), ids=ALL.keys())
 HOUR = 3600 * SECOND
 
 
-def late_rows(event, arrival, source=None, cuts=(), **control):
+def late_rows(event, arrival, cuts=(), **control):
     """Return (late bool[n], numbers of the other rows as released, counters) for one key."""
-    reorder = Reorder(by_source=source is not None, **control)
+    columns = np.zeros(len(event), np.int64), event, arrival
+    reorder, parts = release_in_parts(Reorder(**control), columns, cuts)
     late, in_order = np.zeros(len(event), bool), []
-    places = sorted({0, len(event), *(cut for cut in cuts if cut < len(event))})
-    parts = []
-    for low, high in pairwise(places):
-        given_sources = [] if source is None else [source[low:high]]
-        parts.append(
-            reorder.process(
-                np.zeros(high - low, np.int64), event[low:high], arrival[low:high], *given_sources
-            )
-        )
-    parts.append(reorder.flush())
-    for out in parts:
+    for out in [*parts, reorder.flush()]:
         late[out.number[out.late]] = True
         in_order += out.number[~out.late].tolist()
     return late, in_order, reorder.counters
@@ -54,7 +43,7 @@ def ordered_streams(draw):
 @every_control
 @examples(25)
 @given(stream=ordered_streams(), cuts=st.lists(st.integers(0, 600), max_size=4))
-def test_a_stream_in_order_has_no_late_row_however_many_event_times_tie(control, stream, cuts):
+def test_a_stream_in_order_has_no_late_rows_for_any_number_of_ties(control, stream, cuts):
     event, arrival = stream
     late, in_order, counters = late_rows(event, arrival, cuts=cuts, **control)
     assert late.sum() == 0
@@ -80,14 +69,8 @@ def test_a_row_that_ties_with_the_punctuation_follows_the_rows_released_before()
     def out(*event):
         times = np.array(event)
         released = reorder.process(np.zeros(len(times), np.int64), times, times)
-        return list(
-            zip(
-                released.number.tolist(),
-                released.late.tolist(),
-                released.punctuation.tolist(),
-                strict=True,
-            )
-        )
+        columns = released.number, released.late, released.punctuation
+        return list(zip(*map(np.ndarray.tolist, columns), strict=True))
 
     assert out(10) == [(0, False, 10)]
     assert out(10, 9) == [(2, True, 10)]  # the row at 10 waits, the row at 9 is late
@@ -116,16 +99,14 @@ def fleets(share, lag, rate, rows, jitter=0.1, seed=1):
         (0.1, 700, 0.005),
     ],
 )
-def test_with_a_share_of_rows_a_fixed_time_later_the_ratio_holds_in_the_second_half(
-    share, lag, ratio
-):
+def test_the_ratio_holds_in_the_second_half_if_a_share_of_rows_is_delayed(share, lag, ratio):
     event, arrival = fleets(share, lag, rate=30, rows=200_000)
     late, _, counters = late_rows(event, arrival, drop_ratio=ratio)
     assert late[100_000:].mean() <= 1.05 * ratio
     assert counters["stale"] <= 0.01 * len(event)  # only until the mode is learned
 
 
-def test_a_tail_that_was_thinned_out_does_not_make_rows_of_a_lasting_mode_late():
+def test_a_thinned_tail_does_not_make_rows_of_a_lasting_mode_late():
     event, arrival = fleets(0.1, 900, rate=500, rows=2_500_000, jitter=0.05)
     late, _, _ = late_rows(event, arrival, drop_ratio=0.01)
     assert late[1_250_000:].mean() <= 0.0105

@@ -137,7 +137,7 @@ def test_alternatives_that_sum_to_one_but_for_roundings_are_certain(prob, level)
         assert low["quantiles"][0] == level * one[0]
 
 
-def test_the_count_of_tuples_is_the_same_whatever_else_is_asked():
+def test_the_count_of_tuples_does_not_depend_on_other_aggregates():
     rng = np.random.default_rng(5)
     for _ in range(20):
         offsets, prob, values = random_law(rng)

@@ -98,7 +98,7 @@ def test_k_takes_any_shape_and_fractions_round_down():
     assert PoissonBinomial([]).pmf().tolist() == [1.0]
 
 
-def test_answers_do_not_depend_on_what_was_asked_before():
+def test_answers_do_not_depend_on_earlier_questions():
     p = np.random.default_rng(1).random(300)
     law = PoissonBinomial(p)
     narrow = law.cdf(150)
@@ -154,7 +154,7 @@ def test_approximations_follow_the_papers_formulas(n):
 
 
 @pytest.mark.parametrize("method", ["normal", "refined_normal"])
-def test_certain_tuples_only_are_counted_not_divided_by_zero(method):
+def test_certain_tuples_alone_cause_no_division_by_zero(method):
     law = PoissonBinomial([1.0, 0.0, 1.0], method)
     assert law.pmf().tolist() == [0.0, 0.0, 1.0, 0.0]
 
@@ -179,7 +179,7 @@ def test_tiny_existences_leave_no_nan(method, tiny):
         (["much"], "array of numbers"),
     ],
 )
-def test_what_is_no_probability_is_refused_by_name_and_place(p, words):
+def test_values_that_are_not_probabilities_are_refused(p, words):
     with pytest.raises(ValueError, match=words):
         PoissonBinomial(p)
 

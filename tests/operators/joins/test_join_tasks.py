@@ -85,7 +85,7 @@ def test_a_task_keeps_the_samples_of_its_own_tuples_only():
         assert (held.number[np.diff(held.offsets) > 0] % 4 == task).all()
 
 
-def test_samples_of_others_tuples_in_a_snapshot_are_damage():
+def test_samples_of_other_tasks_in_a_snapshot_are_refused():
     join = SimilarityJoin(1, 1.0, 0.1, Rows(10), task=Shard(0, 2))
     join.process(random_stream(2, 30, 1))
     whole = SimilarityJoin(1, 1.0, 0.1, Rows(10))

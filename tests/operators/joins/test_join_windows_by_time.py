@@ -72,7 +72,7 @@ def crowded_out(stream, window, span, probability):
 
 @pytest.mark.parametrize(("rows", "most"), [(None, 5), (10, 12), (10, 7)])
 @pytest.mark.parametrize("span", [20, 60])
-def test_overflow_is_of_tuples_that_time_had_left_in(rows, most, span):
+def test_overflow_counts_only_tuples_within_the_time_window(rows, most, span):
     stream = random_stream(most, 400, 1)
     time = np.cumsum(np.random.default_rng(span).integers(0, 5, 400))
     stream = replace(stream, time=time)
@@ -84,7 +84,7 @@ def test_overflow_is_of_tuples_that_time_had_left_in(rows, most, span):
         assert join.overflow == expected
 
 
-def test_a_window_of_at_most_so_many_certain_tuples_is_that_of_so_many_rows():
+def test_max_tuples_of_certain_tuples_equals_rows():
     stream = random_stream(2, 300, 1)
     total = np.repeat(np.add.reduceat(stream.prob, stream.offsets[:-1]), np.diff(stream.offsets))
     stream = replace(stream, prob=stream.prob / total, time=np.arange(300))
@@ -95,7 +95,7 @@ def test_a_window_of_at_most_so_many_certain_tuples_is_that_of_so_many_rows():
     assert_same(in_parts(bounded, stream, [50])[0], in_parts(plain, stream, [50])[0])
 
 
-def test_windows_by_time_forget_and_refuse_what_they_cannot_use():
+def test_windows_by_time_stay_small_and_need_times():
     stream = replace(random_stream(3, 3000, 2), time=np.arange(3000))
     join = SimilarityJoin(2, 1.0, 0.5, Range("50 us"), output="changes")
     join.process(stream)

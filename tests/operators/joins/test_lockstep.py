@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from join_cases import arrivals_of
 from sfumato.operators.joins import similarity_join
-from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
+from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import Rows
 from worlds import at_least
 
@@ -22,15 +23,12 @@ STEPS = st.tuples(
 )  # fmt: skip
 
 
-def arrivals_of(steps):
+def tuples_of(steps):
     """Return tuples of two sides and two keys, several at the same time."""
     side, key, later, probs, x, y = zip(*steps, strict=True)
-    points = [[x, y][: len(p)] for p, x, y in zip(probs, x, y, strict=True)]
-    return ArrivalBatch(
-        np.array(side, np.uint8), np.array(key), np.cumsum([0, *map(len, probs)]),
-        np.concatenate(probs), np.concatenate(points)[:, np.newaxis].astype(float),
-        time=np.cumsum([step // 2 for step in later]),
-    )  # fmt: skip
+    tuples = [list(zip(p, ([x], [y]), strict=False)) for p, x, y in zip(probs, x, y, strict=True)]
+    time = np.cumsum([step // 2 for step in later])
+    return replace(arrivals_of(side, key, tuples, 1), time=time)
 
 
 def by_definition(tuples, within, probability, rows, confidence):
@@ -82,7 +80,7 @@ def pairs_of(answers):
 def test_pairs_are_those_of_windows_that_take_a_time_at_once(
     steps, rows, probability, confidence, strategy
 ):
-    tuples = arrivals_of(steps)
+    tuples = tuples_of(steps)
     window = Rows(rows, confidence, lockstep=True)
     expected = by_definition(tuples, 1.0, probability, rows, confidence)
     join = SimilarityJoin(1, 1.0, probability, window, strategy=strategy)
@@ -102,7 +100,7 @@ def test_large_calls_are_split_between_times(monkeypatch, chunk):
     steps = [
         (*row[:3], PROBS[row[3]], *row[4:]) for row in rng.integers(0, [2, 2, 3, 5, 4, 4], (60, 6))
     ]
-    tuples, window = arrivals_of(steps), Rows(2, lockstep=True)
+    tuples, window = tuples_of(steps), Rows(2, lockstep=True)
     expected = pairs_of(SimilarityJoin(1, 1.0, 0.25, window).process(tuples))
     monkeypatch.setattr(similarity_join, "PAIR_CHUNK", chunk)
     assert pairs_of(SimilarityJoin(1, 1.0, 0.25, window).process(tuples)) == expected
@@ -110,7 +108,7 @@ def test_large_calls_are_split_between_times(monkeypatch, chunk):
 
 @given(st.lists(STEPS, min_size=1, max_size=25), st.integers(1, 3))
 def test_changes_leave_the_pairs_of_the_tuples_in_both_windows(steps, rows):
-    tuples = arrivals_of([(*step[:3], (1.0,), *step[4:]) for step in steps])
+    tuples = tuples_of([(*step[:3], (1.0,), *step[4:]) for step in steps])
     window = Rows(rows, lockstep=True)
     join = SimilarityJoin(1, 1.0, 0.5, window, output="changes")
     current = set()
@@ -131,8 +129,7 @@ def test_changes_leave_the_pairs_of_the_tuples_in_both_windows(steps, rows):
             for key in np.unique(tuples.key)
             for left in newest.get((key, 0), ([], []))[0]
             for right in newest.get((key, 1), ([], []))[0]
-            if math.isclose(0, 0)
-            and abs(
+            if abs(
                 tuples.points[newest[key, 0][1][left], 0]
                 - tuples.points[newest[key, 1][1][right], 0]
             )

@@ -1,6 +1,6 @@
 """Numbers of neighbours against possible worlds."""
 
-from itertools import product
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.windows import JoinWindow
+from worlds import near_worlds
 
 NEGLIGIBLE = 1e-9
 WINDOWS = {
@@ -21,15 +22,11 @@ WINDOWS = {
 def by_worlds(tuples, u, window, within):
     """Return {count: Pr} of u's neighbours among earlier tuples (time, [(prob, point)])."""
     now, own = tuples[u]
-    span, rows = window.span_us or 10**9, window.rows or 10**9
-    earlier = [t for time, t in tuples[:u] if time > now - span]
-    law = {}
-    choices = [[*t, (1.0 - sum(p for p, _ in t), None)] for t in earlier]
-    for mine, *others in product(own, *choices):
-        chance = mine[0] / sum(p for p, _ in own) * np.prod([p for p, _ in others])
-        exist = [x for _, x in others if x is not None][-rows:]
-        near = sum(np.linalg.norm(np.subtract(mine[1], x)) <= within for x in exist)
-        law[near] = law.get(near, 0.0) + chance
+    earlier = [t for time, t in tuples[:u] if time > now - (window.span_us or 10**9)]
+    found = near_worlds(own, earlier, lambda x, y: math.dist(x, y) <= within, window.rows)
+    law, existence = {}, sum(p for p, _ in own)
+    for p, near in found:
+        law[len(near)] = law.get(len(near), 0.0) + p / existence
     return law
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow, Range, Rows
-from worlds import worlds
+from worlds import near_worlds
 
 SPANS = (4, 7)  # lengths of the left and right windows in microseconds
 WINDOWS = [JoinWindow(span=f"{span} us") for span in SPANS]
@@ -34,12 +35,8 @@ def alone_by_worlds(about, tuples, u, within):
         for v in range(len(tuples))
         if (v < u and met(about[v], about[u])) or (v > u and met(about[u], about[v]))
     ]
-    groups = [[(p, tuple(x)) for p, x in each] for each in others]
-    total = 0.0
-    for (p, mine), (chance, there) in product(tuples[u], worlds(groups)):
-        if all(np.linalg.norm(np.subtract(mine, x)) > within for x in there):
-            total += p * float(chance)
-    return total
+    found = near_worlds(tuples[u], others, lambda x, y: math.dist(x, y) <= within)
+    return sum(p for p, near in found if not near)
 
 
 @st.composite
@@ -104,7 +101,7 @@ def test_ten_tenths_near_are_certainly_a_partner():
     assert (len(pairs), alone) == (1, {})
 
 
-def test_a_tuple_is_answered_once_no_partner_can_come_and_not_before():
+def test_a_tuple_is_released_when_no_partner_can_arrive():
     operator = OuterJoin(1, 1.0, 0.5, WINDOWS)
     arrivals = replace(arrivals_of([0], [0], [[(1.0, (0.0,))]], 1), time=np.array([10]))
     operator.process(arrivals)

@@ -19,7 +19,7 @@ from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow
-from worlds import worlds
+from worlds import near_worlds
 
 EARTH = 6_371_008.8
 
@@ -149,15 +149,16 @@ def test_tuples_without_partner_and_neighbours_are_those_over_possible_worlds(se
         for i in range(n)
     ]
 
-    def near(u, x, v, y):
-        return math.dist(x, y) <= radii[u] + radii[v] + 1e-9
-
     def chances(u, others):
         """Yield (probability, number of tuples among others that are near u) of each world."""
-        groups = [[(p, (v, tuple(x))) for p, x in tuples[v]] for v in others]
-        for p, x in tuples[u]:
-            for chance, there in worlds(groups):
-                yield p * float(chance), sum(near(u, x, v, y) for v, y in there)
+        groups = [[(p, (v, x)) for p, x in tuples[v]] for v in others]
+        own = [(p, (u, x)) for p, x in tuples[u]]
+        for p, near in near_worlds(own, groups, is_near):
+            yield p, len(near)
+
+    def is_near(one, other):
+        (u, x), (v, y) = one, other
+        return math.dist(x, y) <= radii[u] + radii[v] + 1e-9
 
     outer = OuterJoin(d, None, 0.01, JoinWindow(span="9 s"), how="full")
     outer.process(stream)

@@ -78,23 +78,16 @@ def test_attribute_delta_windows_equal_brute_force_in_any_split_and_across_snaps
     stream = random_stream(case["seed"], case["n"], d, case["keys"])
     criteria = case["within"], min(case["probability"], 0.95)  # 1 is too near its rounding
     expected = brute_force(stream, *criteria, None, 1.0, most, delta=(delta, on, threshold))
-    if output == "append":
-        expected = [change for change in expected if change[1] > 0]
-    cuts = data.draw(st.lists(st.integers(0, case["n"]), max_size=4))
     window = JoinWindow(max_tuples=most, delta=delta, on=on, threshold=threshold)
-    for strategy in strategies_for(d):
-        join = SimilarityJoin(d, *criteria, window, strategy=strategy, output=output)
-        changes, _ = in_parts(join, stream, cuts, data.draw(st.booleans()))
-        assert_same(changes, expected)
+    make = partial(SimilarityJoin, d, *criteria, window)
+    assert_every_strategy(data, stream, expected, make, output)
 
 
 @pytest.mark.parametrize(
     ("dimensions", "drift", "rows", "extent"),
     [(1, 0.0, 150, 400.0), (1, 5.0, 100, 30.0), (2, 0.0, 150, 40.0), (3, 0.05, 120, 6.0)],
 )
-def test_cells_that_are_chosen_anew_and_windows_that_move_lose_no_answer(
-    dimensions, drift, rows, extent
-):
+def test_cells_and_windows_that_move_lose_no_answer(dimensions, drift, rows, extent):
     stream = random_stream(7, 900, dimensions, 2, most=3, extent=extent, drift=drift)
     make = partial(join_of, dimensions, 2.0, 0.3, rows, 0.9)
     nested, join = assert_cells_lose_nothing(stream, make)
@@ -118,7 +111,7 @@ ARRIVAL = [(0.5, [0.0]), (0.25, [4.0])]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_pr_match_is_the_share_of_possible_worlds_in_which_both_exist_inside_and_near(rows):
+def test_match_probabilities_are_shares_of_possible_worlds(rows):
     share = dict.fromkeys(range(3), 0.0)
     held = [[(p, (j, x)) for p, (x,) in samples] for j, samples in enumerate(WORLDS)]
     for weight, there in worlds(held, rows):
@@ -168,7 +161,7 @@ def test_the_squared_limit_is_the_rooted_comparison(within, dimensions):
     assert distance_limit(within, 1) == within
 
 
-def test_the_current_answers_are_the_changes_added_up_and_live_names_all_that_is_needed():
+def test_current_answers_are_the_sum_of_the_changes():
     stream = random_stream(2, 300, 2, 3)
     join = join_of(2, 2.0, 0.3, 8, 0.9, output="changes")
     current = {}
@@ -187,7 +180,7 @@ def test_the_current_answers_are_the_changes_added_up_and_live_names_all_that_is
     assert len(join.live_numbers(0)) + len(join.live_numbers(1)) == join.counters["held"] < 200
 
 
-def test_the_oldest_tuples_go_when_more_than_max_tuples_are_held_and_are_counted():
+def test_the_oldest_tuples_above_max_tuples_are_evicted_and_counted():
     stream = random_stream(4, 200, 1, 2)
     criteria = (2.0, 0.05, 10, 0.99)
     join = join_of(1, *criteria, output="changes", max_tuples=11)
@@ -199,7 +192,7 @@ def test_the_oldest_tuples_go_when_more_than_max_tuples_are_held_and_are_counted
     assert_same(as_changes(short.process(stream)), brute_force(stream, *criteria, max_tuples=3))
 
 
-def test_a_window_that_was_plain_becomes_uncertain_with_the_first_uncertain_tuple():
+def test_a_window_becomes_uncertain_with_the_first_uncertain_tuple():
     stream = random_stream(9, 200, 1, most=3)
     existence = np.repeat([held(stream, i)[1] for i in range(200)], np.diff(stream.offsets))
     early = np.arange(stream.prob.size) < stream.offsets[80]
@@ -228,7 +221,7 @@ def test_rounded_probabilities_of_a_certain_tuple_make_a_certain_tuple():
     assert join.live_numbers(0).tolist() == [4, 5]
 
 
-def test_certainty_is_asked_for_by_a_probability_of_one():
+def test_a_probability_of_one_asks_for_certain_pairs():
     sure, unsure = [(1.0, [0.0])], [(0.9, [0.0])]
     # The tuple before the uncertain one is certainly among the newest two; the first one is not.
     stream = arrivals_of([0, 0, 0, 1], [0] * 4, [sure, sure, unsure, sure], 1)
@@ -236,7 +229,7 @@ def test_certainty_is_asked_for_by_a_probability_of_one():
     assert answers.left.tolist() == [1]
 
 
-def test_without_alternatives_the_same_answers_come_without_pairs_of_samples():
+def test_without_alternatives_the_same_answers_have_no_pairs_of_samples():
     stream = random_stream(1, 200, 2)
     whole = join_of(2, 2.0, 0.3, 20, 0.9).process(stream)
     bare = join_of(2, 2.0, 0.3, 20, 0.9, alternatives=False).process(stream)
@@ -244,14 +237,6 @@ def test_without_alternatives_the_same_answers_come_without_pairs_of_samples():
     assert bare.probability.tolist() == whole.probability.tolist()
     assert bare.prob.size == 0
     assert not bare.offsets.any()
-
-
-def test_an_empty_batch_has_no_answers():
-    nothing = arrivals_of([], [], [], 2)
-    for output in ("append", "changes"):
-        join = join_of(2, 1.0, 0.5, 5, 0.9, output=output)
-        assert len(join.process(nothing)) == 0
-        assert len(SimilarityJoin.restore(join.snapshot()).process(nothing)) == 0
 
 
 def test_more_arrivals_than_a_chunk_are_one_batch():

@@ -331,7 +331,7 @@ def test_queries_come_and_go_without_any_bound_being_missed(some, start, plan, c
 
 
 @given(queries, st.sampled_from(["dp", "none"]), st.integers(0, 300), st.integers(0, 100))
-def test_skipping_ahead_is_taking_without_looking(some, plan, ahead, more):
+def test_skipping_is_taking_without_reading_the_runs(some, plan, ahead, more):
     named = {str(i): query for i, query in enumerate(some)}
     one, other = Schedule(named, 0, plan), Schedule(named, 0, plan)
     one.take(5)
@@ -351,7 +351,7 @@ def test_a_query_that_can_wait_enters_where_the_cycle_ends():
     assert [due.queries for due in schedule.take(4)] == [("a", "b"), ("a", "b", "c", "d")]
 
 
-def test_a_query_in_a_hurry_ends_the_cycle_at_the_last_run_that_is_soon_enough():
+def test_an_urgent_query_ends_the_cycle_at_the_last_run_before_its_deadline():
     schedule = Schedule({"a": (1, 10), "b": (9, 100)}, start=0)
     schedule.take(15)
     schedule.add("c", 2, 30)
@@ -360,7 +360,7 @@ def test_a_query_in_a_hurry_ends_the_cycle_at_the_last_run_that_is_soon_enough()
     assert dues[-1].queries == ("a", "b", "c")
 
 
-def test_without_a_run_that_is_soon_enough_everyone_is_answered_at_the_deadline():
+def test_without_an_early_run_all_queries_are_answered_at_the_deadline():
     schedule = Schedule({"a": (1, 100)}, start=0)
     schedule.take(15)
     schedule.add("b", 2, 30)

@@ -119,7 +119,7 @@ def test_answers_over_a_range_are_those_of_its_tuples(
 
 @examples(40)
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.0, 0.2]), st.integers(1, 50))
-def test_answers_over_the_newest_rows_are_those_of_these(seed, alternatives, late, rows):
+def test_answers_over_the_newest_rows_are_those_of_these_rows(seed, alternatives, late, rows):
     tuples = stream(seed, 40, alternatives, late=late)
     window = TopKWindows(QUERIES, rows=rows)
     got = table(extend(window, tuples))
@@ -128,17 +128,7 @@ def test_answers_over_the_newest_rows_are_those_of_these(seed, alternatives, lat
     same(got, from_scratch(tuples, QUERIES, rows=rows, advance=end))
 
 
-def test_a_window_is_half_open():
-    #        0    10   20   30      Instants 10, 20, 30; windows [t - 10, t)
-    # Tuples 0,9 | 10,19 | 20
-    window = TopKWindows({"q": (9, 10)}, length=10)
-    answers = window.extend([0, 9, 10, 19, 20], scores=[1, 2, 3, 4, 5], prob=[1, 1, 1, 1, 1])
-    assert list(zip(answers.time, answers.id, strict=True)) == [(10, 1), (10, 0), (20, 3), (20, 2)]
-    answers = window.advance(30)
-    assert list(zip(answers.time, answers.id, strict=True)) == [(30, 4)]
-
-
-def test_answers_come_though_no_tuple_arrives():
+def test_time_that_advances_without_tuples_gives_answers():
     window = TopKWindows({"q": (1, 10)}, rows=5)
     window.extend([3], scores=[1.0], prob=[0.5])
     assert window.due.tolist() == [10]
@@ -207,7 +197,7 @@ def test_tuples_left_out_count_among_the_newest_rows_in_any_calls():
     assert rows_of([[i] for i in range(6)]) == [2, 2, 2]
 
 
-def test_members_of_a_rule_that_never_meet_do_not_overfill_it():
+def test_members_of_a_rule_in_different_windows_do_not_overfill_it():
     window = TopKWindows({"q": (2, 10)}, length=10)
     answers = window.extend([0, 10, 20], scores=[1, 1, 1], prob=[0.9] * 3, exclusive=[7, 7, 7])
     assert answers.id.tolist() == [0, 1]
@@ -224,10 +214,7 @@ def test_streams_are_ranked_by_the_sum_over_their_tuples():
 
     window = TopKWindows({"q": (2, 10)}, length=10, streams=True)
     window.extend(np.arange(5), scores=scores, prob=prob, group=streams)
-    answers = window.advance(10)
-    assert answers.stream.tolist() == [2, 0]
-    assert answers.id.tolist() == [0, int(np.argmax([0, single[1], 0, 0, single[4]]))]
-    np.testing.assert_allclose(answers.probability, [sums[2], sums[0]], atol=1e-12)
+    assert window.advance(10).id.tolist() == [0, 1 if single[1] > single[4] else 4]
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS[1:], ids=lambda each: each.name)
@@ -245,7 +232,7 @@ def test_every_semantics_answers_all_k_as_each_k_alone(semantics):
         same([row for row in got if row[0] == name], table(extend(alone, tuples)))
 
 
-def test_queries_with_a_probability_answer_beside_others_as_alone():
+def test_queries_with_a_probability_answer_next_to_others_as_alone():
     tuples = stream(7, 80, alternatives=True, rules=True)
     queries = {"best": (3, 10), "sure": (3, 10), "wide": (9, 10), "likely": (9, 10), "few": (3, 10)}
     least = {"sure": 0.6, "likely": 0.2, "few": 0.6}
@@ -282,12 +269,6 @@ def test_semantics_over_a_window_are_the_functions_over_arrays():
     assert rows("u_kranks").id.tolist() == engine_free.u_kranks(scores, prob, k=3).indices.tolist()
     enough = engine_free.pt_k(scores, prob, k=3, probability=0.5)
     assert rows(Semantics("pt_k", probability=0.5)).id.tolist() == enough.indices.tolist()
-
-
-def test_least_scores_first_on_request():
-    window = TopKWindows({"q": (1, 10)}, length=10, ascending=True)
-    window.extend([0, 1], scores=[5.0, 3.0], prob=[1.0, 1.0])
-    assert window.advance(10).id.tolist() == [1]
 
 
 def test_icebergs_agree_with_every_window_from_scratch(data_folder):

@@ -29,7 +29,7 @@ def test_inverse_counts_are_sums_of_exponentials():
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("function", ["sum", "avg", "quantile", "stddev", "var"])
-def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
+def test_laws_with_too_many_states_are_sampled_within_the_stated_error(function):
     rng = np.random.default_rng(3)
     n = 60
     offsets, prob = np.arange(n + 1), rng.random(n)

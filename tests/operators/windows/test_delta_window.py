@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import prod
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from window_cases import ALL, arrays, check, column, random_tuples
-from window_reference import broken_by_definition
+from window_reference import Window, broken_by_definition
 from worlds import aggregate_laws
 
 
@@ -87,7 +86,7 @@ def test_windows_and_aggregates_are_their_definitions(seed):
     values=st.lists(st.integers(0, 6), min_size=1, max_size=60),
     delta=st.integers(0, 6),
 )
-def test_of_certain_values_those_after_the_last_too_far_ones_are_held(values, delta):
+def test_certain_values_are_held_from_the_last_distant_one_on(values, delta):
     operator = DeltaWindowAggregate(delta, 0, [Aggregate("sum", 0), Aggregate("max", 0)])
     n = len(values)
     answers = operator.process(
@@ -133,32 +132,17 @@ def test_a_long_window_agrees_with_sums_over_its_slices():
         p, v = e[i - held[i] + 1 : i + 1], x[i - held[i] + 1 : i + 1]
         np.testing.assert_allclose(got[0][0, i], p @ v, rtol=1e-13)
         np.testing.assert_allclose(got[0][1, i], np.sqrt((p * (1 - p)) @ v**2), rtol=1e-12)
-        mean, deviation = average_by_recursion(p, v)
-        np.testing.assert_allclose(got[1][0, i], mean, rtol=1e-14)
-        np.testing.assert_allclose(got[1][1, i], deviation, rtol=1e-8, atol=1e-9)
+        window = Window(list(zip(p[:, None], v[:, None], strict=True)))
+        mean, variance, _ = window.average()
+        np.testing.assert_allclose(got[1][0, i], float(mean), rtol=1e-14)
+        np.testing.assert_allclose(got[1][1, i], float(variance) ** 0.5, rtol=1e-8, atol=1e-9)
         order = np.argsort(v)
         first = p[order] * np.append(1.0, np.cumprod(1 - p[order])[:-1])
         low = x[0] + first @ (v[order] - x[0]) / first.sum()
         np.testing.assert_allclose(got[2][0, i], low, rtol=1e-14)
 
 
-def average_by_recursion(p, v):
-    """Return mean and stddev of S / N by the recursion over (N; Pr, first, second moment)."""
-    n, centre = len(p), v.mean()
-    law, first, second = np.zeros((3, n + 1))
-    law[0] = 1.0
-    for q, x in zip(p, v - centre, strict=True):
-        moved = [np.append(0.0, m[:-1]) for m in (law, first, second)]
-        second = (1 - q) * second + q * (moved[2] + 2 * x * moved[1] + x * x * moved[0])
-        first = (1 - q) * first + q * (moved[1] + x * moved[0])
-        law = (1 - q) * law + q * moved[0]
-    counts = np.arange(1, n + 1)
-    there = 1 - prod(1 - p)
-    mean = (first[1:] / counts).sum() / there
-    return centre + mean, np.sqrt((second[1:] / counts**2).sum() / there - mean**2)
-
-
-def test_state_is_that_of_the_tuples_held():
+def test_state_is_bounded_by_the_held_tuples():
     rng = np.random.default_rng(5)
     n = 20_000
     x = np.cumsum(rng.normal(0, 1, n))[:, None]

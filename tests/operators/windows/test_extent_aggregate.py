@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from extents import COUNT, check_against_worlds, facts, feed, in_parts, simulated, stream
+from extent_kinds import KINDS, Rows, shared
+from extents import COUNT, check_against_worlds, check_equal, facts, feed, stream
 from seeds import seeds
 from sfumato.operators.distributions import discrete_distributions
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from window_cases import ALL, random_tuples
+from window_reference import Window
 
 LENGTHS = [(10, 10), (12, 4), (7, 3), (3, 10), (1, 1), (30, 2), (4, 5), (11, 10)]
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
+@every_kind
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("seed", seeds(8, 4))
-def test_each_extent_comes_once_complete_in_order_with_its_counts(seed, ordered):
+def test_each_extent_is_emitted_once_with_its_rows_and_counts(seed, ordered, kind):
     rng = np.random.default_rng(seed)
+    make, draw, own_counters = KINDS[kind]
+    draw = partial(draw, wrong=0.3) if draw is shared else draw
     for length, slide in LENGTHS:
         n = int(rng.integers(1, 90))
         data = stream(rng, n, int(rng.integers(1, 5)), ordered)
-        tuples = random_tuples(rng, n, 2, most=1)
-        for entry in tuples:
-            if rng.random() < 0.05:
+        rows = draw(rng, data, int(rng.integers(1, 6)), most=1)
+        for entry in rows.tuples:
+            if rng.random() < 0.08:  # a row that does not exist, or a version that removes it
                 entry.clear()
-        exists = [bool(entry) for entry in tuples]
-        expected, scopes = simulated(length, slide, data, exists)
-        window = ExtentAggregate(length, slide, COUNT, members=True, attributes=2)
-        window, parts = in_parts(window, rng, data, tuples)
+        expected, scopes = rows.simulate(length, slide, [bool(entry) for entry in rows.tuples])
+        window = make(length, slide, COUNT, members=True, attributes=2)
+        window, parts = rows.process(window, rng)
         assert facts(parts) == [(e, g, len(rows), p, late) for e, g, rows, p, late in expected]
         assert all((p.start == p.end - length).all() for p in parts)
         members = [
@@ -38,33 +45,52 @@ def test_each_extent_comes_once_complete_in_order_with_its_counts(seed, ordered)
             for p in parts
             for k in range(len(p))
         ]
-        assert [sorted(m) for m in members] == [inside for _, _, inside, _, _ in expected]
+        assert kind != "corrected" or members == [inside for _, _, inside, _, _ in expected]
+        assert list(map(sorted, members)) == [sorted(inside) for _, _, inside, _, _ in expected]
         counters = window.counters
-        assert counters["late"] == sum(s.late for s in scopes.values())
-        assert counters["outside"] == sum(s.outside for s in scopes.values())
-        assert counters["rows"] == n
-        assert sum(s.late + s.outside + len(s.held) for s in scopes.values()) == (
-            n - counters["absent"]
-        )
+        names = {name: name for name in ("late", "outside", "absent")} | own_counters
+        for name, simulated in names.items():
+            assert counters[name] == sum(getattr(s, simulated) for s in scopes.values()), name
+        assert (counters["rows"], counters["held"]) == (n, 0)
+        if kind != "usual":  # absent rows do not complete extents
+            assert window.needed_ids().size <= (counters["absent"] if kind == "corrected" else 0)
 
 
-@pytest.mark.parametrize("seed", seeds(6, 2))
-def test_results_are_those_of_the_possible_worlds(seed):
+@every_kind
+@pytest.mark.parametrize("seed", seeds(12, 3))
+def test_results_are_those_of_the_possible_worlds(seed, kind):
     rng = np.random.default_rng(100 + seed)
+    make, draw, _ = KINDS[kind]
     shares = (0.25, 0.5, 0.875)
     for length, slide in LENGTHS:
-        n = int(rng.integers(5, 25))
+        n = int(rng.integers(5, 28))
         data = stream(rng, n, 2, bool(seed % 2), spread=100)
         certain = float(rng.choice([0.0, 0.5, 1.0]))
-        level = float(rng.choice([0.0, 1e6]))
-        tuples = random_tuples(rng, n, 2, most=2, certain=certain, level=level)
-        expected, _ = simulated(length, slide, data, [True] * n)
-        window = ExtentAggregate(length, slide, ALL, quantiles=shares, distribution=4)
-        _, parts = in_parts(window, rng, data, tuples)
-        check_against_worlds(parts, expected, data[2], tuples, shares)
+        level = float(rng.choice([0.0, 1e6])) if kind == "usual" else 0.0
+        rows = draw(rng, data, 3, most=2, certain=certain, level=level)
+        expected, _ = rows.simulate(length, slide, [True] * n)
+        window = make(length, slide, ALL, quantiles=shares, distribution=4)
+        _, parts = rows.process(window, rng)
+        check_against_worlds(parts, expected, data[2], rows.tuples, shares, rows.outcomes())
 
 
-def test_what_was_passed_in_may_change_afterwards():
+@pytest.mark.parametrize("kind", ["corrected", "shared"])
+def test_rows_with_ids_of_their_own_have_the_usual_extents(kind):
+    rng = np.random.default_rng(3)
+    n = 200
+    data = stream(rng, n, 3, False, spread=400)
+    ids = np.where(rng.random(n) < 0.3, -1, np.arange(n))
+    given = {"shared": ids} if kind == "shared" else {"versions": (ids, np.zeros(n, int))}
+    usual = Rows(data, random_tuples(rng, n, 2))
+    identified = Rows(data, usual.tuples, given)
+    for length, slide in LENGTHS:
+        options = {"empty": True, "quantiles": (0.5,)}
+        _, expected = usual.process(ExtentAggregate(length, slide, ALL, **options), rng, False)
+        _, found = identified.process(KINDS[kind][0](length, slide, ALL, **options), rng)
+        check_equal(found, expected, 1e-7 if kind == "shared" else 1e-9)
+
+
+def test_arguments_may_change_after_the_call():
     times, prob, values = np.array([1, 2]), np.array([0.5, 1.0]), np.array([[3.0], [4.0]])
     window = ExtentAggregate(10, 10, [Aggregate("sum", 0)])
     window.process(np.zeros(2, int), times, None, None, np.arange(3), prob, values)
@@ -82,46 +108,15 @@ def test_a_high_level_does_not_cancel_the_spread():
     assert len(found) > 30
     for k in range(len(found)):
         inside = (times >= found.start[k]) & (times < found.end[k])
-        p, v = e[inside], x[inside]
-        law = np.zeros((3, p.size + 1))
-        law[0, 0] = 1.0
-        centre = v.mean()
-        for q, y in zip(p, v - centre, strict=True):
-            m = np.concatenate([np.zeros((3, 1)), law[:, :-1]], axis=1)
-            law = (1 - q) * law + q * np.stack(
-                [m[0], m[1] + y * m[0], m[2] + 2 * y * m[1] + y * y * m[0]]
-            )
-        counts = np.arange(1, p.size + 1)
-        mean = (law[1, 1:] / counts).sum() / (1 - law[0, 0])
-        second = (law[2, 1:] / counts**2).sum() / (1 - law[0, 0])
-        assert abs(found.results[0].mean[k] - centre - mean) < 1e-9
-        assert abs(found.results[0].stddev[k] - np.sqrt(second - mean**2)) < 1e-9
-        order = np.argsort(-v)
-        first = p[order] * np.append(1.0, np.cumprod(1 - p[order])[:-1])
-        high = first @ (v[order] - centre) / first.sum()
-        spread = np.sqrt(first @ (v[order] - centre - high) ** 2 / first.sum())
-        assert abs(found.results[1].mean[k] - centre - high) < 1e-9
-        assert abs(found.results[1].stddev[k] - spread) < 1e-9
-
-
-def test_of_certain_rows_results_are_those_of_numpy():
-    rng = np.random.default_rng(8)
-    n = 3000
-    times = np.sort(rng.integers(0, 10**6, n))
-    x = rng.normal(5, 2, n)
-    wanted = [Aggregate(f, 0) for f in ("count", "sum", "avg", "min", "max")]
-    window = ExtentAggregate(10**5, 10**4, wanted, quantiles=(0.5,))
-    found = feed(window, times, values=x)
-    assert len(found) > 80
-    for k in range(len(found)):
-        inside = x[(times >= found.start[k]) & (times < found.end[k])]
-        expected = [inside.size, inside.sum(), inside.mean(), inside.min(), inside.max()]
-        means = [result.mean[k] for result in found.results]
-        np.testing.assert_allclose(means, expected, rtol=1e-12)
-        for result in found.results:
-            assert (result.stddev[k], result.existence[k]) == (0.0, 1.0)
-            assert np.isnan(result.error[k])
-            np.testing.assert_allclose(result.quantiles[k, 0], result.mean[k], rtol=1e-11)
+        window = Window(list(zip(e[inside, None], x[inside, None], strict=True)))
+        mean, variance, _ = window.average()
+        assert found.results[0].mean[k] == pytest.approx(float(mean), abs=1e-9)
+        assert found.results[0].stddev[k] == pytest.approx(float(variance) ** 0.5, abs=1e-9)
+        high, chance = np.array(list(window.extreme(1).items()), float).T
+        mean = high[0] + (high - high[0]) @ chance / chance.sum()
+        spread = np.sqrt((high - mean) ** 2 @ chance / chance.sum())
+        assert found.results[1].mean[k] == pytest.approx(mean, abs=1e-9)
+        assert found.results[1].stddev[k] == pytest.approx(spread, abs=1e-9)
 
 
 def test_state_is_bounded_by_one_range_and_one_pane():
@@ -163,7 +158,7 @@ def test_arguments_out_of_range_are_refused(arguments, message):
         ExtentAggregate(*arguments)
 
 
-def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
+def test_wrong_arrays_are_refused_and_change_nothing():
     window = ExtentAggregate(10, 10, [Aggregate("sum", 0)], members=True)
     good = {
         "group": np.zeros(1, int), "event_time": np.array([3]), "punctuation": None, "late": None,

@@ -14,7 +14,7 @@ from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 
 
-def test_an_extent_waits_for_all_rows_its_punctuation_let_out():
+def test_an_extent_waits_for_all_rows_released_with_its_punctuation():
     # Punctuation 20 releases 3, 8 and 12: [0, 10) is complete at 12, [10, 20) only at the next row.
     window = ExtentAggregate(10, 10, COUNT)
     assert len(feed(window, [3, 8], np.array([20, 20]))) == 0
@@ -32,7 +32,7 @@ def test_an_extent_waits_for_all_rows_its_punctuation_let_out():
     )
 
 
-def test_after_idle_a_row_joins_the_extents_that_have_not_come_out():
+def test_after_idle_a_row_joins_the_open_extents():
     window = ExtentAggregate(20, 10, COUNT)
     assert feed(window, [3, 12], np.array([2, 11])).end.tolist() == [10]
     assert window.idle([7]).end.size == 0  # no such scope
@@ -63,7 +63,7 @@ def test_rows_of_two_controllers_are_counted_as_out_of_order():
     assert restored.counters["out_of_order"] == 2
 
 
-def test_empty_extents_between_two_that_hold_a_tuple_come_out_on_request():
+def test_empty_extents_between_two_with_tuples_are_emitted_on_request():
     window = ExtentAggregate(10, 5, [*COUNT, Aggregate("avg", 0)], empty=True)
     found = feed(window, [-7, 31], values=[2, 3])
     assert (found.end.tolist(), found.held.tolist()) == ([-5, 0], [1, 1])
@@ -75,7 +75,7 @@ def test_empty_extents_between_two_that_hold_a_tuple_come_out_on_request():
     assert np.isnan(found.results[1].mean[:6]).all()
 
 
-def test_a_gap_too_long_for_empty_extents_leaves_none():
+def test_a_long_gap_has_no_empty_extents():
     window = ExtentAggregate(1, 1, COUNT, empty=True)
     feed(window, [0, 5, 10**15])
     found = window.flush()
@@ -94,7 +94,7 @@ def test_a_gap_counts_as_skipped_from_one_extent_too_many_on():
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("seed", seeds(4, 2))
 @pytest.mark.parametrize("is_certain", [False, True])
-def test_a_bounded_number_of_empty_extents_comes_out_around_those_with_tuples(
+def test_a_bounded_number_of_empty_extents_is_emitted_around_those_with_tuples(
     most, seed, is_certain
 ):
     # The first `most` after each extent with tuples and before the first, up to the last complete.

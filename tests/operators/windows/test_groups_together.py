@@ -82,7 +82,7 @@ def answers(window, batches, forgotten, restart):
     kept=st.sampled_from([0, 300_000, 10**9]),
     most=st.sampled_from([0, 3, 40]),
 )
-def test_answers_and_snapshots_do_not_tell_which_groups_are_kept(
+def test_answers_and_snapshots_do_not_depend_on_cached_groups(
     seed, sizes, groups, rows, confidence, max_tuples, asked, laws, values, existences, stops,
     kept, most,
 ):  # fmt: skip
@@ -104,7 +104,7 @@ def test_answers_and_snapshots_do_not_tell_which_groups_are_kept(
     assert found[0] == found[1]
 
 
-def test_a_group_that_is_forgotten_begins_again():
+def test_a_forgotten_group_restarts():
     window, alone = (CountWindowAggregate(5, 0.9, ASKED, **LAWS[2]) for _ in range(2))
     one = np.arange(2), np.array([1.0]), np.array([[3.0, 1.0]])
     for code in (0, 1, 0, 2):

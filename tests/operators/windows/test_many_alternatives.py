@@ -10,6 +10,7 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from window_reference import Window
 
 
 def drawn(rng, tuples, most=200):
@@ -41,7 +42,7 @@ def test_the_extreme_of_many_alternatives_has_its_law(seed, sign):
     for t in range(len(tuples)):
         held = tuples[: t + 1]
         at = np.unique(np.concatenate([v[~np.isnan(v)] for _, v in held]))
-        none = [np.prod([1 - p[sign * v > sign * x].sum() for p, v in held]) for x in at]
+        none = Window(held, rows).none_beyond(sign, at).tolist()
         places = slice(result.offsets[t], result.offsets[t + 1])
         value, prob = result.value[places], result.prob[places]
         for x, expected in zip(at, none, strict=True):
@@ -86,9 +87,7 @@ def test_a_delta_window_of_many_alternatives_evicts_by_definition(seed):
             held.pop(0)
         assert answers.held[t] == len(held)
         for result, sign in zip(answers.results[1:], (1, -1), strict=True):
-            at = np.unique(np.concatenate([v[~np.isnan(v)] for _, v in held]))[::-sign]
-            none = [np.prod([1 - p[sign * v >= sign * x].sum() for p, v in held]) for x in at]
-            mass = -np.diff(np.append(1.0, none))
+            at, mass = np.array(list(Window(held).extreme(sign).items()), float).T
             assert result.mean[t] == pytest.approx(mass @ at / mass.sum(), abs=1e-9)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
+from window_reference import Window
 
 AVG, MIN, MAX = Aggregate("avg", 0), Aggregate("min", 0), Aggregate("max", 0)
 LONG = 1_200
@@ -67,57 +68,10 @@ def take(window, offsets, prob, value, begin, end):
     return window.process(codes, offsets[begin : end + 1] - offsets[begin], prob[some], value[some])
 
 
-def moments_by_recursion(prob, value, rows):
-    """Return mean and variance of average, sum and count, by (count; Pr, E[S], E[S^2]).
-
-    prob, value : [held, 2], oldest first, no value missing; computed in long double
-    """
-    centre = (prob * value).sum() / prob.sum()
-    state = np.zeros((3, rows + 1), np.longdouble)
-    state[0, 0] = 1.0
-    for p, x in zip(prob[::-1].astype(np.longdouble), value[::-1] - centre, strict=True):
-        e, m, s = p.sum(), p @ x, p @ x**2
-        stay = np.full(rows + 1, 1.0 - e)
-        stay[rows] = 1.0
-        before = np.roll(state, 1, axis=1)
-        before[:, 0] = 0.0
-        state = stay * state
-        state[0] += e * before[0]
-        state[1] += e * before[1] + m * before[0]
-        state[2] += e * before[2] + 2.0 * m * before[1] + s * before[0]
-    n, (law, first, second) = np.arange(rows + 1), state
-    exists, count, rest = law[1:].sum(), law @ n, first.sum()
-    mean = (first[1:] / n[1:]).sum() / exists
-    spread = law @ (n - count) ** 2
-    total = second.sum() - rest**2 + 2 * centre * (first @ n - rest * count) + centre**2 * spread
-    return [
-        (float(centre + mean), float((second[1:] / n[1:] ** 2).sum() / exists - mean**2)),
-        (float(rest + centre * count), float(total)),
-        (float(count), float(spread)),
-    ]
-
-
-def extreme_by_recursion(sign, prob, value, rows):
-    """Return {value: probability} of the extreme, from Pr(no inside tuple reaches x) for each x."""
-    law, before = {}, np.longdouble(1.0)
-    exists = np.minimum(prob.astype(np.longdouble).sum(axis=1), 1.0)
-    exists, prob, value = exists[-400:], prob[-400:], value[-400:]  # older tuples are outside
-    outcomes = -sign * np.unique(-sign * value[~np.isnan(value)])
-    for some in np.split(outcomes, range(32, outcomes.size, 32)):
-        reaching = sign * value >= sign * some[:, None, None]
-        beyond = np.where(reaching, prob, 0.0).astype(np.longdouble).sum(axis=2)
-        state = np.zeros((some.size, rows + 1), np.longdouble)
-        state[:, 0] = 1.0
-        for e, k in zip(exists[::-1], beyond.T[::-1], strict=True):
-            came = state[:, :-1] * (e - k)[:, None]
-            state[:, :rows] *= 1.0 - e
-            state[:, 1:] += came
-        for x, after in zip(some.tolist(), state.sum(axis=1), strict=True):
-            law[x] = before - after
-            before = after
-            if before < 1e-20:
-                return law
-    return law
+def held_at(i, held, prob, value, rows):
+    """Return the reference of the window of the tuples held after tuple i."""
+    places = range(i + 1 - held, i + 1)
+    return Window([(prob[2 * j : 2 * j + 2], value[2 * j : 2 * j + 2, 0]) for j in places], rows)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64, 200])
@@ -130,18 +84,18 @@ def test_moments_follow_a_stream(rows, options, kind):
         window = CountWindowAggregate(rows, 0.9, asked, **options)
         answers = take(window, offsets, prob, value, 0, LONG)
         for i in range(29, LONG, 167):
-            held = slice(2 * (i + 1 - answers.held[i]), 2 * (i + 1))
-            of = prob[held].reshape(-1, 2), value[held].reshape(-1, 2)
-            expected = moments_by_recursion(*of, rows)
+            window = held_at(i, answers.held[i], prob, value, rows)
+            expected = window.average()[:2], window.sum(), window.count()
             # Roundings of the recursion itself: long double has 64 bits.
-            slack = 1e-17 * np.ptp(of[1]) ** 2, 1e-16 * expected[1][0] ** 2, 1e-13
+            spread = np.ptp([x for _, x in window.tuples])
+            slack = 1e-17 * spread**2, 1e-16 * float(expected[1][0]) ** 2, 1e-13
             for found, (mean, variance), own in zip(answers.results, expected, slack, strict=True):
-                assert found.mean[i] == pytest.approx(mean, rel=1e-11, abs=1e-10)
-                assert found.stddev[i] ** 2 == pytest.approx(variance, rel=2e-9, abs=own)
+                assert found.mean[i] == pytest.approx(float(mean), rel=1e-11, abs=1e-10)
+                assert found.stddev[i] ** 2 == pytest.approx(float(variance), rel=2e-9, abs=own)
 
 
 @pytest.mark.parametrize("confidence", [0.2, 0.95, 1.0 - 1e-9])
-def test_few_windows_are_computed_anew_for_their_average(confidence):
+def test_few_averages_are_recomputed_over_their_whole_window(confidence):
     for kind in ("uniform", "near 1", "certain but for some"):
         offsets, prob, value = stream(3, kind, "rising")
         window = CountWindowAggregate(100, confidence, [AVG])
@@ -154,12 +108,11 @@ def check_extremes(seed, kind, shape, rows, confidence, options, at):
     window = CountWindowAggregate(rows, confidence, [MIN, MAX], distribution=10_000, **options)
     answers = take(window, offsets, prob, value, 0, 600)
     for i in at:
-        held = slice(2 * (i + 1 - answers.held[i]), 2 * (i + 1))
-        of = prob[held].reshape(-1, 2), value[held].reshape(-1, 2)
-        for sign, measured in zip((-1.0, 1.0), answers.results, strict=True):
+        window = held_at(i, min(answers.held[i], 400), prob, value, rows)  # older ones are outside
+        for sign, measured in zip((-1, 1), answers.results, strict=True):
             span = slice(measured.offsets[i], measured.offsets[i + 1])
             got = dict(zip(measured.value[span].tolist(), measured.prob[span], strict=True))
-            expected = extreme_by_recursion(sign, *of, rows)
+            expected = window.extreme(sign)
             assert {x for x, p in expected.items() if p > 1e-15} <= set(got) <= set(expected)
             for x, p in got.items():
                 assert p == pytest.approx(float(expected[x]), rel=1e-9, abs=1e-15)
@@ -187,7 +140,7 @@ def test_extremes_hold_at_any_confidence_and_bound(confidence, options, kind):
 
 
 @pytest.mark.nightly
-def test_what_is_kept_stays_small():
+def test_state_stays_small():
     offsets, prob, value = stream(2, "uniform", "noise", 2_400)
     window = CountWindowAggregate(400, 0.95, [AVG, MIN, MAX])
     sizes = []

@@ -15,6 +15,7 @@ import pytest
 from sfumato.operators.distributions import discrete_distributions
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
+from window_reference import count_law
 
 SUM, AVG, COUNT = Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("count")
 VALUES, MEDIAN = Aggregate("count", 0), Aggregate("quantile", 0, 0.5)
@@ -127,7 +128,7 @@ def samples_of(measured, i):
     (1, {}), (6, {}), (40, {}), (40, {"max_tuples": 17}),
 ])  # fmt: skip
 @pytest.mark.parametrize("shape", ["noise", "rising", "falling", "few", "missing"])
-def test_worlds_kept_up_are_those_drawn_for_each_window(rows, options, shape, only_worlds):
+def test_updated_worlds_are_those_drawn_for_each_window(rows, options, shape, only_worlds):
     n, samples, asked = 300, 12, [SUM, AVG, VALUES, MEDIAN, *EDGES]
     offsets, prob, value = stream(rows, n, shape)
     window = CountWindowAggregate(
@@ -149,7 +150,7 @@ def test_worlds_kept_up_are_those_drawn_for_each_window(rows, options, shape, on
     assert sampled > 80
 
 
-def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
+def test_the_law_is_exact_again_after_the_uncertain_tuples_left():
     # Certain tuples, then 13 uncertain tuples with 2^13 sums, then certain tuples again.
     n, rows = 120, 20
     prob = np.where((np.arange(n) >= 60) & (np.arange(n) < 73), 0.5, 1.0)
@@ -167,7 +168,7 @@ def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
 
 
 @pytest.mark.nightly
-def test_nothing_drifts_however_large_a_value_passed(only_worlds):
+def test_a_huge_value_leaves_no_error_in_later_windows(only_worlds):
     n, rows, samples = 100_000, 50, 6
     offsets, prob, value = stream(8, n, "outlier", most=1)
     asked = [SUM, AVG, MEDIAN]
@@ -187,18 +188,6 @@ def test_nothing_drifts_however_large_a_value_passed(only_worlds):
         np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
 
 
-def count_law_by_recursion(existence, rows):
-    """Return Pr(min(N, rows) = k) for k = 0 ... rows, in long double."""
-    law = np.zeros(rows + 1, np.longdouble)
-    law[0] = 1.0
-    for p in existence[::-1].astype(np.longdouble):
-        came = np.roll(law, 1) * p
-        came[0] = 0.0
-        came[rows] += law[rows] * p
-        law = law * (1.0 - p) + came
-    return law
-
-
 @pytest.mark.parametrize("confidence", [0.3, 0.95, 1.0 - 1e-9])
 @pytest.mark.parametrize("options", [{}, {"max_tuples": 50}])
 @pytest.mark.parametrize("rows", [1, 2, 30, 150])
@@ -208,7 +197,7 @@ def test_the_law_of_a_count_is_that_of_the_recursion(rows, confidence, options):
     answers = take(window, offsets, prob, value, 0, 700)
     existence, count = np.add.reduceat(prob, offsets[:-1]), answers.results[0]
     for i in [*range(12), *range(20, 700, 61)]:
-        law = count_law_by_recursion(existence[i + 1 - answers.held[i] : i + 1], rows)
+        law = count_law(existence[i + 1 - answers.held[i] : i + 1], rows)
         span = slice(count.offsets[i], count.offsets[i + 1])
         got = np.zeros(rows + 1)
         got[count.value[span].astype(int)] = count.prob[span]
@@ -232,7 +221,7 @@ def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
 
 
 @pytest.mark.nightly
-def test_a_group_keeps_few_bytes_for_its_worlds():
+def test_the_worlds_of_a_group_use_few_bytes():
     offsets, prob, value = stream(2, 3_000, most=1)
     sizes = {}
     for aggregate in (SUM, MEDIAN):

@@ -171,31 +171,14 @@ def test_large_windows_are_minimal_wherever_one_looks(rows, kind):
     assert window.nbytes <= 5_000_000 or rows > 5000
 
 
-def test_structural_ties_go_to_the_plain_recursion():
+def test_structural_ties_are_decided_by_the_plain_recursion():
     # Pr(N >= 3 of 5 fair coins) is exactly 1/2: the sixth tuple evicts the first.
     window = UncertainWindow(3, 0.5)
     assert window.extend(np.full(8, 0.5)).tolist() == [0, 0, 0, 0, 0, 1, 2, 3]
     assert window.recursions > 0
 
 
-def test_confidence_1_asks_for_tuples_that_surely_exist():
-    almost = np.nextafter(1.0, 0.0)
-    window = UncertainWindow(2, 1.0)
-    assert window.extend(np.full(500, almost)).tolist() == [0] * 500
-    # Two certain tuples are newer than the oldest: everything before them is evicted.
-    assert window.extend([1.0, 1.0, almost]).tolist() == [0, 500, 500]
-    assert window.held == 3
-
-
-def test_probability_1_keeps_those_still_inside_with_certainty():
-    # Only results of probability 1 are reported: a tuple counts while T_j = 1, which means while
-    # fewer than `rows` possible tuples are newer, for any existence.
-    window = UncertainWindow(2, 0.95, probability=1.0)
-    assert window.extend([1.0, 0.5, 0.0, 1e-12, 0.5]).tolist() == [0, 0, 0, 1, 3]
-    assert window.in_window([3, 4]).tolist() == [1.0, 1.0]
-
-
-def test_the_newest_tuple_never_leaves_and_impossible_ones_never_enter():
+def test_the_newest_tuple_stays_and_impossible_tuples_never_enter():
     window = UncertainWindow(1, 0.5)
     assert window.extend([0.0, 0.0, 1.0, 1.0, 0.0]).tolist() == [1, 2, 2, 3, 3]
     assert (window.held, window.start, window.arrived) == (1, 3, 5)
@@ -296,7 +279,7 @@ def test_bad_settings_are_refused_by_name(arguments, words):
 
 
 @pytest.mark.parametrize("bad", [[0.5, math.nan], [-0.1], [1.1], [[0.5]], 0.5, ["x"]])
-def test_a_bad_call_takes_nothing(bad):
+def test_a_wrong_call_changes_nothing(bad):
     window = UncertainWindow(2, 0.9)
     window.extend([0.5] * 7)
     before = window.snapshot()
@@ -305,7 +288,7 @@ def test_a_bad_call_takes_nothing(bad):
     assert window.snapshot() == before
 
 
-def test_read_only_strided_and_narrow_arrays_are_as_good():
+def test_read_only_strided_and_narrow_arrays_are_accepted():
     existence = np.random.default_rng(9).random(60).astype(np.float32).astype(np.float64)
     expected = UncertainWindow(5, 0.9).extend(existence).tolist()
     fixed = existence.copy()
@@ -315,7 +298,7 @@ def test_read_only_strided_and_narrow_arrays_are_as_good():
         assert UncertainWindow(5, 0.9).extend(same).tolist() == expected
 
 
-def test_rounding_of_summed_alternatives_is_clipped_and_the_input_left_alone():
+def test_rounded_sums_above_one_are_clipped_in_a_copy():
     existence = np.array([1.0 + 2e-16, 1.0 + 1e-10])
     kept = existence.copy()
     window = UncertainWindow(1, 1.0)

@@ -39,7 +39,7 @@ def once(frame: pd.DataFrame, first: list[str]) -> pd.DataFrame:
 
 @pytest.mark.parametrize("scope", ["key", "source"])
 @pytest.mark.parametrize("wait", WAITS, ids=str)
-def test_the_other_rows_are_those_of_the_stream_without_duplicates(wait, scope):
+def test_rows_that_are_no_duplicates_are_those_of_the_stream_without_copies(wait, scope):
     given = stream(1)
     settings = {**TIMES, **wait, scope: "device"}
     # Ids are remembered for longer than copies are delayed, so each copy is recognised.

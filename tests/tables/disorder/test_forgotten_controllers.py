@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
-from sfumato.tables.operator import ROW, TIE
+from table_runs import table_of
 from tables.test_forgotten_keys import CONTROLS
 
 FORGET = 50
@@ -17,28 +16,22 @@ def config(control, forget_after: float | None = FORGET):
     return ReorderTableConfig(control=control, keys=1, forget_after=forget_after)
 
 
-def table_of(rows, first=0):
+def rows_of(rows):
     keys, event, arrival = (list(column) for column in zip(*rows, strict=True))
-    number = list(range(first, first + len(rows)))
-    return pa.table(
-        {
-            ROW: [{"key": k, "n": n} for k, n in zip(keys, number, strict=True)],
-            "key0": keys, "event": event, "order0": arrival, TIE: number,
-        }
-    )  # fmt: skip
+    return table_of({"key": keys}, key0=keys, event=event, order0=arrival)
 
 
 @pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS)
-def test_a_peak_of_keys_leaves_little_behind(control):
+def test_state_shrinks_after_a_peak_of_keys(control):
     operator = config(control).make()
     keys = [(f"once {i}", i // 100, i // 100) for i in range(3000)]
-    operator.process([(0, table_of(keys))], 0)
+    operator.process([(0, rows_of(keys))], 0)
     controllers, peak = operator.operator.controllers, len(operator.snapshot())
     states = len(controllers._states)
     assert states > 3000
     for batch in range(1, 9):
         last = [(f"once {i}", 100 * batch, 100 * batch) for i in (2998, 2999)]
-        operator.process([(0, table_of(last))], 0)
+        operator.process([(0, rows_of(last))], 0)
     assert len(operator.index) == 2
     assert len(controllers._states) < states / 100
     assert len(controllers.memory) < 20_000

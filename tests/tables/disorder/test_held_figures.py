@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.statistics import BufferStatistics
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
-from sfumato.tables.operator import ROW, TIE
+from sfumato.tables.operator import ROW
+from table_runs import table_of
 
 CONTROLS = [
     DisorderControl(slack=3, guard=False),
@@ -21,10 +21,7 @@ CONTROLS = [
 
 
 def table(shown, key, source, event, arrival):
-    numbers = pa.array(np.arange(len(event)))
-    row = pa.StructArray.from_arrays([pa.array(shown)], ["id"])
-    columns = {ROW: row, "key0": key, "source0": source, "event": event, "order0": arrival}
-    return pa.table({**columns, TIE: numbers})
+    return table_of({"id": shown}, key0=key, source0=source, event=event, order0=arrival)
 
 
 def rows(times, sources, arrival=0):
@@ -86,7 +83,7 @@ def test_rows_from_the_future_are_held_but_are_no_newest_row():
     assert shown["lag"] <= 10_000
 
 
-def test_rows_wait_from_their_arrival_to_that_of_the_row_that_lets_them_out():
+def test_rows_wait_until_the_arrival_of_the_row_that_releases_them():
     operator = config().make()
     operator.begin()
     operator.process([(0, rows([100, 103, 107], ["a"] * 3))], now=0)
@@ -105,7 +102,7 @@ def test_rows_wait_from_their_arrival_to_that_of_the_row_that_lets_them_out():
     assert operator.gauges()["waited"] is None
 
 
-def test_how_long_rows_waited_hangs_on_no_micro_batch():
+def test_waits_do_not_depend_on_micro_batches():
     rng = np.random.default_rng(1)
     control = DisorderControl(max_delay=300_000, guard=False)
     settings = ReorderTableConfig(control=control, keys=1, sources=1)
@@ -134,7 +131,7 @@ def test_rows_held_before_a_restart_have_waited_since_their_arrival():
     assert restored.gauges()["waited"] == 0
 
 
-def test_keys_are_counted_and_those_of_a_micro_batch_apart():
+def test_keys_and_new_keys_of_a_micro_batch_are_counted():
     operator = config().make()
     operator.begin()
     operator.process([(0, rows([100], ["a"]))], now=0)
@@ -150,7 +147,7 @@ def test_keys_are_counted_and_those_of_a_micro_batch_apart():
     control=st.sampled_from(CONTROLS),
     more=st.sampled_from([{}, {"forget_after": 100.0}, {"sources": 1}]),
 )
-def test_figures_that_are_kept_up_are_those_of_a_look_at_all(seed, keys, control, more):
+def test_updated_figures_are_those_of_a_full_computation(seed, keys, control, more):
     rng = np.random.default_rng(seed)
     config = ReorderTableConfig(control=control, keys=1, idle_timeout=5, **more)
     operator, held, arrivals, newest = config.make(), {}, {}, None

@@ -36,7 +36,7 @@ def arrivals(seed, n=120):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("seed", range(5))
-def test_rows_of_one_controller_never_come_behind_in_any_cut_or_pause(settings, seed):
+def test_rows_of_one_controller_are_never_behind_for_any_cuts_and_pauses(settings, seed):
     key, event, arrival, source = arrivals(seed)
     operator, passed, on_time = Reorder(**settings), np.array([NEVER]), 0
     cuts = np.random.default_rng(seed).choice(len(key), 20, replace=False)
@@ -97,7 +97,7 @@ def test_tables_of_two_controllers_are_refused_and_of_one_that_forgets_counted(o
     assert sum(counts.get("out_of_order", 0) for counts in counted.values()) > 0
 
 
-def test_a_window_with_a_timeout_of_its_own_only_counts():
+def test_a_window_with_an_idle_timeout_only_counts_rows_behind():
     rows = pa.table({"t": [10, 20], "arrival": [1, 2]})
     frame = frame_of(sf.reorder(rows, event_time="t", arrival="arrival", slack=3))
     count = [AggregateSpec("n", "count", None)]

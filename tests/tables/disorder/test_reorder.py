@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
-from sfumato.tables.operator import ROW, TIE
+from table_runs import table_of, with_column
 
 BY_KEY = ReorderTableConfig(
     control=DisorderControl(0.1, estimator="conformal"), keys=2, idle_timeout=2000
@@ -25,21 +25,12 @@ def disordered(rows, seed, by_source=False):
     device = pa.array([["a", None, "b"][i] for i in rng.integers(0, 3, rows)])
     line = pa.array(rng.integers(0, 2, rows))
     note = [{"number": int(i), "tags": ["x"] * (i % 3)} for i in range(rows)]
-    return pa.table(
-        {
-            ROW: pa.StructArray.from_arrays(
-                [device, line, pa.array(note)], ["device", "line", "note"]
-            ),
-            "key0": device,
-            "source0" if by_source else "key1": line,
-            "event": pa.array(event[order]),
-            "order0": pa.array(np.sort(arrival) + np.arange(rows)),
-            TIE: pa.array(np.arange(rows)),
-        }
-    )
+    columns = {"key0": device, "source0" if by_source else "key1": line}
+    columns |= {"event": event[order], "order0": np.sort(arrival) + np.arange(rows)}
+    return table_of({"device": device, "line": line, "note": note}, **columns)
 
 
-def test_idle_keys_give_out_what_they_hold_and_busy_ones_do_not():
+def test_idle_keys_release_their_rows_after_the_timeout():
     table = disordered(200, 1)
     operator = BY_KEY.make()
     operator.process([(0, table)], now=0)
@@ -51,7 +42,7 @@ def test_idle_keys_give_out_what_they_hold_and_busy_ones_do_not():
     assert not any(out.column("late").to_pylist())
 
 
-def test_a_source_that_never_speaks_is_waited_for_until_the_timeout_only():
+def test_a_source_without_rows_is_waited_for_until_the_timeout():
     assert BY_SOURCE.make().idle(now=2000) == []
     table = disordered(100, 2, by_source=True)
     only = table.filter(pa.compute.equal(table.column("source0"), 0))
@@ -65,11 +56,11 @@ def test_a_source_that_never_speaks_is_waited_for_until_the_timeout_only():
     assert operator.operator.counters["held"] > 0
 
 
-def test_event_times_beyond_the_range_are_invalid_and_come_out():
+def test_event_times_out_of_range_are_invalid_and_released():
     table = disordered(50, 3)
     event = table.column("event").to_pylist()
     event[3], event[10], event[20], event[30] = None, 2**60, -(2**62), 2**60 - 1
-    table = table.set_column(3, "event", pa.array(event))
+    table = with_column(table, "event", event)
     operator = BY_KEY.make()
     out = pa.concat_tables([*operator.process([(0, table)], now=0), *operator.flush()])
     assert out.num_rows == 50

@@ -49,7 +49,7 @@ def definition(rows: pd.DataFrame) -> tuple[set[int], list[int]]:
 
 @given(streams())
 @examples(60)
-def test_rows_leave_as_promised(rows):
+def test_rows_are_released_by_the_sent_punctuations(rows):
     answer = sf.reorder(rows, key="device", **TIMES)
     for device in "ab":
         own = answer[answer["device"] == device]

@@ -13,7 +13,8 @@ from seeds import seeds
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
-from table_subjects import PAIRS, RELEASED, answers, released_feed, rows
+from table_runs import with_column
+from table_subjects import PAIRS, RELEASED, answers, mark_released, released_feed, rows
 
 ROWS = 160
 SETTINGS = {"slack": {"slack": 3}, "no wait": {"slack": 0}, "delay": {"max_delay": 15}}
@@ -29,8 +30,7 @@ def coarse(seed):
     rng = np.random.default_rng(seed)
     table = rows(rng, ROWS)["table"]
     event = table.column("event").to_numpy() // 15 * 15
-    table = table.set_column(table.column_names.index("event"), "event", pa.array(event))
-    return table, rng
+    return with_column(table, "event", event), rng
 
 
 def released(table, cuts, settings):
@@ -45,13 +45,7 @@ def released(table, cuts, settings):
         if not sum(t.num_rows for t in tables):
             continue
         out = pa.concat_tables(tables).flatten()
-        taken = table.take(out.column("row.number"))
-        columns = {"arrival": taken.column("order0"), "order0": taken.column("event")}
-        columns |= {name: out.column(name) for name in ("late", "punctuation")}
-        taken = taken.drop_columns(["order0"])
-        for name, column in columns.items():
-            taken = taken.append_column(name, column)
-        pieces.append(taken)
+        pieces.append(mark_released(table.take(out.column("row.number")), out))
     return pieces
 
 

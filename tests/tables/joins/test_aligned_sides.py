@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
-from sfumato.operators.imputation.imputer import Imputer
-from sfumato.tables.imputation.repositories import RepositoryImputer
-from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import TIE
 from sfumato.windows import JoinWindow
+from table_runs import with_column
+from table_subjects import TABLES
 
 STAMP = pa.timestamp("us", tz="UTC")
 ALTERNATIVES = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
@@ -25,29 +23,9 @@ WINDOWS = {
     "time": (JoinWindow(span="12 us"), JoinWindow(span="7 us")),
     "both": (JoinWindow(3), JoinWindow(span="10 us")),
 }
-COMPLETE = SimilarityJoinTableConfig(
-    within=1.0,
-    probability=0.3,
-    windows=WINDOWS["rows"],
-    output="changes",
-    on=("x",),
-    keys=1,
-    aligned=((), ()),
-)
-RULES = ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"]
-REPOSITORY = np.random.default_rng(0).random((20, 1)) + np.random.default_rng(1).random((20, 2))
-GAPS = IncompleteJoinTableConfig(
-    imputer=RepositoryImputer(
-        Imputer(REPOSITORY, RULES, names=["x", "y"], fallback="reject")
-    ).to_bytes(),
-    within=0.3,
-    probability=0.3,
-    windows=WINDOWS["rows"],
-    output="changes",
-    on=("y", "x"),
-    keys=1,
-    aligned=((), ()),
-)
+PAIRS = {"probability": 0.3, "windows": WINDOWS["rows"], "aligned": ((), ())}
+COMPLETE = replace(TABLES["similarity join"].make().config, within=1.0, **PAIRS)
+GAPS = replace(TABLES["incomplete join"].make().config, within=0.3, on=("y", "x"), **PAIRS)
 
 
 def controlled(seed, side, n=70, by_key=False):
@@ -99,6 +77,10 @@ def changes(tables):
     )
 
 
+def pairs_of(tables):
+    return sorted((r["left"]["c0"], r["right"]["c0"]) for t in tables for r in t.to_pylist())
+
+
 def in_order(config, sides):
     """Return the join of on-time rows, one by one in event-time order, left before right."""
     plain = replace(config, aligned=None).make()
@@ -120,7 +102,7 @@ def in_order(config, sides):
     st.booleans(),
     st.lists(st.tuples(st.sampled_from(["left", "right", "both", "restart"]), st.integers(1, 40))),
 )
-def test_any_pace_cut_and_restart_gives_the_answers_of_rows_in_order(
+def test_answers_are_those_of_rows_in_order_for_any_pace_cut_and_restart(
     seed, config, windows, by_key, steps
 ):
     scopes = ((0,), ()) if by_key else ((), ())
@@ -148,7 +130,7 @@ def test_any_pace_cut_and_restart_gives_the_answers_of_rows_in_order(
     assert operator.sides.waiting == 0
 
 
-def test_rows_wait_for_the_slower_side_and_no_longer():
+def test_rows_wait_only_for_the_slower_side():
     left, right = controlled(1, 0), controlled(1, 1)
     operator = COMPLETE.make()
     operator.process([(0, left)], 0)
@@ -165,7 +147,7 @@ def test_rows_wait_for_the_slower_side_and_no_longer():
     assert operator.sides.waiting == waiting
 
 
-def test_a_silent_side_holds_back_until_its_timeout_and_is_then_late():
+def test_a_silent_side_is_waited_for_until_its_timeout():
     left, right = controlled(2, 0), controlled(2, 1)
     config = replace(COMPLETE, idle_timeout=1000)
     operator = config.make()
@@ -197,13 +179,13 @@ def ever_new_keys(seed, side, n=3000):
         "key0": pa.array(np.arange(n) // 2),
     }
     for name, values in columns.items():
-        rows = rows.set_column(rows.schema.get_field_index(name), name, values)
+        rows = with_column(rows, name, values)
     return rows
 
 
 @pytest.mark.parametrize("scopes", [((0,), (0,)), ((), (0,))])
 @pytest.mark.parametrize("behind", [0, 500])
-def test_punctuations_of_silent_keys_are_freed_and_no_answer_changes(scopes, behind):
+def test_freeing_punctuations_of_silent_keys_changes_no_answer(scopes, behind):
     config = replace(COMPLETE, output="append", aligned=scopes)
     sides = [ever_new_keys(5, side) for side in (0, 1)]
     found, sizes = [], []
@@ -216,16 +198,14 @@ def test_punctuations_of_silent_keys_are_freed_and_no_answer_changes(scopes, beh
             out += operator.process(batch, 0)
         sizes.append(len(operator.snapshot()))
         out += operator.flush()
-        found.append(
-            sorted((r["left"]["c0"], r["right"]["c0"]) for t in out for r in t.to_pylist())
-        )
+        found.append(pairs_of(out))
     assert found[0] == found[1]
     assert len(found[0]) > 1000
     assert all(len(side.scopes) < 400 + behind for side in operator.sides.sides)
     assert sizes[1] < 0.5 * sizes[0]
 
 
-def test_a_key_that_lags_behind_all_others_waits_again_and_loses_nothing():
+def test_a_key_that_is_slower_than_all_others_loses_no_answer():
     config = replace(COMPLETE, output="append", aligned=((0,), (0,)))
     sides = [ever_new_keys(6, side, 400) for side in (0, 1)]
     slow = [rows.filter(pa.compute.equal(rows["key0"], 3)) for rows in sides]
@@ -239,9 +219,7 @@ def test_a_key_that_lags_behind_all_others_waits_again_and_loses_nothing():
             for side in (1, 0):
                 out += operator.process([(side, slow[side].slice(place, 1))], 0)
         out += operator.flush()
-        found.append(
-            sorted((r["left"]["c0"], r["right"]["c0"]) for t in out for r in t.to_pylist())
-        )
+        found.append(pairs_of(out))
     assert found[0] == found[1]
 
 
@@ -253,7 +231,7 @@ def test_rows_without_punctuations_are_counted_where_pace_matters():
 
 
 @pytest.mark.parametrize("part", ["left", "right"])
-def test_a_snapshot_that_lacks_rows_of_held_tuples_is_refused(part):
+def test_a_snapshot_without_the_rows_of_held_tuples_is_refused(part):
     operator = COMPLETE.make()
     operator.process([(0, controlled(1, 0)), (1, controlled(1, 1))], 0)
     store = getattr(operator, part)

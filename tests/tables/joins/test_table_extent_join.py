@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
-from worlds import worlds
+from worlds import near_worlds
 
 STAMP = pa.timestamp("us", tz="UTC")
 SETTINGS = ExtentJoinTableConfig(keys=1)
@@ -73,7 +73,7 @@ def answers_of(settings, sides, steps, as_table=table):
 
 
 @given(extents(), st.sampled_from([0, 1]))
-def test_pairs_are_those_of_equal_extents_and_keys_in_any_batches_and_across_restarts(case, keys):
+def test_pairs_have_equal_extents_and_keys_for_any_cuts_and_restarts(case, keys):
     sides, steps = case
     settings = ExtentJoinTableConfig(keys=keys)
 
@@ -98,11 +98,8 @@ def uncertain(rows):
 
 def alone_by_worlds(row, others):
     """Return Pr(the row exists, and no existing other row is within 1)."""
-    total = 0.0
-    for p, x in row[3]:
-        for chance, there in worlds([other[3] for other in others]):
-            total += p * float(chance) * all(abs(x - y) > 1.0 for y in there)
-    return total
+    found = near_worlds(row[3], [other[3] for other in others], lambda x, y: abs(x - y) <= 1.0)
+    return sum(p for p, near in found if not near)
 
 
 LISTS = st.sampled_from(
@@ -206,7 +203,7 @@ def test_one_to_one_needs_probabilities_of_pairs(wrong):
         ExtentJoinTableConfig(keys=1, one_to_one=True, **wrong)
 
 
-def test_the_side_that_is_ahead_waits_and_what_was_passed_is_forgotten():
+def test_the_side_that_is_ahead_waits_and_passed_extents_are_forgotten():
     operator = SETTINGS.make()
     for end in range(50):
         assert operator.process([(0, table([(end, 0, end)]))], 0) == []
@@ -218,25 +215,6 @@ def test_the_side_that_is_ahead_waits_and_what_was_passed_is_forgotten():
         operator.process([(0, table([(end, 0, end)])), (1, table([(end, 0, end)]))], 0)
         sizes.append(len(operator.snapshot()))
     assert sizes[-1] <= sizes[50] + 64
-
-
-def test_three_windowed_streams_are_joined_two_by_two():
-    rows = [
-        {"t": t, "x": x, "k": k}
-        for t, x, k in [(0, 1.0, 1), (1, 2.0, 1), (5, 3.0, 1), (20, 4.0, 2)]
-    ]
-    window = {"window": sf.Range("5 us"), "order": "t", "key": "k"}
-    a, b, c = (
-        sf.window_aggregate(pa.Table.from_pylist(rows[skip:]), {name: "max(x)"}, **window)
-        for skip, name in enumerate("abc")
-    )
-    ab = sf.extent_join(a, b, key="k")
-    left, right = (ab.column(side).combine_chunks() for side in ("left", "right"))
-    both = ab.select(["window"]).append_column("k", left.field("k"))
-    both = both.append_column("a", left.field("a")).append_column("b", right.field("b"))
-    found = sf.extent_join(both, c, key="k").to_pylist()
-    got = [(row["left"]["a"], row["left"]["b"], row["right"]["c"]) for row in found]
-    assert got == [(3.0, 3.0, 3.0), (4.0, 4.0, 4.0)]
 
 
 def short_lived(n):
@@ -265,7 +243,7 @@ def test_keys_and_controllers_of_silent_keys_are_freed_and_no_answer_changes(sco
     assert max(sizes[5:]) < 1.5 * max(sizes[:5])
 
 
-def test_a_slow_side_is_not_forgotten_whatever_the_other_has_reached():
+def test_a_slow_side_is_not_forgotten_when_the_other_is_ahead():
     config = ExtentJoinTableConfig(keys=1, scope=(0,), forget_after=5.0)
     operator = config.make()
     for end in range(200):
@@ -295,28 +273,6 @@ def traffic(count=240):
     return [(*row[:4], START + timedelta(seconds=row[4])) for row in rows]
 
 
-def toll(readings):
-    """Return C's toll query: active vehicles on each highway with a mean speed below 40 mph."""
-    ordered = sf.reorder(
-        readings, event_time="ts", arrival="arrival", drop_ratio=0.01, estimator="conformal"
-    )
-    active = sf.window_aggregate(
-        ordered,
-        {"reports": "count(*)"},
-        window=sf.Range("30 seconds"),
-        order="ts",
-        key=["highway", "vehID"],
-    )
-    traffic_ = sf.window_aggregate(
-        ordered,
-        {"speed": "avg(speed)"},
-        window=sf.Range("5 minutes", slide="30 seconds"),
-        order="ts",
-        key="highway",
-    )
-    return sf.where(sf.extent_join(active, traffic_, key="highway"), "right.speed < 40")
-
-
 def expected_tolls(rows):
     seconds = [((ts - START).total_seconds(), v, h, s) for v, h, s, ts, _ in rows]
     found = set()
@@ -330,30 +286,38 @@ def expected_tolls(rows):
     return found
 
 
-def test_the_toll_query_charges_the_vehicles_of_congested_highways():
+def test_the_toll_query_of_c_charges_vehicles_on_congested_highways():
     rows = traffic()
     readings = pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in rows])
     ordered = sf.reorder(
         readings, event_time="ts", arrival="arrival", drop_ratio=0.01, estimator="conformal"
     )
+    active = sf.window_aggregate(
+        ordered, {"reports": "count(*)"}, window="30 seconds", order="ts", key=["highway", "vehID"]
+    )
+    window = sf.Range("5 minutes", slide="30 seconds")
+    speeds = sf.window_aggregate(
+        ordered, {"speed": "avg(speed)"}, window=window, order="ts", key="highway"
+    )
+    tolls = sf.where(sf.extent_join(active, speeds, key="highway"), "right.speed < 40")
     late = {(row["vehID"], row["ts"]) for row in sf.split_late(ordered)[1].to_pylist()}
     expected = expected_tolls([row for row in rows if (row[0], row[3]) not in late])
     assert len(expected) > 20
     charged = [
         ((row["window"]["end"] - START).total_seconds(), row["left"]["vehID"])
-        for row in toll(readings).to_pylist()
+        for row in tolls.to_pylist()
     ]
     assert len(charged) == len(set(charged))
     assert set(charged) == expected
 
 
-def test_wrong_arguments_say_what_to_do():
+def test_wrong_arguments_are_refused():
     plain = pa.table({"k": pa.array([1]), "ts": [START]})
     windowed = sf.window_aggregate(
         plain, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts", key="k"
     )
     for arguments, message in [
-        ((plain, windowed), "must have a column `window`"),
+        ((plain, windowed), "must have a column `window` of extents"),
         ((windowed, windowed), "add k to `key`"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -11,30 +11,16 @@ import pytest
 
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.tables.imputation.repositories import RepositoryImputer
-from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, attributes_at
-from sfumato.tables.joins.table_similarity_join import (
-    SelfJoinTableConfig,
-    SimilarityJoinTableConfig,
-)
-from sfumato.tables.operator import ROW, TIE
 from sfumato.windows import JoinWindow
+from table_runs import table_of
+from table_subjects import REPOSITORY, TABLES
 
 AFTER = 40.0
-SIMILAR = SimilarityJoinTableConfig(
-    within=0.7, probability=0.2, windows=(JoinWindow(4, 0.9),) * 2, on=("x",), keys=1
-)
-RULES = ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"]
-REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
-INCOMPLETE = IncompleteJoinTableConfig(
-    imputer=RepositoryImputer(
-        Imputer(REPOSITORY, RULES, names=["x", "y"], fallback="reject")
-    ).to_bytes(),
-    within=0.5, probability=0.2, windows=(JoinWindow(4),) * 2, on=("y", "x"), keys=1,
-)  # fmt: skip
-ALONE = SelfJoinTableConfig(
-    within=0.7, probability=0.2, windows=(JoinWindow(12),) * 2, on=("x",), keys=1
-)
+NEAR = {"within": 0.7, "probability": 0.2, "output": "append"}
+SIMILAR = replace(TABLES["similarity join"].make().config, **NEAR)
+INCOMPLETE = TABLES["incomplete join"].make().config
+ALONE = replace(TABLES["self join"].make().config, windows=(JoinWindow(12),) * 2, **NEAR)
 
 
 def stream(rows, seed, keys="abcdefgh"):
@@ -49,19 +35,10 @@ def stream(rows, seed, keys="abcdefgh"):
     )
     values = rng.random((rows, 2))
     values[rng.random(rows) < 0.4, 1] = np.nan
-    table = pa.table(
-        {
-            ROW: pa.StructArray.from_arrays([pa.array(np.arange(rows))], ["id"]),
-            ALTERNATIVES: pa.ListArray.from_arrays(
-                pa.array(2 * np.arange(rows + 1), pa.int32()), samples
-            ),
-            "value0": values[:, 0],
-            "value1": values[:, 1],
-            "order0": order,
-            "key0": rng.choice(list(keys), rows),
-            TIE: np.arange(rows),
-        }
-    )
+    offsets = pa.array(2 * np.arange(rows + 1), pa.int32())
+    columns = {ALTERNATIVES: pa.ListArray.from_arrays(offsets, samples), "order0": order}
+    columns |= {"value0": values[:, 0], "value1": values[:, 1], "key0": rng.choice([*keys], rows)}
+    table = table_of({"id": np.arange(rows)}, **columns)
     return table, rng.integers(0, 2, rows)
 
 
@@ -82,7 +59,7 @@ def ids(answers):
     return [(row["left"]["id"], row["right"]["id"], row["probability"]) for row in answers]
 
 
-def test_current_answers_are_not_forgotten():
+def test_current_answers_cannot_be_forgotten():
     with pytest.raises(ValueError, match="stay current"):
         replace(SIMILAR, output="changes", forget_after=AFTER)
 
@@ -101,7 +78,7 @@ def test_the_join_stores_the_rows_of_its_windows_once(config):
     assert config is not ALONE or (len(small.left), len(small.right)) == (live[0], 0)
 
 
-def test_settings_of_another_query_have_another_fingerprint():
+def test_different_settings_have_different_fingerprints():
     assert SIMILAR.fingerprint() != replace(SIMILAR, within=0.6).fingerprint()
     assert SIMILAR.fingerprint() == replace(SIMILAR).fingerprint()
     other = RepositoryImputer(Imputer(REPOSITORY[1:], [], names=["x", "y"])).to_bytes()
@@ -144,7 +121,7 @@ def test_a_self_join_finds_each_pair_of_a_window_once_by_any_number_of_tasks(out
     assert sorted(map(str, shared)) == sorted(map(str, one))
 
 
-def test_pairs_come_without_their_alternatives_if_asked():
+def test_pairs_without_alternatives_are_the_same_pairs():
     table, sides = stream(100, 3)
     plain = pairs(replace(SIMILAR, alternatives=False), table, sides, [0, 100])[1]
     whole = pairs(SIMILAR, table, sides, [0, 100])[1]
@@ -162,7 +139,7 @@ SAMPLES = pa.table(
 )
 
 
-def test_attributes_are_those_of_the_samples_of_their_own_rows():
+def test_attributes_are_read_from_the_samples_of_their_rows():
     found = attributes_at(SAMPLES, np.array([1, 0, 0], np.int32), np.array([2, 1]))
     assert found["x"].to_pylist() == [2.0, 1.0, 3.0]
     for sample in ([2, 0], [-1, 0], [0, 1], [0, 7]):

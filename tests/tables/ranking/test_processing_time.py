@@ -135,6 +135,6 @@ def test_a_bucket_sets_timers_until_the_windows_are_empty():
 
 
 @pytest.mark.parametrize("window", [Range("8 ms"), Rows(5)])
-def test_it_needs_an_idle_timeout(window):
+def test_processing_time_needs_an_idle_timeout(window):
     with pytest.raises(ValueError, match="`processing_time` needs a time window with `idle_ti"):
         replace(PLAN, window=window)

@@ -14,6 +14,7 @@ from ranked_tables import PLAIN, QUERIES, table
 from seeds import examples
 from sfumato.queries import Top
 from sfumato.windows import Range, Rows
+from table_runs import run
 from worlds import worlds
 
 CONTROLLED = replace(PLAIN, scope=())
@@ -43,16 +44,8 @@ def tuples(seed, n, keys=2):
 
 def answers(plan, rows, cuts=(), restart=False, flush=True):
     """Return all answers as dicts, and the counters, with the rows split into batches."""
-    operator, out = plan.make(), []
-    bounds = [0, *sorted(cuts), len(rows)]
-    for begin, end in pairwise(bounds):
-        if begin < end:
-            out += operator.process([(0, table(rows[begin:end]))], 0)
-        if restart:
-            operator = plan.restore(operator.snapshot())
-    if flush:
-        out += operator.flush()
-    return [row for part in out for row in part.to_pylist()], operator.counters()
+    operator, found = run(plan, table(rows), cuts, restart, flush)
+    return found, operator.counters()
 
 
 def rules_of(window):
@@ -177,7 +170,7 @@ def test_rows_windows_hold_the_fewest_newest_tuples_that_reach_their_confidence(
 
 @given(seed=st.integers(0, 50), cuts=st.lists(st.integers(0, 60), max_size=6))
 @examples(8)
-def test_after_a_controller_keys_go_on_together_and_late_rows_take_no_part(seed, cuts):
+def test_after_a_controller_keys_advance_together_and_late_rows_are_ignored(seed, cuts):
     rows = controlled(seed, 40)
     whole, counts = answers(CONTROLLED, rows)
     parts, same = answers(CONTROLLED, rows, cuts, restart=True)
@@ -193,7 +186,7 @@ def test_after_a_controller_keys_go_on_together_and_late_rows_take_no_part(seed,
         assert [row["probability"] for row in got] == pytest.approx(best, abs=1e-12)
 
 
-def test_a_quiet_key_is_answered_once_its_scope_goes_on():
+def test_a_quiet_key_is_answered_when_its_scope_advances():
     one = {"score": [1.0], "prob": [0.5], "rule": None}
     rows = [
         {**one, "id": 0, "key": "quiet", "time": 1, "punctuation": 1},
@@ -295,7 +288,7 @@ def test_state_stays_small_over_a_long_stream():
     assert max(sizes[15:]) < 2 * max(sizes[:5]) + 60_000
 
 
-def test_rows_with_values_that_cannot_be_are_counted_and_change_nothing():
+def test_invalid_rows_are_counted_and_change_no_answer():
     rows = tuples(7, 40)
     bad = {
         "score": [[np.nan], [np.inf], [1.0, -np.inf]],
@@ -344,3 +337,28 @@ def test_the_punctuation_of_a_late_row_is_its_own_sources_and_shows_nothing(cuts
     ]
     _, counts = answers(CONTROLLED, rows, cuts)
     assert (counts["rows"], counts["late"]) == (5, 2)
+
+
+def test_keys_of_a_shared_controller_are_kept_for_a_window():
+    with pytest.raises(ValueError, match="at least the length"):
+        replace(PLAIN, scope=(), forget_after=7.0)
+    with pytest.raises(ValueError, match=r"by sf\.Rows whose keys share"):
+        replace(PLAIN, scope=(), window=Rows(2, 0.9), forget_after=7.0)
+
+
+class Unpassed(list):
+    """A list with items that can be read, but without iteration over all of them."""
+
+    def __iter__(self):
+        raise AssertionError("a batch passes over all keys")
+
+
+def test_a_batch_reads_only_the_keys_of_its_rows():
+    rows = table(tuples(0, 400, keys=100))
+    operator = PLAIN.make()
+    operator.process([(0, rows.slice(0, 300))], 0)
+    windows = operator.windows
+    windows.held, windows.schedules = Unpassed(windows.held), Unpassed(windows.schedules)
+    for begin in range(300, 400, 10):
+        operator.process([(0, rows.slice(begin, 10))], 0)
+    assert windows.size == sum(windows.held[k].size for k in range(len(windows.held)))

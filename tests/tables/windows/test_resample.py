@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -13,38 +11,22 @@ import sfumato as sf
 from seeds import seeds
 from sfumato.tables.windows import table_resample
 from sfumato.tables.windows.table_resample import FILLS, ResampleTableConfig
+from table_runs import run, table_of
 
 EVERY, LIMIT, LONGEST = 10, 25, 12
 NO_COUNTS = dict.fromkeys(ResampleTableConfig.counters, 0)
 
 
 def rows_of(time, key, x):
-    n = len(time)
-    names, numbers = pa.array(key), pa.array(x, pa.float64())
-    return pa.table(
-        {
-            "row": pa.StructArray.from_arrays([names, numbers], ["c0", "c1"]),
-            "key0": names,
-            "value0": numbers,
-            "order0": pa.array(time, pa.int64()),
-            "__tie": pa.array(range(n), pa.int64()),
-        }
-    )
+    x = pa.array(x, pa.float64())
+    return table_of({"c0": key, "c1": x}, key0=key, value0=x, order0=pa.array(time, pa.int64()))
 
 
-def run(config, rows, cuts):
-    """Return the answers and counters for rows cut at `cuts`, with a restart at each of them."""
-    operator, found = config.make(), []
-    for begin, end in itertools.pairwise([0, *cuts, rows.num_rows]):
-        if end > begin:
-            found += operator.process([(0, rows.slice(begin, end - begin))], 0)
-        operator = config.restore(operator.snapshot())
+def points_of(config, rows, cuts):
+    """Return the points and counters for rows cut at `cuts`, with a restart at each of them."""
+    operator, found = run(config, rows, cuts)
     column = "value0" if config.columns else "c1"
-    points = [
-        (row["c0"], row["order"], row[column], row["age"])
-        for table in found
-        for row in table.to_pylist()
-    ]
+    points = [(row["c0"], row["order"], row[column], row["age"]) for row in found]
     return sorted(points, key=lambda point: point[:2]), operator.counters()
 
 
@@ -110,7 +92,7 @@ def test_points_are_those_of_a_plain_reference_whatever_the_cuts(seed, after, fi
     points, skipped = expected(rows, fill, limit or 10**9, after)
     first = None
     for _ in range(4):
-        found, counts = run(config, rows, sorted(rng.choice(n, 4, replace=False).tolist()))
+        found, counts = points_of(config, rows, rng.choice(n, 4, replace=False).tolist())
         assert [(k, g, age) for k, g, _, age in found] == [(k, g, age) for k, g, _, age in points]
         for (*_, got, _), (*_, wanted, _) in zip(found, points, strict=True):
             assert (got is None) == (wanted is None)

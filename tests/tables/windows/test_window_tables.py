@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Range, Rows
+from table_runs import run, table_of
 
 TOTAL = {"results": (("total", "sum", 0, None),), "attributes": 1}
 
@@ -19,31 +18,16 @@ def table(time, key=None, value=None, late=None, punctuation=None):
     """Return rows as from an adapter; columns that are not given have defaults or are missing."""
     n = len(time)
     columns = {
-        "row": pa.array([{"id": i} for i in range(n)], pa.struct([("id", pa.int64())])),
         "prob": pa.array([[1.0]] * n),
         "value0": pa.array([[float(v)] for v in (range(n) if value is None else value)]),
         "order0": pa.array(time, pa.int64()),
         "key0": pa.array(["a"] * n if key is None else key),
-        "__tie": pa.array(range(n), pa.int64()),
     }
     if late is not None:
         columns["late"] = pa.array(late)
     if punctuation is not None:
         columns["punctuation"] = pa.array(punctuation, pa.int64())
-    return pa.table(columns)
-
-
-def run(config, rows, cuts, restart=True):
-    """Return the operator and all answers, with cuts at `cuts` and restarts in between."""
-    operator, answers = config.make(), []
-    ends = [0, *cuts, rows.num_rows]
-    for begin, end in itertools.pairwise(ends):
-        if end > begin:
-            answers += operator.process([(0, rows.slice(begin, end - begin))], 0)
-        if restart:
-            operator = config.restore(operator.snapshot())
-    answers += operator.flush()
-    return operator, [row for part in answers for row in part.to_pylist()]
+    return table_of({"id": range(n)}, **columns)
 
 
 def random_cuts(rng, n):
@@ -55,32 +39,14 @@ def range_config(length, slide=None, **more):
     return ExtentTableConfig(window=window, keys=1, key_names=("key",), **TOTAL, **more)
 
 
-def test_a_late_row_is_in_the_extent_that_is_still_open():
-    rows = table(
-        [10, 20, 5, 30, 40], value=[10, 20, 5, 30, 40],
-        late=[False, False, True, False, False], punctuation=[10, 20, 20, 30, 40],
-    )  # fmt: skip
-    for cut in range(6):
-        operator, found = run(range_config(60, scope=()), rows, [cut])
-        assert [(row["total"]["mean"], row["late"]) for row in found] == [(105.0, 0)]
-        assert operator.counters()["late"] == 0
-
-
-def test_an_event_time_beyond_the_range_is_invalid_and_counted():
+def test_event_times_out_of_range_are_invalid():
     rows = table([10, 2**60 + 1, 12, -(2**62)])
     operator, found = run(range_config(60, scope=None), rows, [2])
     assert [row["held"] for row in found] == [2]
     assert operator.counters() | {"rows": 4, "invalid": 2} == operator.counters()
 
 
-def test_two_controllers_under_one_window_are_counted():
-    # A union of two frames, each reordered; their punctuations decrease in micro-batches.
-    rows = table([50, 60, 10, 20], late=[False] * 4, punctuation=[50, 60, 10, 20])
-    operator, _ = run(range_config(20, scope=()), rows, [2])
-    assert operator.counters()["out_of_order"] == 2
-
-
-def test_members_come_with_the_results_of_their_extent_late_ones_too():
+def test_late_rows_are_members_of_their_open_extent():
     rows = table(
         [10, 20, 5, 30], late=[False, False, True, False], punctuation=[10, 20, 20, 30]
     )  # fmt: skip
@@ -92,7 +58,7 @@ def test_members_come_with_the_results_of_their_extent_late_ones_too():
 
 
 @pytest.mark.parametrize(("size", "slide"), [(3, 3), (5, 2), (2, 5), (4, 1)])
-def test_a_slide_keeps_every_such_row_of_a_key_whatever_the_cuts(size, slide):
+def test_a_slide_of_rows_answers_every_nth_row_of_a_key(size, slide):
     rng = np.random.default_rng(size)
     n = 150
     time = np.cumsum(rng.integers(0, 10, n)).tolist()
@@ -111,7 +77,7 @@ def test_a_slide_keeps_every_such_row_of_a_key_whatever_the_cuts(size, slide):
         assert operator.counters()["rows"] == n
 
 
-def test_extents_of_silent_keys_come_out_and_their_memory_is_freed():
+def test_extents_of_silent_keys_are_emitted_and_their_memory_is_freed():
     config = range_config(20, 10, forget_after=25.0, scope=(0,))
     operator, found = config.make(), 0
     for begin in range(0, 20_000, 500):
@@ -125,7 +91,7 @@ def test_extents_of_silent_keys_come_out_and_their_memory_is_freed():
     assert found + sum(t.num_rows for t in operator.flush()) == 2 * 20_000
 
 
-def test_keys_whose_extents_are_out_are_forgotten_and_no_answer_changes():
+def test_forgetting_keys_without_open_extents_changes_no_answer():
     # 12,000 keys, about a hundred per extent; then one of the first keys returns.
     config = range_config(100, 50, scope=())
     rows = []
