@@ -69,9 +69,6 @@ class AsofTableConfig(TypedAnswersConfig, TwoSidesConfig):
     def __post_init__(self) -> None:
         one_of("how", self.how, (KEEP_LEFT, INNER))
 
-    def make(self) -> TableAsofJoin:
-        return TableAsofJoin(self)
-
 
 class TableAsofJoin(TwoSides):
     """`NewestEarlier` over Arrow tables; a right row precedes a left row with the same time."""

@@ -101,9 +101,6 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
     def arrival(self, side: int = 0) -> Arrival:
         return Arrival(("window.end",), tied=False)
 
-    def make(self) -> TableExtentJoin:
-        return TableExtentJoin(self)
-
 
 # Results of `Frame.shared` for rows that may share tuples across extents, but not within one.
 INDEPENDENT_WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
