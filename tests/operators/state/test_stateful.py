@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pytest
@@ -35,8 +35,8 @@ class Config:
 
 
 class Law(NamedTuple):
-    prob: np.ndarray
-    value: np.ndarray
+    prob: Annotated[np.ndarray, Array(float, "alternatives")]
+    value: Annotated[np.ndarray, Array(float, "alternatives", "width")]
 
 
 class Held(Stateful):
@@ -51,10 +51,7 @@ class Example(Operator):
     config: Config
     state = {
         "offsets": Offsets("tuples", "alternatives"),
-        "law": Record(
-            Law,
-            {"prob": Array(float, "alternatives"), "value": Array(float, "alternatives", "width")},
-        ),
+        "law": Record(Law),
         "held": Part(),
         "groups": List(Part("group")),
         "spare": Optional(Part("group")),

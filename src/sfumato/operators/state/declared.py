@@ -6,9 +6,10 @@ writable and of the declared dtype, shape and range.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cache
+from typing import Annotated, Any, Protocol, get_origin, get_type_hints
 
 import numpy as np
 
@@ -176,19 +177,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Record:
-    """A NamedTuple or dataclass, saved field by field.
-
-    kind : the class    layout : declaration of each field; by default `kind.layout`
-    """
+    """A NamedTuple or dataclass, saved field by field; see `declared_fields`."""
 
     kind: Callable[..., Any]
-    layout: Mapping[str, Declaration] | None = None
-
-    def _layout(self) -> Mapping[str, Declaration]:
-        return self.layout if self.layout is not None else self.kind.layout  # type: ignore[attr-defined]
 
     def save(self, value: Any, name: str, saved: Saved) -> None:
-        for part, declaration in self._layout().items():
+        for part, declaration in declared_fields(self.kind).items():
             declaration.save(getattr(value, part), f"{name}.{part}", saved)
 
     def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
@@ -197,9 +191,17 @@ class Record:
                 part: declaration.load(
                     saved, f"{name}.{part}", sizes, owner, getattr(present, part, None)
                 )
-                for part, declaration in self._layout().items()
+                for part, declaration in declared_fields(self.kind).items()
             }
         )
+
+
+@cache
+def declared_fields(kind: Any) -> dict[str, Declaration]:
+    """Return the declarations of a class's fields: `NAME: Annotated[TYPE, DECLARATION]`."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [(name, hints[name]) for name in kind.__match_args__]
+    return {name: of.__metadata__[0] for name, of in fields if get_origin(of) is Annotated}
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar, Self
+from typing import Annotated, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from sfumato.operators.arrays import Bools, Ints, pad, ranges_of
 from sfumato.operators.joins.answers import Answers, Unmatched, pair_matches, unmatched_tuples
 from sfumato.operators.joins.outer_join import HOWS, INNER, KEPT_SIDES
 from sfumato.operators.state.config import CHANGEABLE
-from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
+from sfumato.operators.state.declared import Array, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables
@@ -119,18 +119,11 @@ class ExtentRows(BufferedRows):
     matched : bool[n], whether the row is already in a pair
     """
 
-    end: Ints
-    code: Ints
-    scope: Ints
-    matched: Bools
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "rows": SavedTable("waiting"),
-        "end": Array(int, "waiting"),
-        "code": Array(int, "waiting", low=0),
-        "scope": Array(int, "waiting", low=0, high="scopes"),
-        "matched": Array(bool, "waiting"),
-    }
+    rows: Annotated[pa.Table, SavedTable("waiting")]
+    end: Annotated[Ints, Array(int, "waiting")]
+    code: Annotated[Ints, Array(int, "waiting", low=0)]
+    scope: Annotated[Ints, Array(int, "waiting", low=0, high="scopes")]
+    matched: Annotated[Bools, Array(bool, "waiting")]
 
 
 class ExtentSide(Stateful):
