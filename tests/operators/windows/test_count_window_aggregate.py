@@ -12,7 +12,7 @@ import pytest
 from seeds import seeds
 from sfumato.engine_free import UncertainWindow
 from sfumato.operators.distributions.aggregate import Aggregate
-from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from worlds import aggregate_laws, moments_of, quantile_of
 
@@ -311,7 +311,7 @@ def test_a_memo_that_cannot_be_is_refused_before_any_kernel_reads_by_it(name):
         damaged = saved.arrays[array].copy()
         damaged.flat[place] = 2**62 if name == "memo" else np.nan
         arrays = {**saved.arrays, array: damaged}
-        data = pack(window.kind, window.version, Snapshot(saved.values, arrays))
+        data = pack(window.kind, window.version, Saved(saved.values, arrays))
         try:
             CountWindowAggregate.restore(data)
         except SnapshotError:

@@ -7,45 +7,17 @@ writable and of the declared dtype, shape and range.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Protocol, get_origin, get_type_hints
 
 import numpy as np
 
-from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.state.snapshot import Saved, SnapshotError
 
 MAX_COUNT = 2**60  # sums of counts fit in int64
 Sizes = dict[str, int]  # lengths known so far, by name
 Size = str | int | None  # a name, a fixed length, or None for any length
-
-
-@dataclass
-class Saved:
-    """Saved parts by name: JSON values and arrays. Loading a part removes it.
-
-    convert : function of a loaded table's name and content that adds columns the saved table does
-        not have; None to keep tables as they are
-    """
-
-    values: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    convert: Callable[[str, Any], Any] | None = None
-
-    def value(self, name: str) -> Any:
-        if name not in self.values:
-            raise SnapshotError(f"the snapshot has no value `{name}`")
-        return self.values.pop(name)
-
-    def array(self, name: str) -> np.ndarray:
-        if name not in self.arrays:
-            raise SnapshotError(f"the snapshot has no array `{name}`")
-        return self.arrays.pop(name)
-
-    def check_empty(self) -> None:
-        """Raise SnapshotError if parts are left."""
-        if left := [*self.values, *self.arrays]:
-            raise SnapshotError(f"the snapshot has parts that do not belong to it: {left}")
 
 
 class Declaration(Protocol):
