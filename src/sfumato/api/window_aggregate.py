@@ -158,8 +158,8 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     frame = frame_of(df)
     if "missed" not in frame.columns:
         raise ValueError(
-            f"{frame.prefix}split_missed expects the result of {frame.prefix}window_aggregate("
-            f"..., missed=True); this one has {', '.join(frame.columns)}"
+            "sf.split_missed expects the result of sf.window_aggregate(..., missed=True); this "
+            f"one has {', '.join(frame.columns)}"
         )
     if in_memory(frame):
         missed = frame.table.column("missed").combine_chunks()

@@ -21,7 +21,7 @@ from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
 from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
-from sfumato.tables.reading.frame import Computation, Expressions, Frame
+from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import is_hashable
@@ -110,6 +110,7 @@ class ArrowFrame(Frame):
     noun, filtered = "table", "a filter on it"
     ungroupable = "rows cannot be grouped by column {}: convert it to text or to a struct"
     of_text = ": convert text with pandas.to_datetime"
+    numeric = (*Frame.numeric, "timestamp_ntz")
 
     def __init__(self, table: pa.Table, dropped_by: str = "") -> None:
         self.table = table
@@ -212,9 +213,39 @@ class ArrowFrame(Frame):
             )
         super().require_late(metadata)
 
-    @property
-    def expressions(self) -> ArrowExpressions:
-        return ArrowExpressions(self)
+    def check_expression(self, argument: str, expression: str) -> None:
+        self._parse(argument, expression)
+
+    def expression_type(self, expression: str) -> pa.DataType:
+        values = self._values(expression, self.table.slice(0, 0))
+        return pa.float64() if values is None or pa.types.is_null(values.type) else values.type
+
+    def rounded_type(self, expression: str) -> str | None:
+        values = self._values(expression, self.table)
+        return str(values.type) if values is not None and has_more_digits(values) else None
+
+    def computation(
+        self,
+        expressions: Sequence[str],
+        arguments: Mapping[str, str],
+        exact: Collection[str],
+        hashed: Collection[str],
+    ) -> tuple[list[Values], dict[str, Any]]:
+        parsed = ((of, self._parse(arguments.get(of), of)) for of in expressions)
+        return [Values(each, of in exact, of in hashed) for of, each in parsed], {}
+
+    def _parse(self, argument: str | None, text: str) -> Expression:
+        """Parse an expression. argument : its name in errors; None for a plain name"""
+        if argument is None or text in (*self.attributes, *self.columns):
+            return ColumnRef((text,))  # without loading the parser
+        return parse_expression(argument, text)
+
+    def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
+        """Return the values of an expression; None if they cannot be computed."""
+        try:
+            return Tuples(rows).evaluate(self._parse("", expression))
+        except (TypeError, ValueError):
+            return None
 
     def by_extent(self, order: str, window: Range) -> tuple[ArrowFrame, str, Range]:
         kind = self.attribute_type(order)
@@ -305,48 +336,3 @@ def _as_in_spark(field: pa.Field, column: pa.ChunkedArray) -> tuple[pa.Field, pa
             ) from None
     coded = pa.types.is_dictionary(given)
     return (field.remove_metadata() if coded else field).with_type(kind), column
-
-
-class ArrowExpressions(Expressions):
-    """Expressions of attributes, columns, struct fields, numbers, arithmetic and conditions."""
-
-    frame: ArrowFrame
-    numeric = (*Expressions.numeric, "timestamp_ntz")
-
-    def check(self, argument: str, expression: str) -> None:
-        self._parse(argument, expression)
-
-    def type(self, expression: str) -> pa.DataType:
-        values = self._values(expression, self.frame.table.slice(0, 0))
-        return pa.float64() if values is None or pa.types.is_null(values.type) else values.type
-
-    def more_digits(self, expression: str) -> str | None:
-        values = self._values(expression, self.frame.table)
-        return str(values.type) if values is not None and has_more_digits(values) else None
-
-    def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
-    ) -> Computation:
-        return Computation(
-            [
-                Values(self._parse(arguments.get(of), of), of in exact, of in hashed)
-                for of in expressions
-            ]
-        )
-
-    def _parse(self, argument: str | None, text: str) -> Expression:
-        """Parse an expression. argument : its name in errors; None for a plain name"""
-        if argument is None or text in (*self.frame.attributes, *self.frame.columns):
-            return ColumnRef((text,))  # without loading the parser
-        return parse_expression(argument, text)
-
-    def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
-        """Return the values of an expression; None if they cannot be computed."""
-        try:
-            return Tuples(rows).evaluate(self._parse("", expression))
-        except (TypeError, ValueError):
-            return None

@@ -36,7 +36,7 @@ from sfumato.spark.model.untrusted_sql import check_expression, for_spark
 from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
 from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
-from sfumato.tables.reading.frame import Computation, Expressions, Frame
+from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.rows import ColumnReader, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import EXACT_DIGITS, Kind
@@ -158,9 +158,110 @@ class SparkFrame(Frame):
         words = set(NAME_WORD.findall(text.lower()))
         return [name for name in self.attributes if set(NAME_WORD.findall(name.lower())) <= words]
 
-    @property
-    def expressions(self) -> SparkExpressions:
-        return SparkExpressions(self)
+    def check_expression(self, argument: str, expression: str) -> None:
+        check_expression(argument, expression, self.df.sparkSession)
+
+    def expression_type(self, expression: str) -> DataType:
+        name = unquote_name(expression.strip())
+        if self.uncertain and name in self.attributes:
+            return self.attribute_type(name)
+        if not self.uncertain and name in self.columns:
+            return self.type(name)
+        safe = for_spark(expression, self.df.sparkSession)
+        if not self.uncertain:
+            return self.df.select(F.expr(safe)).schema[0].dataType
+        lists: Any = self.df.select(self._per_alternative(safe, "({}\n)")).schema[0].dataType
+        element: DataType = lists.elementType
+        return element
+
+    def rounded_type(self, expression: str) -> str | None:
+        kind = self.expression_type(expression)
+        return kind.simpleString() if _is_long_decimal(kind) else None
+
+    def computation(
+        self,
+        expressions: Sequence[str],
+        arguments: Mapping[str, str],
+        exact: Collection[str],
+        hashed: Collection[str],
+    ) -> tuple[list[ColumnReader], dict[str, Any]]:
+        cells, columns = list[ColumnReader](), dict[str, Any]()
+        for i, text in enumerate(expressions):
+            alike = self._alike(text, text in arguments)
+            if alike is not None:
+                cells.append(Values(alike, text in exact, text in hashed))
+                continue
+            name = self.free_name(f"__value{i}")
+            cells.append(Computed(name, text in hashed))
+            columns[name] = self._evaluated(text, text in exact, text in hashed)
+        return cells, columns
+
+    def _evaluated(self, text: str, exact: bool, hashed: bool) -> tuple[Column, DataType]:
+        """Return an expression's column, with a value per row or an array per row, and its type.
+
+        exact : whether values keep their type (certain rows);  hashed : whether they become strings
+        """
+        safe = for_spark(text, self.df.sparkSession)
+        value = F.expr(safe)  # has been checked to be one expression
+        if exact:
+            return value, self.expression_type(text)
+        if hashed and not self.uncertain:
+            return value.cast("string"), StringType()
+        if hashed:
+            return self._per_alternative(safe, "CAST(({}\n) AS STRING)"), ArrayType(StringType())
+        if not self.uncertain:
+            return value.cast("double"), DoubleType()
+        name = unquote_name(safe.strip())
+        if name in self.attributes and isinstance(self.attribute_type(name), NumericType):
+            return self.values_of(name), ArrayType(DoubleType())
+        return self._per_alternative(safe, "CAST(({}\n) AS DOUBLE)"), ArrayType(DoubleType())
+
+    def _per_alternative(self, safe: str, form: str) -> Column:
+        """Return an array of a checked expression's values, formatted by `form`."""
+        bound = form.format(safe)
+        for name in self.mentioned(safe):
+            bound = f"transform(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})[0]"
+        return F.expr(f"transform({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
+
+    def _alike(self, text: str, is_expression: bool) -> Expression | None:
+        """Return the expression if Arrow computes it as Spark does; otherwise None."""
+        if not is_expression:  # the attribute of sf.Delta is a plain name
+            expression: Expression = ColumnRef((text,))
+        elif "--" in text:  # a comment in Spark
+            return None
+        else:
+            try:
+                expression = parse_expression("", text)
+            except ValueError:
+                return None
+        if isinstance(expression, ColumnRef):
+            known = isinstance(self._type_of(expression), NumericType | BooleanType | TimestampType)
+            return expression if known else None
+        overflow = self.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
+        return expression if spark_kind(expression, self._kind_in_arrow, overflow) else None
+
+    def _kind_in_arrow(self, name: ColumnRef) -> str:
+        kind = self._type_of(name)
+        return next((known for of, known in KIND_IN_ARROW.items() if isinstance(kind, of)), "")
+
+    def _type_of(self, name: ColumnRef) -> DataType | None:
+        """Return the type of a column, attribute or field; None if it is unknown or ambiguous."""
+        first, *fields = name.parts
+        if first.lower() in LITERALS:
+            return None
+        attribute, column = (self._meant(first, of) for of in (self.attributes, self.columns))
+        kind: Any = None if column is None else self.type(column)
+        if attribute is not None:
+            kind = self.attribute_type(attribute)
+        for part in fields:
+            found = self._meant(part, kind.names) if isinstance(kind, StructType) else None
+            kind = None if found is None else kind[found].dataType
+        return kind
+
+    def _meant(self, name: str, known: Sequence[str]) -> str | None:
+        alike = [of for of in known if of.lower() == name.lower()]
+        sure = alike == [name] or (len(alike) == 1 and not self.is_case_sensitive())
+        return alike[0] if sure else None
 
     def by_extent(self, order: str, window: Range) -> tuple[SparkFrame, str, Range]:
         kind, most = self.attribute_type(order), self.max_alternatives
@@ -197,118 +298,6 @@ class SparkFrame(Frame):
             start = F.timestamp_micros(F.unix_micros(end) - F.lit(window.length_us))
         extent = F.struct(start.alias("start"), end.alias("end"))
         return answers.withColumn("window", named(extent, "window", field.metadata))
-
-
-class SparkExpressions(Expressions):
-    """Expressions over a Spark frame: any SQL without side effects."""
-
-    frame: SparkFrame
-
-    def check(self, argument: str, expression: str) -> None:
-        check_expression(argument, expression, self.frame.df.sparkSession)
-
-    def type(self, expression: str) -> DataType:
-        frame, name = self.frame, unquote_name(expression.strip())
-        if frame.uncertain and name in frame.attributes:
-            return frame.attribute_type(name)
-        if not frame.uncertain and name in frame.columns:
-            return frame.type(name)
-        safe = for_spark(expression, frame.df.sparkSession)
-        if not frame.uncertain:
-            return frame.df.select(F.expr(safe)).schema[0].dataType
-        lists: Any = frame.df.select(self._per_alternative(safe, "({}\n)")).schema[0].dataType
-        element: DataType = lists.elementType
-        return element
-
-    def more_digits(self, expression: str) -> str | None:
-        kind = self.type(expression)
-        return kind.simpleString() if _is_long_decimal(kind) else None
-
-    def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
-    ) -> Computation:
-        cells, columns = list[ColumnReader](), dict[str, Any]()
-        for i, text in enumerate(expressions):
-            alike = self._alike(text, text in arguments)
-            if alike is not None:
-                cells.append(Values(alike, text in exact, text in hashed))
-                continue
-            name = self.frame.free_name(f"__value{i}")
-            cells.append(Computed(name, text in hashed))
-            columns[name] = self._evaluated(text, text in exact, text in hashed)
-        return Computation(cells, columns)
-
-    def _evaluated(self, text: str, exact: bool, hashed: bool) -> tuple[Column, DataType]:
-        """Return an expression's column, with a value per row or an array per row, and its type.
-
-        exact : whether values keep their type (certain rows);  hashed : whether they become strings
-        """
-        frame = self.frame
-        safe = for_spark(text, frame.df.sparkSession)
-        value = F.expr(safe)  # has been checked to be one expression
-        if exact:
-            return value, self.type(text)
-        if hashed and not frame.uncertain:
-            return value.cast("string"), StringType()
-        if hashed:
-            return self._per_alternative(safe, "CAST(({}\n) AS STRING)"), ArrayType(StringType())
-        if not frame.uncertain:
-            return value.cast("double"), DoubleType()
-        name = unquote_name(safe.strip())
-        if name in frame.attributes and isinstance(frame.attribute_type(name), NumericType):
-            return frame.values_of(name), ArrayType(DoubleType())
-        return self._per_alternative(safe, "CAST(({}\n) AS DOUBLE)"), ArrayType(DoubleType())
-
-    def _per_alternative(self, safe: str, form: str) -> Column:
-        """Return an array of a checked expression's values, formatted by `form`."""
-        bound = form.format(safe)
-        for name in self.frame.mentioned(safe):
-            bound = f"transform(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})[0]"
-        return F.expr(f"transform({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
-
-    def _alike(self, text: str, is_expression: bool) -> Expression | None:
-        """Return the expression if Arrow computes it as Spark does; otherwise None."""
-        if not is_expression:  # the attribute of sf.Delta is a plain name
-            expression: Expression = ColumnRef((text,))
-        elif "--" in text:  # a comment in Spark
-            return None
-        else:
-            try:
-                expression = parse_expression("", text)
-            except ValueError:
-                return None
-        if isinstance(expression, ColumnRef):
-            known = isinstance(self._type(expression), NumericType | BooleanType | TimestampType)
-            return expression if known else None
-        overflow = self.frame.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
-        return expression if spark_kind(expression, self._kind, overflow) else None
-
-    def _kind(self, name: ColumnRef) -> str:
-        kind = self._type(name)
-        return next((known for of, known in KIND_IN_ARROW.items() if isinstance(kind, of)), "")
-
-    def _type(self, name: ColumnRef) -> DataType | None:
-        """Return the type of a column, attribute or field; None if it is unknown or ambiguous."""
-        frame, (first, *fields) = self.frame, name.parts
-        if first.lower() in LITERALS:
-            return None
-        attribute, column = (self._meant(first, of) for of in (frame.attributes, frame.columns))
-        kind: Any = None if column is None else frame.type(column)
-        if attribute is not None:
-            kind = frame.attribute_type(attribute)
-        for part in fields:
-            found = self._meant(part, kind.names) if isinstance(kind, StructType) else None
-            kind = None if found is None else kind[found].dataType
-        return kind
-
-    def _meant(self, name: str, known: Sequence[str]) -> str | None:
-        alike = [of for of in known if of.lower() == name.lower()]
-        sure = alike == [name] or (len(alike) == 1 and not self.frame.is_case_sensitive())
-        return alike[0] if sure else None
 
 
 def _is_long_decimal(kind: DataType) -> bool:

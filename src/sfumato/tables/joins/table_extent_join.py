@@ -371,7 +371,7 @@ def extent_join_job(
         if not frame.has_extents:
             raise ValueError(
                 f"{called} must have a column `window` of extents: create it with "
-                f"{frame.prefix}window_aggregate(..., window=sf.Range(...))"
+                "sf.window_aggregate(..., window=sf.Range(...))"
             )
         if {"final", "revision"} <= {*frame.columns}:
             raise ValueError(

@@ -10,13 +10,11 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
 
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
-from sfumato.tables.reading.exact import ExactNumber, exact_number
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
@@ -120,81 +118,22 @@ def number_tuple(argument: str, given: Any) -> tuple[float, ...]:
         ) from None
 
 
-@dataclass(frozen=True)
-class Computation:
-    """The readers of expressions, and the columns that they need.
-
-    cells : one `ColumnReader` per expression
-    columns : by name in `cells`, columns that only the frame's engine can compute, with their types
-    """
-
-    cells: Sequence[Any]
-    columns: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Expressions(ABC):
-    """Expressions over a frame's attributes and certain columns."""
-
-    numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")  # can be cast
-
-    def __init__(self, frame: Any) -> None:
-        self.frame = frame
-
-    @abstractmethod
-    def check(self, argument: str, expression: str) -> None:
-        """Raise TypeError or ValueError if an expression cannot be computed."""
-
-    @abstractmethod
-    def type(self, expression: str) -> Any:
-        """Return the type of an expression's values, in the frame's type system."""
-
-    def nonnumeric_type(self, expression: str) -> str | None:
-        """Return the type of a non-numeric expression as shown in errors; None if numeric."""
-        kind = self.type(expression)
-        return None if self.frame.kind_of(kind) in self.numeric else self.frame.text_of(kind)
-
-    def value_type(self, expression: str) -> tuple[Any, Kind]:
-        """Return the type and kind of an expression's values."""
-        kind = self.type(expression)
-        return kind, self.frame.kind_of(kind)
-
-    def exact(self, function: str, expression: str) -> ExactNumber | None:
-        """Return the exact form of an aggregate of certain values; None for doubles."""
-        return exact_number(function, **self.frame.digits_of(self.type(expression)))
-
-    @abstractmethod
-    def more_digits(self, expression: str) -> str | None:
-        """Return the type of an expression whose values a double may round, or None."""
-
-    @abstractmethod
-    def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
-    ) -> Computation:
-        """Return how the values of expressions are read.
-
-        exact : expressions read in their own type    hashed : expressions read as hash numbers
-        """
-
-
 class Frame(ABC):
     """A frame with the types of its library, such as Spark or Arrow.
 
-    noun : what errors call the frame    prefix : prefix of function names in errors
+    noun : what errors call the frame
     ungroupable : error about a column, `{}`, by which rows cannot be grouped
     of_text : hint for a text column used as a time
     filtered : the code with which users drop late rows
+    numeric : kinds of expressions that can be cast to doubles
     columns : column names    streams : whether rows keep arriving while the query runs
     """
 
     noun: ClassVar[str]
-    prefix: ClassVar[str] = "sf."
     ungroupable: ClassVar[str]
     of_text: ClassVar[str]
     filtered: ClassVar[str]
+    numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")
     columns: list[str]
     streams = False
 
@@ -251,9 +190,31 @@ class Frame(ABC):
 
     # ---- expressions and uncertain event times
 
-    @property
     @abstractmethod
-    def expressions(self) -> Expressions: ...
+    def check_expression(self, argument: str, expression: str) -> None:
+        """Raise TypeError or ValueError if an expression cannot be computed."""
+
+    @abstractmethod
+    def expression_type(self, expression: str) -> Any:
+        """Return the type of an expression's values."""
+
+    @abstractmethod
+    def rounded_type(self, expression: str) -> str | None:
+        """Return the type of an expression whose values a double may round, or None."""
+
+    @abstractmethod
+    def computation(
+        self,
+        expressions: Sequence[str],
+        arguments: Mapping[str, str],
+        exact: Collection[str],
+        hashed: Collection[str],
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """Return a `ColumnReader` per expression, and the columns that only the engine can compute,
+        with their types, by name.
+
+        exact : expressions read in their own type    hashed : expressions read as hash numbers
+        """
 
     @abstractmethod
     def by_extent(self, order: str, window: Range) -> tuple[Frame, str, Range]:
@@ -277,13 +238,6 @@ class Frame(ABC):
     def type_name(self, name: str) -> str:
         """Return a column's type as shown in errors."""
         return self.text_of(self.type(name))
-
-    def attribute_kind(self, name: str) -> Kind:
-        return self.kind_of(self.attribute_type(name))
-
-    def attribute_shown(self, name: str) -> str:
-        """Return an attribute's type as shown in errors."""
-        return self.text_of(self.attribute_type(name))
 
     def collation(self, name: str) -> str | None:
         """Return a text column's collation; None if strings are compared by bytes."""
@@ -593,7 +547,7 @@ class Frame(ABC):
         the metadata. Late rows would be processed as rows in order."""
         if metadata and self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
-                f"the rows have the columns `late` and `punctuation` of {self.prefix}reorder, but "
+                f"the rows have the columns `late` and `punctuation` of sf.reorder, but "
                 f"the {self.noun} has lost the metadata that describes them, as happens in CSV "
                 "and JSON files: keep the rows in Parquet, or give the schema of the reordered "
                 "rows to the reader, or drop both columns"
@@ -619,15 +573,15 @@ class Frame(ABC):
         if known:
             raise ValueError(
                 f"`{argument}` must begin with `{known[0]}`, the event time of "
-                f"{self.prefix}reorder; got `{orders[0]}`. The rows are not in order of this "
+                f"sf.reorder; got `{orders[0]}`. The rows are not in order of this "
                 f'column, and windows over it would lose rows. Write order="{known[0]}" (for '
                 f"local days, give the window a `zone`), {without}"
             )
         name = self._metadata("punctuation").get(EVENT_TIME)
         raise ValueError(
-            f"`{argument}` must be `{name}`, the event time of {self.prefix}reorder; this column "
+            f"`{argument}` must be `{name}`, the event time of sf.reorder; this column "
             "has since been removed or changed. Rename or convert it before "
-            f"{self.prefix}reorder, {without}"
+            f"sf.reorder, {without}"
         )
 
 
