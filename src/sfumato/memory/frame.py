@@ -20,13 +20,12 @@ import pyarrow.compute as pc
 from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
-from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
+from sfumato.tables.reading.extents import spread_over_extents
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
-from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
-from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
+from sfumato.tables.reading.types import has_more_digits, spark_type
 from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
 from sfumato.windows import Range
 
@@ -139,19 +138,11 @@ class ArrowFrame(Frame):
     def type(self, name: str) -> pa.DataType:
         return self.schema.field(name).type
 
-    def kind_of(self, kind: pa.DataType) -> Kind:
-        return kind_of(kind)
+    def arrow_type(self, kind: pa.DataType) -> pa.DataType:
+        return kind
 
     def text_of(self, kind: pa.DataType) -> str:
         return str(kind)
-
-    def digits_of(self, kind: pa.DataType) -> dict[str, int]:
-        if pa.types.is_decimal(kind):
-            return {"precision": kind.precision, "scale": kind.scale}
-        return {"bits": kind.bit_width} if pa.types.is_integer(kind) else {}
-
-    def decimal(self, precision: int, scale: int) -> pa.DataType:
-        return pa.decimal128(precision, scale)
 
     def metadata(self, name: str) -> dict[str, str]:
         given = (self.schema.field(name).metadata or {}).items()
@@ -159,12 +150,6 @@ class ArrowFrame(Frame):
 
     def has_more_digits(self, name: str) -> bool:
         return has_more_digits(self.table.column(name))
-
-    def is_groupable(self, name: str) -> bool:
-        return is_hashable(self.type(name))
-
-    def is_hashable(self, name: str) -> bool:
-        return is_hashable(self.type(name))
 
     def _sharing(self, key: str, existence: str | None) -> str | None:
         found = super()._sharing(key, existence)
@@ -247,21 +232,12 @@ class ArrowFrame(Frame):
         except (TypeError, ValueError):
             return None
 
-    def by_extent(self, order: str, window: Range) -> tuple[ArrowFrame, str, Range]:
-        kind = self.attribute_type(order)
-        stamped = pa.types.is_timestamp(kind) and kind.tz is not None
-        if not (stamped or pa.types.is_integer(kind)):
-            raise TypeError(
-                f"`order` names the attribute `{order}`, and an uncertain event time must be a "
-                f"timestamp with a time zone, or whole microseconds; got {kind}"
-            )
-        at = self.free_name("__extent_time")
-        row, last, lists = spread_over_extents(self.table, order, window)
+    def by_extent(self, attribute: str, order: str, window: Range) -> ArrowFrame:
+        row, last, lists = spread_over_extents(self.table, attribute, window)
         place = self.columns.index(ALTERNATIVES)
         rows = self.table.take(pa.array(row))
         rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
-        frame = ArrowFrame(rows.append_column(at, last), self.dropped_by)
-        return frame, at, one_copy_window(window)
+        return ArrowFrame(rows.append_column(order, last), self.dropped_by)
 
     def with_true_extents(self, answers: pa.Table, window: Range) -> pa.Table:
         place = answers.column_names.index("window")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,47 +15,32 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
-    DateType,
     DecimalType,
     DoubleType,
     IntegralType,
     LongType,
-    MapType,
-    NullType,
     NumericType,
     StringType,
     StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arrays import offsets_of
-from sfumato.spark.model.columns import computed, named, table_of
+from sfumato.spark.model.columns import arrow_schema, computed, named, table_of
 from sfumato.spark.model.declared_frame import is_connected
 from sfumato.spark.model.untrusted_sql import check_expression, for_spark
 from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
-from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
+from sfumato.tables.reading.extents import spread_over_extents
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.rows import ColumnReader, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.types import EXACT_DIGITS, Kind
+from sfumato.tables.reading.types import EXACT_DIGITS
 from sfumato.windows import Range
 
 NAME_WORD = re.compile(r"\w+")
 LITERALS = ("true", "false", "null")
-KIND_OF_TYPE: dict[Any, Kind] = {
-    TimestampType: "timestamp",
-    TimestampNTZType: "timestamp_ntz",
-    IntegralType: "whole",
-    NumericType: "number",
-    NullType: "number",  # a column that contains only NULL
-    DateType: "date",
-    BooleanType: "truth",
-    StringType: "text",
-}
-BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 # Types for which Arrow computes expressions as Spark does.
 KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
 
@@ -109,31 +95,17 @@ class SparkFrame(Frame):
         array: Any = self.type(ALTERNATIVES)
         return array.elementType[name].dataType
 
-    def kind_of(self, kind: DataType) -> Kind:
-        return next((name for of, name in KIND_OF_TYPE.items() if isinstance(kind, of)), "")
+    def arrow_type(self, kind: DataType) -> pa.DataType:
+        return _arrow_type(kind)
 
     def text_of(self, kind: DataType) -> str:
         return kind.simpleString()
-
-    def digits_of(self, kind: DataType) -> dict[str, int]:
-        if isinstance(kind, DecimalType):
-            return {"precision": kind.precision, "scale": kind.scale}
-        return {"bits": BITS[kind.simpleString()]} if isinstance(kind, IntegralType) else {}
-
-    def decimal(self, precision: int, scale: int) -> DataType:
-        return DecimalType(precision, scale)
 
     def metadata(self, name: str) -> dict[str, str]:
         return self.schema[name].metadata
 
     def has_more_digits(self, name: str) -> bool:
         return _is_long_decimal(self.type(name))
-
-    def is_groupable(self, name: str) -> bool:
-        return _is_groupable(self.type(name))
-
-    def is_hashable(self, name: str) -> bool:
-        return not re.search(r"\b(map<|variant)", self.type_name(name))
 
     def collation(self, name: str) -> str | None:
         found = re.search(r"\bcollate (\w+)", self.type_name(name))
@@ -263,32 +235,22 @@ class SparkFrame(Frame):
         sure = alike == [name] or (len(alike) == 1 and not self.is_case_sensitive())
         return alike[0] if sure else None
 
-    def by_extent(self, order: str, window: Range) -> tuple[SparkFrame, str, Range]:
-        kind, most = self.attribute_type(order), self.max_alternatives
-        if self.kind_of(kind) not in ("timestamp", "whole"):
-            raise TypeError(
-                f"`order` names the attribute `{order}`, and an uncertain event time must be a "
-                f"timestamp or whole microseconds; got {kind.simpleString()}"
-            )
-        if self.streams and not self.has_punctuations:
-            raise ValueError(
-                f"`order` names the attribute `{order}`, an uncertain event time: on a stream, "
-                "write sf.reorder upstream, by the earliest possible time of each tuple"
-            )
-        at, each = self.free_name("__extent_time"), self.free_name("__extent")
+    def by_extent(self, attribute: str, order: str, window: Range) -> SparkFrame:
+        kind, most = self.attribute_type(attribute), self.max_alternatives
+        each = self.free_name("__extent")
         time = kind if isinstance(kind, TimestampType) else LongType()
-        fields = StructType().add(at, time).add(ALTERNATIVES, self.type(ALTERNATIVES))
+        fields = StructType().add(order, time).add(ALTERNATIVES, self.type(ALTERNATIVES))
 
         def extents(rows: pa.Array) -> pa.Array:
-            row, times, lists = spread_over_extents(table_of(rows), order, window, most)
+            row, times, lists = spread_over_extents(table_of(rows), attribute, window, most)
             offsets = offsets_of(np.bincount(row, minlength=len(rows)))
-            structs = pa.StructArray.from_arrays([times, lists], [at, ALTERNATIVES])
+            structs = pa.StructArray.from_arrays([times, lists], [order, ALTERNATIVES])
             return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
 
         placed = F.explode(computed(extents, ArrayType(fields), F.col(ALTERNATIVES)))
         rows = self.df.withColumn(each, placed)
         added = {name: F.col(each)[name] for name in fields.names}
-        return SparkFrame(rows.withColumns(added).drop(each)), at, one_copy_window(window)
+        return SparkFrame(rows.withColumns(added).drop(each))
 
     def with_true_extents(self, answers: DataFrame, window: Range) -> DataFrame:
         field: Any = answers.schema["window"]
@@ -304,10 +266,12 @@ def _is_long_decimal(kind: DataType) -> bool:
     return isinstance(kind, DecimalType) and kind.precision > EXACT_DIGITS
 
 
-def _is_groupable(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return all(_is_groupable(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _is_groupable(kind.elementType)
-    plain = kind.simpleString()  # Python cannot receive intervals of months
-    return not isinstance(kind, MapType) and not re.match("variant|interval( year| month|$)", plain)
+@cache
+def _arrow_type(kind: DataType) -> pa.DataType:
+    """Implement `SparkFrame.arrow_type`. Spark cannot hash variants, which are structs in Arrow."""
+    try:
+        found = arrow_schema(StructType().add("of", kind)).field("of").type
+    except TypeError:  # such as intervals of months
+        found = None
+    has_variant = re.search(r"\bvariant\b", kind.simpleString())
+    return pa.map_(pa.string(), pa.string()) if found is None or has_variant else found

@@ -80,7 +80,7 @@ class TableAsofJoin(TwoSides):
         super().__init__(config)
         self.operator = NewestEarlier(config.within, config.least)
         self.right = RowStore()
-        self.schema = config.read_schema()
+        self.schema = config.answers
 
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         rows = self.order_rows(batch)

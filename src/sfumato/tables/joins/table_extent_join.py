@@ -169,7 +169,7 @@ class TableExtentJoin(TableOperator):
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
         self.kept = KEPT_SIDES.get(config.how, ())
-        self.schema = config.read_schema()
+        self.schema = config.answers
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []

@@ -271,7 +271,7 @@ class TableOuterJoin(TableSimilarityJoin):
 
     def __init__(self, config: OuterJoinTableConfig) -> None:
         super().__init__(config, how=config.how)
-        self.schema = config.read_schema()
+        self.schema = config.answers
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         return [*super().process(batch, now), *self._unmatched()]

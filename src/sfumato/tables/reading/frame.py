@@ -13,10 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
+from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.types import Kind
+from sfumato.tables.reading.types import Kind, kind_of
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
     GAPS,
@@ -161,28 +164,14 @@ class Frame(ABC):
     def attribute_type(self, name: str) -> Any: ...
 
     @abstractmethod
-    def kind_of(self, kind: Any) -> Kind: ...
+    def arrow_type(self, kind: Any) -> pa.DataType:
+        """Return the Arrow type of a type; a map if Arrow has no such type."""
 
     @abstractmethod
     def text_of(self, kind: Any) -> str: ...
 
     @abstractmethod
-    def digits_of(self, kind: Any) -> Mapping[str, int]:
-        """Return the arguments of `exact_number` for a type; empty if it has no exact form."""
-
-    @abstractmethod
-    def decimal(self, precision: int, scale: int) -> Any:
-        """Return a decimal type."""
-
-    @abstractmethod
     def metadata(self, name: str) -> Mapping[str, str]: ...
-
-    @abstractmethod
-    def is_groupable(self, name: str) -> bool: ...
-
-    @abstractmethod
-    def is_hashable(self, name: str) -> bool:
-        """Return whether a column can be hashed, to order simultaneous rows."""
 
     @abstractmethod
     def has_more_digits(self, name: str) -> bool:
@@ -217,13 +206,13 @@ class Frame(ABC):
         """
 
     @abstractmethod
-    def by_extent(self, order: str, window: Range) -> tuple[Frame, str, Range]:
-        """Return (rows, order, window) for an uncertain event time.
+    def by_extent(self, attribute: str, order: str, window: Range) -> Frame:
+        """Return one row per tuple and extent that may contain it, in a new column `order`, with
+        the alternatives whose time, an attribute, is in the extent.
 
-        The result has one row per tuple and extent that may contain it, with the alternatives whose
-        time is in the extent. Within an extent, tuples remain independent, so distributions of
-        aggregates are exact. Overlapping extents become tumbling extents of length `slide`.
-        An invalid tuple remains one row with a NULL order.
+        Within an extent, tuples remain independent, so distributions of aggregates are exact.
+        Overlapping extents become tumbling extents of length `slide`. An invalid tuple remains one
+        row with a NULL order.
         """
 
     @abstractmethod
@@ -232,8 +221,15 @@ class Frame(ABC):
 
     # ---- derived from the schema
 
+    def kind_of(self, kind: Any) -> Kind:
+        return kind_of(self.arrow_type(kind))
+
     def kind(self, name: str) -> Kind:
         return self.kind_of(self.type(name))
+
+    def is_groupable(self, name: str) -> bool:
+        """Return whether values can be compared, and hashed to order simultaneous rows."""
+        return is_hashable(self.arrow_type(self.type(name)))
 
     def type_name(self, name: str) -> str:
         """Return a column's type as shown in errors."""
@@ -256,10 +252,10 @@ class Frame(ABC):
 
     @property
     def tie_columns(self) -> tuple[str, ...]:
-        """Return the hashable columns that order simultaneous rows; no added columns."""
+        """Return the columns that order simultaneous rows; no added columns and no maps."""
         marks = CONTROLLER_COLUMNS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
-        return tuple(name for name in given if self.is_hashable(name))
+        return tuple(name for name in given if self.is_groupable(name))
 
     @property
     def uncertain(self) -> bool:
@@ -406,6 +402,20 @@ class Frame(ABC):
         if not isinstance(order, str) or order.lower() in (name.lower() for name in self.columns):
             return False
         return order in self.attributes
+
+    def require_uncertain_time(self, attribute: str) -> None:
+        """Raise TypeError or ValueError if an attribute cannot be an uncertain event time."""
+        kind = self.attribute_type(attribute)
+        if self.kind_of(kind) not in ("timestamp", "whole"):
+            raise TypeError(
+                f"`order` names the attribute `{attribute}`, and an uncertain event time must be a "
+                f"timestamp with a time zone, or whole microseconds; got {self.text_of(kind)}"
+            )
+        if self.streams and not self.has_punctuations:
+            raise ValueError(
+                f"`order` names the attribute `{attribute}`, an uncertain event time: on a stream, "
+                "write sf.reorder upstream, by the earliest possible time of each tuple"
+            )
 
     def require_time(self, argument: str, name: str, where: str = "") -> None:
         """Raise TypeError if a column is not an event time. where : such as "for sf.Range"."""

@@ -7,6 +7,8 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
@@ -294,8 +296,8 @@ class WindowQuery:
             or w.function not in EXACT_FUNCTIONS
         ):
             return None
-        digits = self.frame.digits_of(self.frame.expression_type(w.expression))
-        return exact_number(w.function, **digits)
+        kind = self.frame.arrow_type(self.frame.expression_type(w.expression))
+        return exact_number(w.function, kind)
 
     def _as_numeric(self, w: AggregateSpec) -> AggregateSpec:
         """Convert an aggregate to one of numbers: count(x) of other types counts (x) = (x).
@@ -813,7 +815,7 @@ class WindowQuery:
         if exact is not None:
             precise: Any = LONG_TYPE
             if exact.precision:
-                precise = self.frame.decimal(exact.precision, exact.scale)
+                precise = pa.decimal128(exact.precision, exact.scale)
             return "exact", precise, None if w.function == "sum" else own
         if w.function == "sum":
             small = kind == "whole" and self.early is None
