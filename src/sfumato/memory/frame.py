@@ -24,7 +24,7 @@ from sfumato.tables.reading.extents import spread_over_extents
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
+from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import has_more_digits, spark_type
 from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
 from sfumato.windows import Range
@@ -119,14 +119,6 @@ class ArrowFrame(Frame):
 
     def equals(self, other: Any) -> bool:
         return self.table.equals(other.table)
-
-    @property
-    def schema_text(self) -> str:
-        return ", ".join(f"{field.name}: {field.type}" for field in self.schema)
-
-    @property
-    def attributes(self) -> list[str]:
-        return attributes_in(self.schema)
 
     @property
     def max_alternatives(self) -> int:

@@ -65,7 +65,9 @@ class TableConfig:
     one_controller: bool = field(default=False, metadata=CHANGEABLE)
 
     kind: ClassVar[str]
-    operator_class: ClassVar[type[TableOperator]]  # set by the class that annotates `config`
+    operator_class: ClassVar[
+        type[TableOperator]
+    ]  # in the same module; annotates `config`
     version: ClassVar[int] = 1
     first_side: ClassVar[int] = 0
     reads_shown_early: ClassVar[bool] = False  # whether it reads rows that a controller emits early

@@ -67,23 +67,6 @@ class SparkFrame(Frame):
         return self.df.sameSemantics(other.df)
 
     @property
-    def schema_text(self) -> str:
-        return self.schema.simpleString()
-
-    @property
-    def attributes(self) -> list[str]:
-        if not self.uncertain:
-            return []
-        kind = self.type(ALTERNATIVES)
-        element = kind.elementType if isinstance(kind, ArrayType) else None
-        if not isinstance(element, StructType) or "prob" not in element.names:
-            raise TypeError(
-                f"column `{ALTERNATIVES}` must be array<struct<prob: double, ATTR: double, ...>>; "
-                f"got {kind.simpleString()}. Create it with sf.alternatives or sf.samples"
-            )
-        return [name for name in element.names if name != "prob"]
-
-    @property
     def max_alternatives(self) -> int:
         given = self.df.sparkSession.conf.get(MAX_ALTERNATIVES_SETTING, "")
         return alternatives_bound(MAX_ALTERNATIVES_SETTING, given)
@@ -103,6 +86,10 @@ class SparkFrame(Frame):
 
     def metadata(self, name: str) -> dict[str, str]:
         return self.schema[name].metadata
+
+    def is_groupable(self, name: str) -> bool:
+        # Variants, which are structs in Arrow, cannot be compared.
+        return super().is_groupable(name) and not re.search(r"\bvariant\b", self.type_name(name))
 
     def has_more_digits(self, name: str) -> bool:
         return _is_long_decimal(self.type(name))
@@ -268,10 +255,7 @@ def _is_long_decimal(kind: DataType) -> bool:
 
 @cache
 def _arrow_type(kind: DataType) -> pa.DataType:
-    """Implement `SparkFrame.arrow_type`. Spark cannot hash variants, which are structs in Arrow."""
     try:
-        found = arrow_schema(StructType().add("of", kind)).field("of").type
+        return arrow_schema(StructType().add("of", kind)).field("of").type
     except TypeError:  # such as intervals of months
-        found = None
-    has_variant = re.search(r"\bvariant\b", kind.simpleString())
-    return pa.map_(pa.string(), pa.string()) if found is None or has_variant else found
+        return pa.map_(pa.string(), pa.string())

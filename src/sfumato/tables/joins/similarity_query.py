@@ -593,9 +593,10 @@ def check_same_columns(streams: Mapping[str, Frame]) -> None:
     kinds = [(name, one.type(name)) for name in one.columns]
     for stream, other in streams.items():
         if [(name, other.type(name)) for name in other.columns] != kinds:
+            shown = [", ".join(f"{n}: {f.type_name(n)}" for n in f.columns) for f in (one, other)]
             raise ValueError(
-                f"`streams` must have the same columns: `{first}` has {one.schema_text}, "
-                f"`{stream}` has {other.schema_text}"
+                f"`streams` must have the same columns: `{first}` has {shown[0]}; `{stream}` has "
+                f"{shown[1]}"
             )
 
 

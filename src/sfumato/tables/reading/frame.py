@@ -18,7 +18,7 @@ import pyarrow as pa
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
 from sfumato.tables.reading.ties import is_hashable
-from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_of
 from sfumato.tables.reading.types import Kind, kind_of
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
@@ -144,16 +144,6 @@ class Frame(ABC):
 
     @property
     @abstractmethod
-    def schema_text(self) -> str:
-        """Return the columns and their types as shown in errors."""
-
-    @property
-    @abstractmethod
-    def attributes(self) -> list[str]:
-        """Return the attributes of the alternatives. Raises TypeError for a wrong type."""
-
-    @property
-    @abstractmethod
     def max_alternatives(self) -> int:
         """Return the maximum number of alternatives per row."""
 
@@ -220,6 +210,14 @@ class Frame(ABC):
         """Replace the extents from `by_extent` in answers with the extents of `window`."""
 
     # ---- derived from the schema
+
+    @property
+    def attributes(self) -> list[str]:
+        """Return the attributes of the alternatives. Raises TypeError for a wrong type."""
+        if not self.uncertain:
+            return []
+        kind = self.type(ALTERNATIVES)
+        return attributes_of(self.arrow_type(kind), self.text_of(kind))
 
     def kind_of(self, kind: Any) -> Kind:
         return kind_of(self.arrow_type(kind))
