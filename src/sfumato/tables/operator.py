@@ -65,9 +65,7 @@ class TableConfig:
     one_controller: bool = field(default=False, metadata=CHANGEABLE)
 
     kind: ClassVar[str]
-    operator_class: ClassVar[
-        type[TableOperator]
-    ]  # in the same module; annotates `config`
+    operator_class: ClassVar[type[TableOperator]]  # in the same module, with this `config`
     version: ClassVar[int] = 1
     first_side: ClassVar[int] = 0
     reads_shown_early: ClassVar[bool] = False  # whether it reads rows that a controller emits early

@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
-from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_of
-from sfumato.tables.reading.types import Kind, kind_of
+from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
     GAPS,
@@ -220,7 +219,17 @@ class Frame(ABC):
         return attributes_of(self.arrow_type(kind), self.text_of(kind))
 
     def kind_of(self, kind: Any) -> Kind:
-        return kind_of(self.arrow_type(kind))
+        """Return the kind of a type's values; the type of NULL columns is "number"."""
+        of = self.arrow_type(kind)
+        if pa.types.is_timestamp(of):
+            return "timestamp" if of.tz else "timestamp_ntz"
+        if pa.types.is_integer(of):
+            return "whole"
+        if pa.types.is_floating(of) or pa.types.is_decimal(of) or pa.types.is_null(of):
+            return "number"
+        if pa.types.is_date(of):
+            return "date"
+        return "truth" if pa.types.is_boolean(of) else "text" if pa.types.is_string(of) else ""
 
     def kind(self, name: str) -> Kind:
         return self.kind_of(self.type(name))
@@ -591,6 +600,13 @@ class Frame(ABC):
             "has since been removed or changed. Rename or convert it before "
             f"sf.reorder, {without}"
         )
+
+
+def is_hashable(kind: pa.DataType) -> bool:
+    """Return whether a type can be hashed; maps, even nested maps, cannot."""
+    if pa.types.is_map(kind):
+        return False
+    return all(is_hashable(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _names_an_attribute(argument: str, name: str) -> str:
