@@ -564,7 +564,7 @@ class Frame(ABC):
         the metadata. Late rows would be processed as rows in order."""
         if metadata and self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
-                f"the rows have the columns `late` and `punctuation` of sf.reorder, but "
+                "the rows have the columns `late` and `punctuation` of sf.reorder, but "
                 f"the {self.noun} has lost the metadata that describes them, as happens in CSV "
                 "and JSON files: keep the rows in Parquet, or give the schema of the reordered "
                 "rows to the reader, or drop both columns"
