@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.state.declared import Saved
+from sfumato.operators.state.snapshot import Saved
 
 
 def continued(join: SimilarityJoin, kind: type[SimilarityJoin], **changed: Any) -> SimilarityJoin:

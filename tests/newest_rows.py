@@ -28,9 +28,6 @@ class NewestConfig(TableConfig):
     def __post_init__(self) -> None:
         whole("step", self.step)
 
-    def make(self) -> Newest:
-        return Newest(self)
-
 
 class Newest(TableOperator):
     """Passes the rows whose order exceeds their key's newest by at least `step`."""

@@ -132,7 +132,7 @@ def test_a_sum_beyond_its_type_is_an_error_as_in_ansi_sql(kind, value, error):
 
 
 def test_a_sum_of_few_digits_has_ten_more_and_no_more():
-    of = exact_number("sum", precision=3, scale=1)
+    of = exact_number("sum", pa.decimal128(3, 1))
     assert (of.precision, of.scale) == (13, 1)
     most = of.split(pa.array([Decimal("99.9")], pa.decimal128(3, 1)))
     with pytest.raises(ValueError, match=r"fit in decimal\(13, 1\)"):

@@ -126,10 +126,12 @@ def discover_dependencies(
     repository, attributes, dependents, order, key = given.values()
     frame = repository_frame(repository, active_session())
     dependents = column_names("dependents", dependents) or None
+    search: dict[str, Any] = {"max_determinants": max_determinants, "sample": sample, "seed": seed}
+    thresholds: dict[str, Any] = {"within": within, "confidence": confidence}
+    thresholds |= {"epsilons": epsilons, "least_donors": least_donors}
     if order is not None:
         order = frame.single_column("order", order)
-        unused = {"within": within, "confidence": confidence, "epsilons": epsilons}
-        require_defaults(unused | {"least_donors": least_donors, "scaling": scaling})
+        require_defaults(thresholds | {"scaling": scaling})
         asked = columns_to_search(frame, attributes, max_rows, [*column_names("key", key), order])
         check_attribute_count(asked)
         require_ages(frame, order)
@@ -138,15 +140,8 @@ def discover_dependencies(
         _, changes, _ = changes_of(imputation.settings, past)
         known = {name: int(np.isfinite(floats_of(past.column(name))).sum()) for name in asked}
         warn_of_gaps(asked, known, past.num_rows, len(changes), MIN_CHANGES)
-        return discover_changes(
-            changes,
-            asked,
-            dependents=dependents,
-            max_determinants=max_determinants,
-            sample=sample,
-            max_rows=min(max_rows, MAX_PAST_ROWS),
-            seed=seed,
-        )
+        most = min(max_rows, MAX_PAST_ROWS)
+        return discover_changes(changes, asked, dependents=dependents, max_rows=most, **search)
     if key is not None:
         raise ValueError(f"`key` needs `order`; got key={key!r} alone. Give both")
     asked = columns_to_search(frame, attributes, max_rows)
@@ -162,12 +157,7 @@ def discover_dependencies(
         complete_matrix(rows, wanted),
         names=wanted,
         dependents=dependents,
-        within=within,
-        confidence=confidence,
-        epsilons=epsilons,
-        max_determinants=max_determinants,
-        least_donors=least_donors,
         scaling={**extents, **scaling_pairs(scaling)},
-        sample=sample,
-        seed=seed,
+        **search,
+        **thresholds,
     )

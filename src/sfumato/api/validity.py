@@ -70,17 +70,7 @@ def split_invalid(
     >>> valid.count(), invalid.collect()
     (3, [Row(id=2, existence=1.5, reason='existence is not a number in [0, 1]')])
     """
-    if strict and exclusive is not None:
-        raise ValueError(
-            "`strict` and `exclusive` cannot be combined: `strict` checks rows one by one, "
-            "`exclusive` checks several together. Give one of them"
-        )
-    frame = frame_of(df)
-    frame.require_free(["reason"])
-    found: tuple[Any, Any] = engine_module(frame).split_rows(
-        frame, attributes, key, order, metric, within, exclusive, strict
-    )
-    return found
+    return _split(df, attributes, key, order, metric, within, exclusive, strict)
 
 
 @public("sf.ops.checked(df)", "df")
@@ -121,16 +111,7 @@ def checked(
     >>> sf.ops.checked(readings).count()
     3
     """
-    return split_invalid(
-        df,
-        attributes,
-        key=key,
-        order=order,
-        metric=metric,
-        within=within,
-        exclusive=exclusive,
-        strict=strict,
-    )[0]
+    return _split(df, attributes, key, order, metric, within, exclusive, strict)[0]
 
 
 @public("sf.ops.rejected(df)", "df")
@@ -170,12 +151,18 @@ def rejected(
     >>> sf.ops.rejected(readings).select("id").collect()
     [Row(id=2)]
     """
-    return split_invalid(
-        df,
-        attributes,
-        key=key,
-        order=order,
-        metric=metric,
-        within=within,
-        exclusive=exclusive,
-    )[1]
+    return _split(df, attributes, key, order, metric, within, exclusive, False)[1]
+
+
+def _split(df: Any, *given: Any) -> tuple[Any, Any]:
+    """Return the result of `split_invalid`, whose other arguments are `given` in order."""
+    *_, exclusive, strict = given
+    if strict and exclusive is not None:
+        raise ValueError(
+            "`strict` and `exclusive` cannot be combined: `strict` checks rows one by one, "
+            "`exclusive` checks several together. Give one of them"
+        )
+    frame = frame_of(df)
+    frame.require_free(["reason"])
+    found: tuple[Any, Any] = engine_module(frame).split_rows(frame, *given)
+    return found

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.limits import unplaced_reason
-from sfumato.tables.reading.extents import extents_per_row
+from sfumato.tables.reading.extents import extents_per_row, one_copy_window
 from sfumato.tables.reading.frame import column_names
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
@@ -158,8 +158,8 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     frame = frame_of(df)
     if "missed" not in frame.columns:
         raise ValueError(
-            f"{frame.prefix}split_missed expects the result of {frame.prefix}window_aggregate("
-            f"..., missed=True); this one has {', '.join(frame.columns)}"
+            "sf.split_missed expects the result of sf.window_aggregate(..., missed=True); this "
+            f"one has {', '.join(frame.columns)}"
         )
     if in_memory(frame):
         missed = frame.table.column("missed").combine_chunks()
@@ -193,8 +193,9 @@ def aggregate(
                 f"`order` must be a certain event time for sf.Session; `{meant}` is an attribute "
                 "of the alternatives: name a column of certain times, or use sf.Range"
             )
-        placed = window
-        frame, order, window = own.by_extent(str(meant), window)
+        own.require_uncertain_time(str(meant))
+        order, placed, window = own.free_name("__extent_time"), window, one_copy_window(window)
+        frame = own.by_extent(str(meant), order, placed)
     asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
     query = WindowQuery(frame, *asked, by_extent=placed is not None, **how)
     unordered = query.missed or query.early is not None

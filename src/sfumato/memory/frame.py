@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
-from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
-from sfumato.tables.reading.frame import EXISTENCE, Computation, Expressions, Frame
+from sfumato.tables.reading.extents import spread_over_extents
+from sfumato.tables.reading.frame import EXISTENCE, Frame
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
-from sfumato.tables.reading.ties import is_hashable, ties_of
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
-from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
+from sfumato.tables.reading.ties import ties_of
+from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.types import has_more_digits, spark_type
 from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
 from sfumato.windows import Range
 
@@ -111,6 +111,7 @@ class ArrowFrame(Frame):
     noun, filtered = "table", "a filter on it"
     ungroupable = "rows cannot be grouped by column {}: convert it to text or to a struct"
     of_text = ": convert text with pandas.to_datetime"
+    numeric = (*Frame.numeric, "timestamp_ntz")
 
     def __init__(self, table: pa.Table, dropped_by: str = "", given: Any = None) -> None:
         self.table = table
@@ -132,14 +133,6 @@ class ArrowFrame(Frame):
         return bool(np.isin(one, two).any())
 
     @property
-    def schema_text(self) -> str:
-        return ", ".join(f"{field.name}: {field.type}" for field in self.schema)
-
-    @property
-    def attributes(self) -> list[str]:
-        return attributes_in(self.schema)
-
-    @property
     def max_alternatives(self) -> int:
         return alternatives_bound_in_memory()
 
@@ -149,19 +142,11 @@ class ArrowFrame(Frame):
     def type(self, name: str) -> pa.DataType:
         return self.schema.field(name).type
 
-    def kind_of(self, kind: pa.DataType) -> Kind:
-        return kind_of(kind)
+    def arrow_type(self, kind: pa.DataType) -> pa.DataType:
+        return kind
 
     def text_of(self, kind: pa.DataType) -> str:
         return str(kind)
-
-    def digits_of(self, kind: pa.DataType) -> dict[str, int]:
-        if pa.types.is_decimal(kind):
-            return {"precision": kind.precision, "scale": kind.scale}
-        return {"bits": kind.bit_width} if pa.types.is_integer(kind) else {}
-
-    def decimal(self, precision: int, scale: int) -> pa.DataType:
-        return pa.decimal128(precision, scale)
 
     def metadata(self, name: str) -> dict[str, str]:
         given = (self.schema.field(name).metadata or {}).items()
@@ -169,12 +154,6 @@ class ArrowFrame(Frame):
 
     def has_more_digits(self, name: str) -> bool:
         return has_more_digits(self.table.column(name))
-
-    def is_groupable(self, name: str) -> bool:
-        return is_hashable(self.type(name))
-
-    def is_hashable(self, name: str) -> bool:
-        return is_hashable(self.type(name))
 
     def _sharing(self, key: str, existence: str | None) -> str | None:
         found = super()._sharing(key, existence)
@@ -223,25 +202,46 @@ class ArrowFrame(Frame):
             )
         super().require_late(metadata)
 
-    @property
-    def expressions(self) -> ArrowExpressions:
-        return ArrowExpressions(self)
+    def check_expression(self, argument: str, expression: str) -> None:
+        self._parse(argument, expression)
 
-    def by_extent(self, order: str, window: Range) -> tuple[ArrowFrame, str, Range]:
-        kind = self.attribute_type(order)
-        stamped = pa.types.is_timestamp(kind) and kind.tz is not None
-        if not (stamped or pa.types.is_integer(kind)):
-            raise TypeError(
-                f"`order` names the attribute `{order}`, and an uncertain event time must be a "
-                f"timestamp with a time zone, or whole microseconds; got {kind}"
-            )
-        at = self.free_name("__extent_time")
-        row, last, lists = spread_over_extents(self.table, order, window)
+    def expression_type(self, expression: str) -> pa.DataType:
+        values = self._values(expression, self.table.slice(0, 0))
+        return pa.float64() if values is None or pa.types.is_null(values.type) else values.type
+
+    def rounded_type(self, expression: str) -> str | None:
+        values = self._values(expression, self.table)
+        return str(values.type) if values is not None and has_more_digits(values) else None
+
+    def computation(
+        self,
+        expressions: Sequence[str],
+        arguments: Mapping[str, str],
+        exact: Collection[str],
+        hashed: Collection[str],
+    ) -> tuple[list[Values], dict[str, Any]]:
+        parsed = ((of, self._parse(arguments.get(of), of)) for of in expressions)
+        return [Values(each, of in exact, of in hashed) for of, each in parsed], {}
+
+    def _parse(self, argument: str | None, text: str) -> Expression:
+        """Parse an expression. argument : its name in errors; None for a plain name"""
+        if argument is None or text in (*self.attributes, *self.columns):
+            return ColumnRef((text,))  # without loading the parser
+        return parse_expression(argument, text)
+
+    def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
+        """Return the values of an expression; None if they cannot be computed."""
+        try:
+            return Tuples(rows).evaluate(self._parse("", expression))
+        except (TypeError, ValueError):
+            return None
+
+    def by_extent(self, attribute: str, order: str, window: Range) -> ArrowFrame:
+        row, last, lists = spread_over_extents(self.table, attribute, window)
         place = self.columns.index(ALTERNATIVES)
         rows = self.table.take(pa.array(row))
         rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
-        frame = ArrowFrame(rows.append_column(at, last), self.dropped_by)
-        return frame, at, one_copy_window(window)
+        return ArrowFrame(rows.append_column(order, last), self.dropped_by)
 
     def with_true_extents(self, answers: pa.Table, window: Range) -> pa.Table:
         place = answers.column_names.index("window")
@@ -316,48 +316,3 @@ def _as_in_spark(field: pa.Field, column: pa.ChunkedArray) -> tuple[pa.Field, pa
             ) from None
     coded = pa.types.is_dictionary(given)
     return (field.remove_metadata() if coded else field).with_type(kind), column
-
-
-class ArrowExpressions(Expressions):
-    """Expressions of attributes, columns, struct fields, numbers, arithmetic and conditions."""
-
-    frame: ArrowFrame
-    numeric = (*Expressions.numeric, "timestamp_ntz")
-
-    def check(self, argument: str, expression: str) -> None:
-        self._parse(argument, expression)
-
-    def type(self, expression: str) -> pa.DataType:
-        values = self._values(expression, self.frame.table.slice(0, 0))
-        return pa.float64() if values is None or pa.types.is_null(values.type) else values.type
-
-    def more_digits(self, expression: str) -> str | None:
-        values = self._values(expression, self.frame.table)
-        return str(values.type) if values is not None and has_more_digits(values) else None
-
-    def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
-    ) -> Computation:
-        return Computation(
-            [
-                Values(self._parse(arguments.get(of), of), of in exact, of in hashed)
-                for of in expressions
-            ]
-        )
-
-    def _parse(self, argument: str | None, text: str) -> Expression:
-        """Parse an expression. argument : its name in errors; None for a plain name"""
-        if argument is None or text in (*self.frame.attributes, *self.frame.columns):
-            return ColumnRef((text,))  # without loading the parser
-        return parse_expression(argument, text)
-
-    def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
-        """Return the values of an expression; None if they cannot be computed."""
-        try:
-            return Tuples(rows).evaluate(self._parse("", expression))
-        except (TypeError, ValueError):
-            return None

@@ -12,25 +12,8 @@ from sfumato.limits import MAX_EMPTY_EXTENTS
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, metadata_of
 from sfumato.reports import describe_drift
 from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.results import (
-    BOOLEAN_TYPE,
-    DOUBLE_TYPE,
-    LONG_TYPE,
-    STRING_TYPE,
-    ListOf,
-    Output,
-    Struct,
-    result_table,
-)
+from sfumato.tables.reading.results import ListOf, Output, Struct, result_table
 from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, warn_user
-
-ARROW_TYPES = {
-    DOUBLE_TYPE: pa.float64(),
-    LONG_TYPE: pa.int64(),
-    STRING_TYPE: pa.string(),
-    BOOLEAN_TYPE: pa.bool_(),
-    "int": pa.int32(),
-}
 
 
 def run_in_memory(job: Job) -> pa.Table:
@@ -82,7 +65,7 @@ def _field(
         parts = ((of.fixed if fixed and of.fixed else of.name, of) for of in kind.parts)
         kind = pa.struct([_field(called, of.kind, of.metadata, fixed) for called, of in parts])
     given: Any = {**metadata} if metadata else None
-    return pa.field(name, ARROW_TYPES[kind] if isinstance(kind, str) else kind, metadata=given)
+    return pa.field(name, kind, metadata=given)
 
 
 def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:

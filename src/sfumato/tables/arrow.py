@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.state.declared import Array, Saved, Size, Sizes, check_size
-from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.state.declared import Array, Size, Sizes, check_size
+from sfumato.operators.state.snapshot import Saved, SnapshotError
 
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation is known yet
 SECOND_US = 1e6  # microseconds per second

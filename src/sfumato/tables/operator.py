@@ -7,7 +7,7 @@ fixed names too, so that user names cannot clash.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -46,7 +46,7 @@ def window_gauges(largest: int, windows: Iterable[Any]) -> dict[str, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableConfig(ABC):
+class TableConfig:
     """Settings of an operator for the keys of one bucket, as plain values for workers.
 
     kind : name of the operator's state    version : version of the state's layout
@@ -65,6 +65,7 @@ class TableConfig(ABC):
     one_controller: bool = field(default=False, metadata=CHANGEABLE)
 
     kind: ClassVar[str]
+    operator_class: ClassVar[type[TableOperator]]  # in the same module, with this `config`
     version: ClassVar[int] = 1
     first_side: ClassVar[int] = 0
     reads_shown_early: ClassVar[bool] = False  # whether it reads rows that a controller emits early
@@ -101,9 +102,9 @@ class TableConfig(ABC):
         """Return the order of a side's rows, used by `TableOperator.arrange`."""
         return Arrival(tuple(self.order_columns))
 
-    @abstractmethod
     def make(self) -> TableOperator:
         """Return the empty operator. Raises ValueError or TypeError for an invalid config."""
+        return self.operator_class(self)
 
     def restore(self, data: bytes) -> TableOperator:
         """Return the operator of a `snapshot`. Raises SnapshotError for other bytes."""
@@ -127,6 +128,13 @@ class TableOperator(Stateful):
     config: TableConfig
     has_processed_rows = True
     state = {"index": Part(), "latest": Value(tuple, none=True), "counts": Value(dict)}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Make this the class that is created by the config class in the annotation of `config`."""
+        super().__init_subclass__(**options)
+        config = vars(sys.modules[cls.__module__]).get(cls.__annotations__.get("config", ""))
+        if isinstance(config, type) and issubclass(config, TableConfig):
+            config.operator_class = cls
 
     def __init__(self, config: Any) -> None:
         self.config = config

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.operators.joins.newest_earlier import NO_ROW, NewestEarlier
-from sfumato.operators.state.declared import Saved
+from sfumato.operators.state.snapshot import Saved
 from worlds import worlds
 
 

@@ -15,7 +15,7 @@ from seeds import examples
 from sfumato import engine_free
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.timetable import LONGEST_CYCLE, RUN_TIME
-from sfumato.operators.state.declared import Saved
+from sfumato.operators.state.snapshot import Saved
 
 EXAMPLE_1 = [(3, 2), (4, 3), (5, 5)]
 EXAMPLE_2 = [(2, 30), (3, 51), (4, 60)]

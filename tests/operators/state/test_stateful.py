@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato.operators.state.config import CHANGEABLE, as_json, differences, fingerprint, from_json
 from sfumato.operators.state.declared import Array, List, Offsets, Optional, Part, Record, Value
-from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
 from sfumato.operators.state.stateful import Operator, Stateful
 from sfumato.windows import Range
 
@@ -35,8 +35,8 @@ class Config:
 
 
 class Law(NamedTuple):
-    prob: np.ndarray
-    value: np.ndarray
+    prob: Annotated[np.ndarray, Array(float, "alternatives")]
+    value: Annotated[np.ndarray, Array(float, "alternatives", "width")]
 
 
 class Held(Stateful):
@@ -51,10 +51,7 @@ class Example(Operator):
     config: Config
     state = {
         "offsets": Offsets("tuples", "alternatives"),
-        "law": Record(
-            Law,
-            {"prob": Array(float, "alternatives"), "value": Array(float, "alternatives", "width")},
-        ),
+        "law": Record(Law),
         "held": Part(),
         "groups": List(Part("group")),
         "spare": Optional(Part("group")),
@@ -121,7 +118,7 @@ def changed(data, change):
     values = json.loads(json.dumps(dict(snapshot.values)))
     arrays = dict(snapshot.arrays)
     change(values, arrays)
-    return pack("example", 3, Snapshot(values, arrays))
+    return pack("example", 3, Saved(values, arrays))
 
 
 def example():

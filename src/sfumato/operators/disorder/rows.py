@@ -1,8 +1,7 @@
 """Rows in a reorder buffer, by key and in order of arrival."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from sfumato.kernels.disorder.state import UNSEEN as UNSEEN
 from sfumato.kernels.disorder.state import RowIds as RowIds
 from sfumato.operators.arrays import Bools, Ints, ranges_of
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.state.declared import Array, Declaration
+from sfumato.operators.state.declared import Array
 
 FAR_TIME_US = 1 << 58  # microseconds from 1970 (year 11,103); times are clipped to this
 NO_CODES = np.empty(0, np.int64)
@@ -51,19 +50,13 @@ class WaitingRows(KeyedRecords):
     tied : whether it waits because its event time equalled its source's punctuation at arrival
     """
 
-    number: Ints
-    key: Ints
-    source: Ints
-    event_time: Ints
-    arrival: Ints
-    of_source: Ints
-    tied: Bools
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        **dict.fromkeys(("number", "key", "source", "of_source"), Array(int, "held", low=0)),
-        **dict.fromkeys(("event_time", "arrival"), Array(int, "held")),
-        "tied": Array(bool, "held"),
-    }
+    number: Annotated[Ints, Array(int, "held", low=0)]
+    key: Annotated[Ints, Array(int, "held", low=0)]
+    source: Annotated[Ints, Array(int, "held", low=0)]
+    of_source: Annotated[Ints, Array(int, "held", low=0)]
+    event_time: Annotated[Ints, Array(int, "held")]
+    arrival: Annotated[Ints, Array(int, "held")]
+    tied: Annotated[Bools, Array(bool, "held")]
 
     @property
     def due(self) -> Ints:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -18,10 +18,8 @@ from sfumato.operators.state.stateful import Stateful
 class SourceValues(KeyedRecords):
     """Values by key or source: a key's sources, or a source's ascending punctuations."""
 
-    key: Ints
-    value: Ints
-
-    layout: ClassVar[Mapping[str, Declaration]] = dict.fromkeys(("key", "value"), Array(int, "n"))
+    key: Annotated[Ints, Array(int, "n")]
+    value: Annotated[Ints, Array(int, "n")]
 
 
 class Sources(Stateful):

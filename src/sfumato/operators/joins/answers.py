@@ -1,8 +1,7 @@
 """The answers of joins."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from sfumato.kernels.joins.tuple_store import StoredTuples, tuples_without_windo
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Floats, Ints, gather_lists
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.state.declared import Array, Declaration, Offsets
+from sfumato.operators.state.declared import Array, Offsets
 
 NOT_LEFT = np.iinfo(np.int64).max
 
@@ -33,27 +32,15 @@ class Answers(Columns, flat=("prob", "left_sample", "right_sample"), begins="off
     prob : float64[q], Pr(u_k) Pr(v_l) T_j    left_sample, right_sample : int32[q]
     """
 
-    arrival: npt.NDArray[np.int64]
-    change: npt.NDArray[np.int8]
-    left: npt.NDArray[np.int64]
-    right: npt.NDArray[np.int64]
-    probability: npt.NDArray[np.float64]
-    offsets: npt.NDArray[np.int64]
-    prob: npt.NDArray[np.float64]
-    left_sample: npt.NDArray[np.int32]
-    right_sample: npt.NDArray[np.int32]
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "arrival": Array(int, "answers"),
-        "change": Array(np.int8, "answers"),
-        "left": Array(int, "answers", low=0),
-        "right": Array(int, "answers", low=0),
-        "probability": Array(float, "answers", low=0),
-        "offsets": Offsets("answers", "pairs"),
-        "prob": Array(float, "pairs", low=0),
-        "left_sample": Array(np.int32, "pairs", low=0),
-        "right_sample": Array(np.int32, "pairs", low=0),
-    }
+    arrival: Annotated[Ints, Array(int, "answers")]
+    change: Annotated[npt.NDArray[np.int8], Array(np.int8, "answers")]
+    left: Annotated[Ints, Array(int, "answers", low=0)]
+    right: Annotated[Ints, Array(int, "answers", low=0)]
+    probability: Annotated[Floats, Array(float, "answers", low=0)]
+    offsets: Annotated[Ints, Offsets("answers", "pairs")]
+    prob: Annotated[Floats, Array(float, "pairs", low=0)]
+    left_sample: Annotated[npt.NDArray[np.int32], Array(np.int32, "pairs", low=0)]
+    right_sample: Annotated[npt.NDArray[np.int32], Array(np.int32, "pairs", low=0)]
 
     def __len__(self) -> int:
         return self.left.size

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from sfumato.operators.joins.arrivals import (
     StreamWindow,
     window_pair,
 )
-from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
+from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow
@@ -55,10 +55,10 @@ class HeldObjects(NamedTuple):
     """All held objects, window after window, oldest first. code, number, time : as in `HeldSamples`
     raw : float64[n, D], imputed again when loaded"""
 
-    code: Ints
-    number: Ints
-    time: Ints
-    raw: Floats
+    code: Annotated[Ints, Array(int, "held", low=0)]
+    number: Annotated[Ints, Array(int, "held", low=0)]
+    time: Annotated[Ints, Array(int, "held")]
+    raw: Annotated[Floats, Array(float, "held", "names")]
 
 
 class IncompleteJoin(PairJoin):
@@ -86,7 +86,7 @@ class IncompleteJoin(PairJoin):
     kind, version = "incomplete_join", 3
     config: IncompleteJoinConfig
     state = {
-        "objects": Record(HeldObjects, {**HELD_STATE, "raw": Array(float, "held", "names")}),
+        "objects": Record(HeldObjects),
         "reasons": Array(int, len(IMPUTATION_REASONS), low=0),
     }
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from sfumato.kernels.distributions.tuples import existences as existences
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.state.declared import Array, Declaration, Record, Value
+from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Stateful
 
 LOG_ABSENT_CERTAIN = -1000.0  # of a certain row, instead of log(0)
@@ -24,17 +23,10 @@ NO_ROW = -1  # number of a row that does not exist
 class EarlierRows(Columns):
     """Rows that may be the newest of their key, in order of arrival; times in microseconds."""
 
-    number: Ints
-    key: Ints
-    time: Ints
-    existence: Floats
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "number": Array(int, "rows", low=0),
-        "key": Array(int, "rows", low=0),
-        "time": Array(int, "rows"),
-        "existence": Array(float, "rows", low=0.0),
-    }
+    number: Annotated[Ints, Array(int, "rows", low=0)]
+    key: Annotated[Ints, Array(int, "rows", low=0)]
+    time: Annotated[Ints, Array(int, "rows")]
+    existence: Annotated[Floats, Array(float, "rows", low=0.0)]
 
 
 class Candidates(NamedTuple):

@@ -1,8 +1,7 @@
 """The similarity join that also emits the tuples without a partner."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from sfumato.operators.arrays import Bools, Floats, Ints, Records, ranges_of
 from sfumato.operators.joins.answers import Answers, Unmatched
 from sfumato.operators.joins.similarity_join import SimilarityJoin, SimilarityJoinConfig
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, Record
+from sfumato.operators.state.declared import Array, Offsets, Part, Record
 from sfumato.operators.state.stateful import Stateful
 
 INNER = "inner"  # no side is kept
@@ -31,23 +30,13 @@ class LoneTuples(Columns, flat=("prob", "alone"), begins="offsets"):
     offsets : int64[n + 1]    prob, alone : float64[m], alone: Pr(no partner so far | the sample)
     """
 
-    number: Ints
-    key: Ints
-    time: Ints
-    over: Bools
-    offsets: Ints
-    prob: Floats
-    alone: Floats
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "number": Array(int, "tuples", low=0),
-        "key": Array(int, "tuples", low=0),
-        "time": Array(int, "tuples"),
-        "over": Array(bool, "tuples"),
-        "offsets": Offsets("tuples", "samples"),
-        "prob": Array(float, "samples", low=0),
-        "alone": Array(float, "samples", low=0),
-    }
+    number: Annotated[Ints, Array(int, "tuples", low=0)]
+    key: Annotated[Ints, Array(int, "tuples", low=0)]
+    time: Annotated[Ints, Array(int, "tuples")]
+    over: Annotated[Bools, Array(bool, "tuples")]
+    offsets: Annotated[Ints, Offsets("tuples", "samples")]
+    prob: Annotated[Floats, Array(float, "samples", low=0)]
+    alone: Annotated[Floats, Array(float, "samples", low=0)]
 
     @property
     def probability(self) -> Floats:

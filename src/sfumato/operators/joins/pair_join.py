@@ -37,7 +37,7 @@ from sfumato.operators.arrays import (
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
 from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard
-from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
+from sfumato.operators.state.declared import Array, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -45,13 +45,6 @@ from sfumato.windows import JoinWindow
 
 NO_CLOCK = np.iinfo(np.int64).min
 SPARE_KEYS = 1 << 20  # codes of held keys are below the number of tuples so far plus this
-
-# Held tuples, window after window, oldest first.
-HELD_STATE: dict[str, Declaration] = {
-    "code": Array(int, "held", low=0),
-    "number": Array(int, "held", low=0),
-    "time": Array(int, "held"),
-}
 
 
 class PairJoin(Operator):

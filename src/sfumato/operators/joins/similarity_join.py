@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from sfumato.operators.joins.arrivals import (
     check_radii,
     windows_of,
 )
-from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
+from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow
 
@@ -40,14 +40,14 @@ class HeldSamples(NamedTuple):
     prob : float64[m]    points : float64[m, d]    radius : float64[n]; empty without radii
     """
 
-    code: Ints
-    number: Ints
-    time: Ints
-    existence: Floats
-    offsets: Ints
-    prob: Floats
-    points: Floats
-    radius: Floats
+    code: Annotated[Ints, Array(int, "held", low=0)]
+    number: Annotated[Ints, Array(int, "held", low=0)]
+    time: Annotated[Ints, Array(int, "held")]
+    offsets: Annotated[Ints, Offsets("held", "samples")]
+    prob: Annotated[Floats, Array(float, "samples", low=0)]
+    points: Annotated[Floats, Array(float, "samples", "dimensions")]
+    existence: Annotated[Floats, Array(float, "held", low=0)]
+    radius: Annotated[Floats, Array(float, None, low=0)]
 
 
 @dataclass(frozen=True)
@@ -117,19 +117,7 @@ class SimilarityJoin(PairJoin):
 
     kind, version = "similarity_join", 5
     config: SimilarityJoinConfig
-    state = {
-        "tuples": Record(
-            HeldSamples,
-            {
-                **HELD_STATE,
-                "offsets": Offsets("held", "samples"),
-                "prob": Array(float, "samples", low=0),
-                "points": Array(float, "samples", "dimensions"),
-                "existence": Array(float, "held", low=0),
-                "radius": Array(float, None, low=0),
-            },
-        ),
-    }
+    state = {"tuples": Record(HeldSamples)}
 
     columns: ClassVar[int | None] = None  # of summaries, see `PairJoin`
 
@@ -191,9 +179,9 @@ class SimilarityJoin(PairJoin):
         tuples = self.store.tuples
         slots, code = held_slots(self.store.windows)
         offsets, prob, points = read_tuples(tuples, slots, self.config.dimensions)
-        lines = tuples.number[slots], tuples.time[slots], tuples.existence[slots]
+        number, time, existence = tuples.number[slots], tuples.time[slots], tuples.existence[slots]
         radius = tuples.radius[slots] if self.criterion.radii else np.empty(0)
-        return HeldSamples(code, *lines, offsets, prob, points, radius)
+        return HeldSamples(code, number, time, offsets, prob, points, existence, radius)
 
     @tuples.setter
     def tuples(self, held: HeldSamples) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import timetable
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.state.declared import Array, Declaration, Offsets
+from sfumato.operators.state.declared import Array, Offsets
 
 DEFAULT_SEMANTICS = Semantics()
 
@@ -62,22 +61,15 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
     score, prob : float64[m], per alternative
     """
 
-    number: Ints
-    id: Ints
-    time: Ints
-    rule: Ints
-    stream: Ints
-    valid: Bools
-    begin: Ints
-    score: Floats
-    prob: Floats
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        **dict.fromkeys(("number", "id", "time", "rule", "stream"), Array(int, "held")),
-        "valid": Array(bool, "held"),
-        "begin": Offsets("held", "items"),
-        **dict.fromkeys(("score", "prob"), Array(float, "items")),
-    }
+    number: Annotated[Ints, Array(int, "held")]
+    id: Annotated[Ints, Array(int, "held")]
+    time: Annotated[Ints, Array(int, "held")]
+    rule: Annotated[Ints, Array(int, "held")]
+    stream: Annotated[Ints, Array(int, "held")]
+    valid: Annotated[Bools, Array(bool, "held")]
+    begin: Annotated[Ints, Offsets("held", "items")]
+    score: Annotated[Floats, Array(float, "items")]
+    prob: Annotated[Floats, Array(float, "items")]
 
     @property
     def size(self) -> int:

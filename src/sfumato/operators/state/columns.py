@@ -1,12 +1,12 @@
 """Records of parallel arrays that can be sliced and concatenated."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sfumato.operators.arrays import gather_lists
-from sfumato.operators.state.declared import Array, Declaration
+from sfumato.operators.state.declared import Array, declared_fields
 
 
 class Columns:
@@ -14,10 +14,9 @@ class Columns:
 
     flat : fields with a list of entries per item, stored end to end
     begins : field with the offsets of these lists, int64[n + 1]
-    axis : axis of the items in matrices    layout : declarations of the fields, for saving
+    axis : axis of the items in matrices
     """
 
-    layout: ClassVar[Mapping[str, Declaration]] = {}
     _flat: ClassVar[tuple[str, ...]] = ()
     _begins: ClassVar[str] = ""
     _axis: ClassVar[int] = 0
@@ -30,7 +29,7 @@ class Columns:
     def empty(cls, **lengths: int) -> Self:
         """Return an instance without items; `lengths` are the other dimensions, by name."""
         arrays = {}
-        for name, declared in cls.layout.items():
+        for name, declared in declared_fields(cls).items():  # type: ignore[arg-type]
             if isinstance(declared, Array):
                 sizes = (lengths.get(s, 0) if isinstance(s, str) else s for s in declared.sizes)
                 arrays[name] = np.empty([size or 0 for size in sizes], declared.dtype)

@@ -6,45 +6,18 @@ writable and of the declared dtype, shape and range.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Protocol, get_origin, get_type_hints
 
 import numpy as np
 
-from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.state.snapshot import Saved, SnapshotError
 
 MAX_COUNT = 2**60  # sums of counts fit in int64
 Sizes = dict[str, int]  # lengths known so far, by name
 Size = str | int | None  # a name, a fixed length, or None for any length
-
-
-@dataclass
-class Saved:
-    """Saved parts by name: JSON values and arrays. Loading a part removes it.
-
-    convert : function of a loaded table's name and content that adds columns the saved table does
-        not have; None to keep tables as they are
-    """
-
-    values: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    convert: Callable[[str, Any], Any] | None = None
-
-    def value(self, name: str) -> Any:
-        if name not in self.values:
-            raise SnapshotError(f"the snapshot has no value `{name}`")
-        return self.values.pop(name)
-
-    def array(self, name: str) -> np.ndarray:
-        if name not in self.arrays:
-            raise SnapshotError(f"the snapshot has no array `{name}`")
-        return self.arrays.pop(name)
-
-    def check_empty(self) -> None:
-        """Raise SnapshotError if parts are left."""
-        if left := [*self.values, *self.arrays]:
-            raise SnapshotError(f"the snapshot has parts that do not belong to it: {left}")
 
 
 class Declaration(Protocol):
@@ -176,19 +149,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Record:
-    """A NamedTuple or dataclass, saved field by field.
-
-    kind : the class    layout : declaration of each field; by default `kind.layout`
-    """
+    """A NamedTuple or dataclass, saved field by field; see `declared_fields`."""
 
     kind: Callable[..., Any]
-    layout: Mapping[str, Declaration] | None = None
-
-    def _layout(self) -> Mapping[str, Declaration]:
-        return self.layout if self.layout is not None else self.kind.layout  # type: ignore[attr-defined]
 
     def save(self, value: Any, name: str, saved: Saved) -> None:
-        for part, declaration in self._layout().items():
+        for part, declaration in declared_fields(self.kind).items():
             declaration.save(getattr(value, part), f"{name}.{part}", saved)
 
     def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
@@ -197,9 +163,17 @@ class Record:
                 part: declaration.load(
                     saved, f"{name}.{part}", sizes, owner, getattr(present, part, None)
                 )
-                for part, declaration in self._layout().items()
+                for part, declaration in declared_fields(self.kind).items()
             }
         )
+
+
+@cache
+def declared_fields(kind: Any) -> dict[str, Declaration]:
+    """Return the declarations of a class's fields: `NAME: Annotated[TYPE, DECLARATION]`."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [(name, hints[name]) for name in kind.__match_args__]
+    return {name: of.__metadata__[0] for name, of in fields if get_origin(of) is Annotated}
 
 
 @dataclass(frozen=True)

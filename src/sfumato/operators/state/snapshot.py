@@ -9,7 +9,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -25,27 +25,45 @@ class SnapshotError(ValueError):
     """The bytes are damaged, or are not a snapshot of the expected kind and version."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """The saved state of one operator.
+@dataclass
+class Saved:
+    """The saved state of one operator: parts by name. Loading a part removes it.
 
     values : scalars (int, float, str, bool, None), and lists and dicts of scalars
     arrays : NumPy arrays of bool, integer or float dtype, of any shape
+    convert : function of a loaded table's name and content that adds columns the saved table does
+        not have; None to keep tables as they are
     """
 
-    values: Mapping[str, Any] = field(default_factory=dict)
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    convert: Callable[[str, Any], Any] | None = None
+
+    def value(self, name: str) -> Any:
+        if name not in self.values:
+            raise SnapshotError(f"the snapshot has no value `{name}`")
+        return self.values.pop(name)
+
+    def array(self, name: str) -> np.ndarray:
+        if name not in self.arrays:
+            raise SnapshotError(f"the snapshot has no array `{name}`")
+        return self.arrays.pop(name)
+
+    def check_empty(self) -> None:
+        """Raise SnapshotError if parts are left."""
+        if left := [*self.values, *self.arrays]:
+            raise SnapshotError(f"the snapshot has parts that do not belong to it: {left}")
 
 
-def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
-    """Serialise `snapshot`, labelled with the operator's `kind` and the `version` of its layout.
+def pack(kind: str, version: int, saved: Saved) -> bytes:
+    """Serialise `saved`, labelled with the operator's `kind` and the `version` of its layout.
 
     Raises TypeError for arrays of other dtypes, and for values that JSON cannot hold.
     """
     parts: list[bytes] = []
     places: dict[str, dict[str, Any]] = {}
     offset = 0
-    for name, array in snapshot.arrays.items():
+    for name, array in saved.arrays.items():
         contiguous = np.asarray(array, order="C")
         if contiguous.dtype.kind not in ALLOWED_KINDS:
             raise TypeError(f"array `{name}` must be numeric or boolean; got {contiguous.dtype}")
@@ -55,7 +73,7 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
         parts.append(little.tobytes() + b"\0" * (-little.nbytes % 8))
         offset += len(parts[-1])
     header = json.dumps(
-        {"kind": kind, "version": version, "values": dict(snapshot.values), "parts": places},
+        {"kind": kind, "version": version, "values": saved.values, "parts": places},
         separators=(",", ":"),
     ).encode()
     header += b" " * (-(SNAPSHOT_PREFIX.size + len(header)) % 8)
@@ -63,8 +81,8 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
     return SNAPSHOT_PREFIX.pack(MAGIC, zlib.crc32(body), len(header)) + body
 
 
-def unpack(data: bytes, kind: str, version: int) -> Snapshot:
-    """Return the snapshot in `data`, with new writable arrays.
+def unpack(data: bytes, kind: str, version: int) -> Saved:
+    """Return the state in `data`, with new writable arrays.
 
     Raises SnapshotError for bytes that are truncated, damaged, or of a different kind or version.
     """
@@ -116,7 +134,7 @@ def cut(data: bytes, size: int) -> list[memoryview]:
     return [piece for piece in pieces if len(piece)]
 
 
-def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memoryview) -> Snapshot:
+def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memoryview) -> Saved:
     """Read all arrays; their dtypes and shapes must imply the stored offsets and lengths."""
     arrays, offset = {}, 0
     for name, place in places.items():
@@ -137,4 +155,4 @@ def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memor
         raise ValueError("it has extra bytes at its end")
     if type(values) is not dict:
         raise ValueError("its values are not an object")
-    return Snapshot(values, arrays)
+    return Saved(values, arrays)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 import numpy as np
 
 from sfumato.operators.state.config import as_json, from_json
-from sfumato.operators.state.declared import Declaration, Saved, Sizes
-from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.state.declared import Declaration, Sizes
+from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
 
 
 class Stateful:
@@ -67,17 +67,16 @@ def saved_bytes(kind: str, version: int, stateful: Stateful, values: Mapping[str
     """Serialise declared state together with additional values."""
     saved = Saved()
     stateful.save_state(saved)
-    return pack(kind, version, Snapshot({**values, "state": saved.values}, saved.arrays))
+    return pack(kind, version, Saved({**values, "state": saved.values}, saved.arrays))
 
 
 def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Saved]:
     """Return the additional values and the state. Raises SnapshotError."""
-    snapshot = unpack(data, kind, version)
-    values = dict(snapshot.values)
-    state = values.pop("state", None)
+    saved = unpack(data, kind, version)
+    state = saved.values.pop("state", None)
     if not isinstance(state, dict):
         raise SnapshotError(f"the snapshot of `{kind}` has no state")
-    return values, Saved(state, dict(snapshot.arrays))
+    return saved.values, Saved(state, saved.arrays)
 
 
 def restore_state(kind: str, make: Callable[[], State], saved: Saved) -> State:

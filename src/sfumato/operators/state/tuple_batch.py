@@ -1,8 +1,7 @@
 """Tuples and their alternatives as validated flat arrays."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +9,7 @@ import numpy.typing as npt
 from sfumato.operators.arguments import MAX_ABS_VALUE, SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.state.declared import Array, Declaration, Offsets
+from sfumato.operators.state.declared import Array, Offsets
 
 
 @dataclass(frozen=True)
@@ -21,17 +20,10 @@ class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
     index : int64[n], each tuple's index within its group
     """
 
-    offsets: Ints
-    prob: Floats
-    values: Floats
-    index: Ints
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "offsets": Offsets("tuples", "alternatives"),
-        "prob": Array(float, "alternatives", low=0.0),
-        "values": Array(float, "attributes", "alternatives"),
-        "index": Array(int, "tuples"),
-    }
+    offsets: Annotated[Ints, Offsets("tuples", "alternatives")]
+    prob: Annotated[Floats, Array(float, "alternatives", low=0.0)]
+    values: Annotated[Floats, Array(float, "attributes", "alternatives")]
+    index: Annotated[Ints, Array(int, "tuples")]
 
     @property
     def size(self) -> int:
@@ -42,14 +34,9 @@ class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
 class GroupedBatch(TupleBatch):
     """Batch of several groups, with a group code, event time and number per tuple, int64[n]."""
 
-    group: Ints
-    time: Ints
-    number: Ints
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        **TupleBatch.layout,
-        **dict.fromkeys(("group", "time", "number"), Array(int, "tuples")),
-    }
+    group: Annotated[Ints, Array(int, "tuples")]
+    time: Annotated[Ints, Array(int, "tuples")]
+    number: Annotated[Ints, Array(int, "tuples")]
 
 
 def checked_alternatives(

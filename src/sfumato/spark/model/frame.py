@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,47 +15,32 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
-    DateType,
     DecimalType,
     DoubleType,
     IntegralType,
     LongType,
-    MapType,
-    NullType,
     NumericType,
     StringType,
     StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arrays import offsets_of
-from sfumato.spark.model.columns import computed, named, table_of
+from sfumato.spark.model.columns import arrow_schema, computed, named, table_of
 from sfumato.spark.model.declared_frame import is_connected
 from sfumato.spark.model.untrusted_sql import check_expression, for_spark
 from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
-from sfumato.tables.reading.extents import one_copy_window, spread_over_extents
-from sfumato.tables.reading.frame import Computation, Expressions, Frame
+from sfumato.tables.reading.extents import spread_over_extents
+from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.rows import ColumnReader, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.types import EXACT_DIGITS, Kind
+from sfumato.tables.reading.types import EXACT_DIGITS
 from sfumato.windows import Range
 
 NAME_WORD = re.compile(r"\w+")
 LITERALS = ("true", "false", "null")
-KIND_OF_TYPE: dict[Any, Kind] = {
-    TimestampType: "timestamp",
-    TimestampNTZType: "timestamp_ntz",
-    IntegralType: "whole",
-    NumericType: "number",
-    NullType: "number",  # a column that contains only NULL
-    DateType: "date",
-    BooleanType: "truth",
-    StringType: "text",
-}
-BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 # Types for which Arrow computes expressions as Spark does.
 KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
 
@@ -89,23 +75,6 @@ class SparkFrame(Frame):
         return self.df.sameSemantics(other.df)
 
     @property
-    def schema_text(self) -> str:
-        return self.schema.simpleString()
-
-    @property
-    def attributes(self) -> list[str]:
-        if not self.uncertain:
-            return []
-        kind = self.type(ALTERNATIVES)
-        element = kind.elementType if isinstance(kind, ArrayType) else None
-        if not isinstance(element, StructType) or "prob" not in element.names:
-            raise TypeError(
-                f"column `{ALTERNATIVES}` must be array<struct<prob: double, ATTR: double, ...>>; "
-                f"got {kind.simpleString()}. Create it with sf.alternatives or sf.samples"
-            )
-        return [name for name in element.names if name != "prob"]
-
-    @property
     def max_alternatives(self) -> int:
         given = self.df.sparkSession.conf.get(MAX_ALTERNATIVES_SETTING, "")
         return alternatives_bound(MAX_ALTERNATIVES_SETTING, given)
@@ -117,31 +86,21 @@ class SparkFrame(Frame):
         array: Any = self.type(ALTERNATIVES)
         return array.elementType[name].dataType
 
-    def kind_of(self, kind: DataType) -> Kind:
-        return next((name for of, name in KIND_OF_TYPE.items() if isinstance(kind, of)), "")
+    def arrow_type(self, kind: DataType) -> pa.DataType:
+        return _arrow_type(kind)
 
     def text_of(self, kind: DataType) -> str:
         return kind.simpleString()
 
-    def digits_of(self, kind: DataType) -> dict[str, int]:
-        if isinstance(kind, DecimalType):
-            return {"precision": kind.precision, "scale": kind.scale}
-        return {"bits": BITS[kind.simpleString()]} if isinstance(kind, IntegralType) else {}
-
-    def decimal(self, precision: int, scale: int) -> DataType:
-        return DecimalType(precision, scale)
-
     def metadata(self, name: str) -> dict[str, str]:
         return self.schema[name].metadata
 
+    def is_groupable(self, name: str) -> bool:
+        # Variants, which are structs in Arrow, cannot be compared.
+        return super().is_groupable(name) and not re.search(r"\bvariant\b", self.type_name(name))
+
     def has_more_digits(self, name: str) -> bool:
         return _is_long_decimal(self.type(name))
-
-    def is_groupable(self, name: str) -> bool:
-        return _is_groupable(self.type(name))
-
-    def is_hashable(self, name: str) -> bool:
-        return not re.search(r"\b(map<|variant)", self.type_name(name))
 
     def collation(self, name: str) -> str | None:
         found = re.search(r"\bcollate (\w+)", self.type_name(name))
@@ -166,70 +125,24 @@ class SparkFrame(Frame):
         words = set(NAME_WORD.findall(text.lower()))
         return [name for name in self.attributes if set(NAME_WORD.findall(name.lower())) <= words]
 
-    @property
-    def expressions(self) -> SparkExpressions:
-        return SparkExpressions(self)
+    def check_expression(self, argument: str, expression: str) -> None:
+        check_expression(argument, expression, self.df.sparkSession)
 
-    def by_extent(self, order: str, window: Range) -> tuple[SparkFrame, str, Range]:
-        kind, most = self.attribute_type(order), self.max_alternatives
-        if self.kind_of(kind) not in ("timestamp", "whole"):
-            raise TypeError(
-                f"`order` names the attribute `{order}`, and an uncertain event time must be a "
-                f"timestamp or whole microseconds; got {kind.simpleString()}"
-            )
-        if self.streams and not self.has_punctuations:
-            raise ValueError(
-                f"`order` names the attribute `{order}`, an uncertain event time: on a stream, "
-                "write sf.reorder upstream, by the earliest possible time of each tuple"
-            )
-        at, each = self.free_name("__extent_time"), self.free_name("__extent")
-        time = kind if isinstance(kind, TimestampType) else LongType()
-        fields = StructType().add(at, time).add(ALTERNATIVES, self.type(ALTERNATIVES))
-
-        def extents(rows: pa.Array) -> pa.Array:
-            row, times, lists = spread_over_extents(table_of(rows), order, window, most)
-            offsets = offsets_of(np.bincount(row, minlength=len(rows)))
-            structs = pa.StructArray.from_arrays([times, lists], [at, ALTERNATIVES])
-            return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
-
-        placed = F.explode(computed(extents, ArrayType(fields), F.col(ALTERNATIVES)))
-        rows = self.df.withColumn(each, placed)
-        added = {name: F.col(each)[name] for name in fields.names}
-        return SparkFrame(rows.withColumns(added).drop(each)), at, one_copy_window(window)
-
-    def with_true_extents(self, answers: DataFrame, window: Range) -> DataFrame:
-        field: Any = answers.schema["window"]
-        end = F.col("window")["end"]
-        start = end - F.lit(window.length_us)
-        if isinstance(field.dataType["end"].dataType, TimestampType):
-            start = F.timestamp_micros(F.unix_micros(end) - F.lit(window.length_us))
-        extent = F.struct(start.alias("start"), end.alias("end"))
-        return answers.withColumn("window", named(extent, "window", field.metadata))
-
-
-class SparkExpressions(Expressions):
-    """Expressions over a Spark frame: any SQL without side effects."""
-
-    frame: SparkFrame
-
-    def check(self, argument: str, expression: str) -> None:
-        check_expression(argument, expression, self.frame.df.sparkSession)
-
-    def type(self, expression: str) -> DataType:
-        frame, name = self.frame, unquote_name(expression.strip())
-        if frame.uncertain and name in frame.attributes:
-            return frame.attribute_type(name)
-        if not frame.uncertain and name in frame.columns:
-            return frame.type(name)
-        safe = for_spark(expression, frame.df.sparkSession)
-        if not frame.uncertain:
-            return frame.df.select(F.expr(safe)).schema[0].dataType
-        lists: Any = frame.df.select(self._per_alternative(safe, "({}\n)")).schema[0].dataType
+    def expression_type(self, expression: str) -> DataType:
+        name = unquote_name(expression.strip())
+        if self.uncertain and name in self.attributes:
+            return self.attribute_type(name)
+        if not self.uncertain and name in self.columns:
+            return self.type(name)
+        safe = for_spark(expression, self.df.sparkSession)
+        if not self.uncertain:
+            return self.df.select(F.expr(safe)).schema[0].dataType
+        lists: Any = self.df.select(self._per_alternative(safe, "({}\n)")).schema[0].dataType
         element: DataType = lists.elementType
         return element
 
-    def more_digits(self, expression: str) -> str | None:
-        kind = self.type(expression)
+    def rounded_type(self, expression: str) -> str | None:
+        kind = self.expression_type(expression)
         return kind.simpleString() if _is_long_decimal(kind) else None
 
     def computation(
@@ -238,43 +151,42 @@ class SparkExpressions(Expressions):
         arguments: Mapping[str, str],
         exact: Collection[str],
         hashed: Collection[str],
-    ) -> Computation:
+    ) -> tuple[list[ColumnReader], dict[str, Any]]:
         cells, columns = list[ColumnReader](), dict[str, Any]()
         for i, text in enumerate(expressions):
             alike = self._alike(text, text in arguments)
             if alike is not None:
                 cells.append(Values(alike, text in exact, text in hashed))
                 continue
-            name = self.frame.free_name(f"__value{i}")
+            name = self.free_name(f"__value{i}")
             cells.append(Computed(name, text in hashed))
             columns[name] = self._evaluated(text, text in exact, text in hashed)
-        return Computation(cells, columns)
+        return cells, columns
 
     def _evaluated(self, text: str, exact: bool, hashed: bool) -> tuple[Column, DataType]:
         """Return an expression's column, with a value per row or an array per row, and its type.
 
         exact : whether values keep their type (certain rows);  hashed : whether they become strings
         """
-        frame = self.frame
-        safe = for_spark(text, frame.df.sparkSession)
+        safe = for_spark(text, self.df.sparkSession)
         value = F.expr(safe)  # has been checked to be one expression
         if exact:
-            return value, self.type(text)
-        if hashed and not frame.uncertain:
+            return value, self.expression_type(text)
+        if hashed and not self.uncertain:
             return value.cast("string"), StringType()
         if hashed:
             return self._per_alternative(safe, "CAST(({}\n) AS STRING)"), ArrayType(StringType())
-        if not frame.uncertain:
+        if not self.uncertain:
             return value.cast("double"), DoubleType()
         name = unquote_name(safe.strip())
-        if name in frame.attributes and isinstance(frame.attribute_type(name), NumericType):
-            return frame.values_of(name), ArrayType(DoubleType())
+        if name in self.attributes and isinstance(self.attribute_type(name), NumericType):
+            return self.values_of(name), ArrayType(DoubleType())
         return self._per_alternative(safe, "CAST(({}\n) AS DOUBLE)"), ArrayType(DoubleType())
 
     def _per_alternative(self, safe: str, form: str) -> Column:
         """Return an array of a checked expression's values, formatted by `form`."""
         bound = form.format(safe)
-        for name in self.frame.mentioned(safe):
+        for name in self.mentioned(safe):
             bound = f"transform(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})[0]"
         return F.expr(f"transform({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
 
@@ -290,24 +202,24 @@ class SparkExpressions(Expressions):
             except ValueError:
                 return None
         if isinstance(expression, ColumnRef):
-            known = isinstance(self._type(expression), NumericType | BooleanType | TimestampType)
+            known = isinstance(self._type_of(expression), NumericType | BooleanType | TimestampType)
             return expression if known else None
-        overflow = self.frame.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
-        return expression if spark_kind(expression, self._kind, overflow) else None
+        overflow = self.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
+        return expression if spark_kind(expression, self._kind_in_arrow, overflow) else None
 
-    def _kind(self, name: ColumnRef) -> str:
-        kind = self._type(name)
+    def _kind_in_arrow(self, name: ColumnRef) -> str:
+        kind = self._type_of(name)
         return next((known for of, known in KIND_IN_ARROW.items() if isinstance(kind, of)), "")
 
-    def _type(self, name: ColumnRef) -> DataType | None:
+    def _type_of(self, name: ColumnRef) -> DataType | None:
         """Return the type of a column, attribute or field; None if it is unknown or ambiguous."""
-        frame, (first, *fields) = self.frame, name.parts
+        first, *fields = name.parts
         if first.lower() in LITERALS:
             return None
-        attribute, column = (self._meant(first, of) for of in (frame.attributes, frame.columns))
-        kind: Any = None if column is None else frame.type(column)
+        attribute, column = (self._meant(first, of) for of in (self.attributes, self.columns))
+        kind: Any = None if column is None else self.type(column)
         if attribute is not None:
-            kind = frame.attribute_type(attribute)
+            kind = self.attribute_type(attribute)
         for part in fields:
             found = self._meant(part, kind.names) if isinstance(kind, StructType) else None
             kind = None if found is None else kind[found].dataType
@@ -315,18 +227,43 @@ class SparkExpressions(Expressions):
 
     def _meant(self, name: str, known: Sequence[str]) -> str | None:
         alike = [of for of in known if of.lower() == name.lower()]
-        sure = alike == [name] or (len(alike) == 1 and not self.frame.is_case_sensitive())
+        sure = alike == [name] or (len(alike) == 1 and not self.is_case_sensitive())
         return alike[0] if sure else None
+
+    def by_extent(self, attribute: str, order: str, window: Range) -> SparkFrame:
+        kind, most = self.attribute_type(attribute), self.max_alternatives
+        each = self.free_name("__extent")
+        time = kind if isinstance(kind, TimestampType) else LongType()
+        fields = StructType().add(order, time).add(ALTERNATIVES, self.type(ALTERNATIVES))
+
+        def extents(rows: pa.Array) -> pa.Array:
+            row, times, lists = spread_over_extents(table_of(rows), attribute, window, most)
+            offsets = offsets_of(np.bincount(row, minlength=len(rows)))
+            structs = pa.StructArray.from_arrays([times, lists], [order, ALTERNATIVES])
+            return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
+
+        placed = F.explode(computed(extents, ArrayType(fields), F.col(ALTERNATIVES)))
+        rows = self.df.withColumn(each, placed)
+        added = {name: F.col(each)[name] for name in fields.names}
+        return SparkFrame(rows.withColumns(added).drop(each))
+
+    def with_true_extents(self, answers: DataFrame, window: Range) -> DataFrame:
+        field: Any = answers.schema["window"]
+        end = F.col("window")["end"]
+        start = end - F.lit(window.length_us)
+        if isinstance(field.dataType["end"].dataType, TimestampType):
+            start = F.timestamp_micros(F.unix_micros(end) - F.lit(window.length_us))
+        extent = F.struct(start.alias("start"), end.alias("end"))
+        return answers.withColumn("window", named(extent, "window", field.metadata))
 
 
 def _is_long_decimal(kind: DataType) -> bool:
     return isinstance(kind, DecimalType) and kind.precision > EXACT_DIGITS
 
 
-def _is_groupable(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return all(_is_groupable(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _is_groupable(kind.elementType)
-    plain = kind.simpleString()  # Python cannot receive intervals of months
-    return not isinstance(kind, MapType) and not re.match("variant|interval( year| month|$)", plain)
+@cache
+def _arrow_type(kind: DataType) -> pa.DataType:
+    try:
+        return arrow_schema(StructType().add("of", kind)).field("of").type
+    except TypeError:  # such as intervals of months
+        return pa.map_(pa.string(), pa.string())

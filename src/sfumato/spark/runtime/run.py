@@ -17,20 +17,12 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.streaming import StreamingQueryListener
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from sfumato.reports import ANSWERS_SUFFIX, IDENTITY, METRIC_PREFIX, is_connect, listen, metrics_of
 from sfumato.spark.crossing import chunks
@@ -43,15 +35,7 @@ from sfumato.spark.state.bucket_state import run_buckets
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.chain import ChainConfig, Place
 from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.results import (
-    BOOLEAN_TYPE,
-    DOUBLE_TYPE,
-    LONG_TYPE,
-    STRING_TYPE,
-    ListOf,
-    Output,
-    Struct,
-)
+from sfumato.tables.reading.results import ListOf, Output, Struct
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 DEFAULT_BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
@@ -62,13 +46,6 @@ MAX_COUNTED = 100  # maximum number of queries whose answers are counted, in one
 ENDING_STEPS: Counter[str] = Counter()  # number of steps created from streams that can end
 SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of input metrics
 PARTITIONING = 7  # incremented when the layout of bucket state changes
-SPARK_TYPES: dict[str, DataType] = {
-    DOUBLE_TYPE: DoubleType(),
-    LONG_TYPE: LongType(),
-    STRING_TYPE: StringType(),
-    BOOLEAN_TYPE: BooleanType(),
-    "int": IntegerType(),
-}
 _NUMBERS: Counter[str] = Counter()  # number of operators so far, by kind
 _QUERY: ContextVar[tuple[str, Counter[str]] | None] = ContextVar("query", default=None)
 
@@ -173,7 +150,7 @@ def type_of(kind: Any, *, fixed: bool) -> DataType:
         return StructType(fields)
     if isinstance(kind, ListOf):
         return ArrayType(type_of(kind.kind, fixed=fixed))
-    known: DataType = SPARK_TYPES[kind] if isinstance(kind, str) else kind
+    known: DataType = from_arrow_type(kind) if isinstance(kind, pa.DataType) else kind
     return known
 
 

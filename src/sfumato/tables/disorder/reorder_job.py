@@ -62,8 +62,7 @@ def reorder_job(
     if frame.duplicate_column is not None:
         raise ValueError(
             f"the {frame.noun} has a column `{frame.duplicate_column}` from an earlier reorder "
-            "with `unique`: filter out the duplicates and drop the column before "
-            f"{frame.prefix}reorder"
+            "with `unique`: filter out the duplicates and drop the column before sf.reorder"
         )
     if not isinstance(early, bool):
         raise TypeError(f"`early` must be True or False; got {early!r}")
@@ -76,7 +75,7 @@ def reorder_job(
             as_added = "" if found == added else f", which has the same name as `{added}`"
             raise ValueError(
                 f"the {frame.noun} already has a column `{found}`{as_added}: rename it before "
-                f"{frame.prefix}reorder"
+                "sf.reorder"
             )
     frame.require_time("event_time", event)
     frame.require_time("arrival", arrived)
@@ -151,6 +150,6 @@ def require_late_flags(frame: Frame) -> None:
     """Raise ValueError if late rows of a frame are not flagged."""
     if "late" not in frame.columns or frame.kind("late") != "truth":
         raise ValueError(
-            f"{frame.prefix}split_late needs a {frame.noun} with a boolean column `late`; it has "
+            f"sf.split_late needs a {frame.noun} with a boolean column `late`; it has "
             f"{', '.join(frame.columns)}. Reorder the rows first"
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,16 +24,11 @@ SOURCE = "source"  # the column of codes, next to id0..
 class SeenRows(KeyedRecords):
     """Rows with remembered ids. key : hash of id and source    time, until : see `RowIds`"""
 
-    key: Ints
-    number: Ints
-    source: Ints
-    time: Ints
-    until: Ints
-
-    layout: ClassVar[Mapping[str, Any]] = {
-        **dict.fromkeys(("key", "time", "until"), Array(int, "ids")),
-        **dict.fromkeys(("number", "source"), Array(int, "ids", low=0)),
-    }
+    key: Annotated[Ints, Array(int, "ids")]
+    time: Annotated[Ints, Array(int, "ids")]
+    until: Annotated[Ints, Array(int, "ids")]
+    number: Annotated[Ints, Array(int, "ids", low=0)]
+    source: Annotated[Ints, Array(int, "ids", low=0)]
 
 
 class SeenIds(Stateful):
@@ -76,7 +71,7 @@ class SeenIds(Stateful):
         slots = slots[np.argsort(place[slots])]
         fresh = take_rows(fresh, place[slots])
         source, keys = as_numbers(fresh.column(SOURCE)), as_numbers(ties_of(fresh))
-        rows = SeenRows(keys, first + place[slots], source, time[slots], until[slots])
+        rows = SeenRows(keys, time[slots], until[slots], first + place[slots], source)
         alive = _are_remembered(rows, controllers)
         rows = rows.take(alive)
         self.values.append(fresh.filter(pa.array(alive)), rows.number)

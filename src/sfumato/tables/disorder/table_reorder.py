@@ -86,9 +86,6 @@ class ReorderTableConfig(TableConfig):
     def check(self) -> None:
         """Do nothing: `control` and this class validate themselves."""
 
-    def make(self) -> TableReorder:
-        return TableReorder(self)
-
 
 class TableReorder(TableOperator):
     """`Reorder` over Arrow tables, for the keys of one bucket.

@@ -67,9 +67,6 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
         *first, order = RELEASED
         return Arrival((*first, ARRIVAL, order), of_late=(ARRIVAL,), needed=needed)
 
-    def make(self) -> TableEarlierValues:
-        return TableEarlierValues(self)
-
 
 class TableEarlierValues(ReleasedOperator):
     """`EarlierValues` over Arrow tables, for the keys of one bucket.

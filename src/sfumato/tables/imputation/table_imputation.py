@@ -185,9 +185,6 @@ class StreamImputationTableConfig(EarlierValuesTableConfig):
         "tested", "covered", "widened",
     )  # fmt: skip
 
-    def make(self) -> TableStreamImputation:
-        return TableStreamImputation(self)
-
 
 class TableStreamImputation(TableEarlierValues):
     """`StreamImputer` over Arrow tables, for the keys of one bucket.

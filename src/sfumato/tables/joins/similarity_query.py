@@ -131,8 +131,8 @@ class JoinSide:
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
         """Return the positions of text in `on`. Raises an error if text is not allowed there."""
-        kind_of = self.frame.attribute_kind if self.frame.uncertain else self.frame.kind
-        kinds = [kind_of(name) for name in self.points]
+        type_of = self.frame.attribute_type if self.frame.uncertain else self.frame.type
+        kinds = [self.frame.kind_of(type_of(name)) for name in self.points]
         texts = tuple(place for place, kind in enumerate(kinds) if kind == "text")
         if texts and (why := query.numbers_only):
             raise TypeError(
@@ -149,10 +149,11 @@ class JoinSide:
         numbers = [name for name in self.points if name not in texts]
         if frame.uncertain:
             for name in numbers:
-                if frame.attribute_kind(name) not in (*NUMBER_KINDS, "truth", "timestamp"):
+                kind = frame.attribute_type(name)
+                if frame.kind_of(kind) not in (*NUMBER_KINDS, "truth", "timestamp"):
                     raise TypeError(
                         f"`{argument}` must name attributes that are numbers or strings; `{name}` "
-                        f"is {frame.attribute_shown(name)}: cast it first"
+                        f"is {frame.text_of(kind)}: cast it first"
                     )
             return
         frame.group_columns(argument, texts)  # raises for columns with a collation
@@ -169,7 +170,7 @@ class JoinSide:
             if taken in self.frame.columns:
                 raise ValueError(
                     f"`impute` needs certain rows with plain values, but {called} has a column "
-                    f"`{taken}`: drop the column, or use {self.frame.prefix}impute before the join"
+                    f"`{taken}`: drop the column, or use sf.impute before the join"
                 )
 
     @property
@@ -495,10 +496,7 @@ def alignment_of(
     Raises ValueError for missing punctuations, if `needed` or `idle_timeout` is given.
     """
     scopes = [frame.controller(*of) for frame, *of in zip(frames, orders, keys, strict=True)]
-    upstream = (
-        f"{frames[0].prefix}reorder before both sides, without a key or with a key that is "
-        "part of `key`"
-    )
+    upstream = "sf.reorder before both sides, without a key or with a key that is part of `key`"
     if None not in scopes:
         return {
             "aligned": tuple(
@@ -595,9 +593,10 @@ def check_same_columns(streams: Mapping[str, Frame]) -> None:
     kinds = [(name, one.type(name)) for name in one.columns]
     for stream, other in streams.items():
         if [(name, other.type(name)) for name in other.columns] != kinds:
+            shown = [", ".join(f"{n}: {f.type_name(n)}" for n in f.columns) for f in (one, other)]
             raise ValueError(
-                f"`streams` must have the same columns: `{first}` has {one.schema_text}, "
-                f"`{stream}` has {other.schema_text}"
+                f"`streams` must have the same columns: `{first}` has {shown[0]}; `{stream}` has "
+                f"{shown[1]}"
             )
 
 

@@ -69,9 +69,6 @@ class AsofTableConfig(TypedAnswersConfig, TwoSidesConfig):
     def __post_init__(self) -> None:
         one_of("how", self.how, (KEEP_LEFT, INNER))
 
-    def make(self) -> TableAsofJoin:
-        return TableAsofJoin(self)
-
 
 class TableAsofJoin(TwoSides):
     """`NewestEarlier` over Arrow tables; a right row precedes a left row with the same time."""
@@ -83,7 +80,7 @@ class TableAsofJoin(TwoSides):
         super().__init__(config)
         self.operator = NewestEarlier(config.within, config.least)
         self.right = RowStore()
-        self.schema = config.read_schema()
+        self.schema = config.answers
 
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         rows = self.order_rows(batch)

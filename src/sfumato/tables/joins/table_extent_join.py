@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar, Self
+from typing import Annotated, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from sfumato.operators.arrays import Bools, Ints, pad, ranges_of
 from sfumato.operators.joins.answers import Answers, Unmatched, pair_matches, unmatched_tuples
 from sfumato.operators.joins.outer_join import HOWS, INNER, KEPT_SIDES
 from sfumato.operators.state.config import CHANGEABLE
-from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
+from sfumato.operators.state.declared import Array, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables
@@ -101,9 +101,6 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
     def arrival(self, side: int = 0) -> Arrival:
         return Arrival(("window.end",), tied=False)
 
-    def make(self) -> TableExtentJoin:
-        return TableExtentJoin(self)
-
 
 # Results of `Frame.shared` for rows that may share tuples across extents, but not within one.
 INDEPENDENT_WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
@@ -122,18 +119,11 @@ class ExtentRows(BufferedRows):
     matched : bool[n], whether the row is already in a pair
     """
 
-    end: Ints
-    code: Ints
-    scope: Ints
-    matched: Bools
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "rows": SavedTable("waiting"),
-        "end": Array(int, "waiting"),
-        "code": Array(int, "waiting", low=0),
-        "scope": Array(int, "waiting", low=0, high="scopes"),
-        "matched": Array(bool, "waiting"),
-    }
+    rows: Annotated[pa.Table, SavedTable("waiting")]
+    end: Annotated[Ints, Array(int, "waiting")]
+    code: Annotated[Ints, Array(int, "waiting", low=0)]
+    scope: Annotated[Ints, Array(int, "waiting", low=0, high="scopes")]
+    matched: Annotated[Bools, Array(bool, "waiting")]
 
 
 class ExtentSide(Stateful):
@@ -179,7 +169,7 @@ class TableExtentJoin(TableOperator):
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
         self.kept = KEPT_SIDES.get(config.how, ())
-        self.schema = config.read_schema()
+        self.schema = config.answers
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -381,7 +371,7 @@ def extent_join_job(
         if not frame.has_extents:
             raise ValueError(
                 f"{called} must have a column `window` of extents: create it with "
-                f"{frame.prefix}window_aggregate(..., window=sf.Range(...))"
+                "sf.window_aggregate(..., window=sf.Range(...))"
             )
         if {"final", "revision"} <= {*frame.columns}:
             raise ValueError(

@@ -38,9 +38,6 @@ class IncompleteJoinTableConfig(JoinTableConfig):
         "fully_imputed", "pairs_compared",
     )  # fmt: skip
 
-    def make(self) -> TableIncompleteJoin:
-        return TableIncompleteJoin(self)
-
 
 class TableIncompleteJoin(TableJoin):
     """`IncompleteJoin` over Arrow tables, whose rows also have the columns value0...

@@ -228,16 +228,13 @@ def unmatched_table(
 class TypedAnswersConfig(TableConfig):
     """Settings of an operator whose answers have NULLs for a side that may have had no rows.
 
-    answers : the serialised schema of the answers; empty if it is unknown
+    answers : the schema of the answers; None if it is unknown
     """
 
-    answers: bytes = field(default=b"", metadata=CHANGEABLE)
+    answers: pa.Schema | None = field(default=None, metadata=CHANGEABLE)
 
     def typed(self, answers: Callable[[], pa.Schema]) -> Self:
-        return replace(self, answers=answers().serialize().to_pybytes())
-
-    def read_schema(self) -> pa.Schema | None:
-        return pa.ipc.read_schema(pa.py_buffer(self.answers)) if self.answers else None
+        return replace(self, answers=answers())
 
 
 def cast_answers(answers: pa.Table, schema: pa.Schema | None) -> pa.Table:

@@ -47,9 +47,6 @@ class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
         name for name in SimilarityJoinTableConfig.counters if name != "pairs"
     )
 
-    def make(self) -> TableOtherNeighbours:
-        return TableOtherNeighbours(self)
-
 
 class TableOtherNeighbours(TableSimilarityJoin):
     """`NeighbourCount` over Arrow tables, which emits each left row on arrival."""
@@ -109,9 +106,6 @@ class NeighboursTableConfig(OtherNeighboursTableConfig, SelfJoinTableConfig):
 
     kind, version = "neighbours table", 3
     counters = ("rows", "late", "out_of_order", "overflow")
-
-    def make(self) -> TableNeighbours:
-        return TableNeighbours(self)
 
 
 class TableNeighbours(TableOtherNeighbours, TableSelfJoin):

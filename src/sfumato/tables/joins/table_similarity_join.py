@@ -64,9 +64,6 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     def for_task(self, number: int) -> SimilarityJoinTableConfig:
         return replace(self, task=number)
 
-    def make(self) -> TableSimilarityJoin:
-        return TableSimilarityJoin(self)
-
 
 class TableSimilarityJoin(TableJoin):
     """`SimilarityJoin` over Arrow tables with a column `alternatives`."""
@@ -178,9 +175,6 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
         first, *others = super().arrival(side).columns
         return Arrival((first, *([PUNCTUATION] if self.marks_late else []), *others))
 
-    def make(self) -> TableSelfJoin:
-        return TableSelfJoin(self)
-
 
 class TableSelfJoin(TableSimilarityJoin):
     """`SimilarityJoin` of a stream with itself; `left` of an answer arrived after `right`."""
@@ -235,9 +229,6 @@ class LockstepJoinTableConfig(SimilarityJoinTableConfig):
 
     kind, version = "lockstep join table", 2
 
-    def make(self) -> TableLockstepJoin:
-        return TableLockstepJoin(self)
-
 
 class TableLockstepJoin(TableSimilarityJoin):
     """`SimilarityJoin` in lockstep, which processes all rows of one time in one call.
@@ -270,9 +261,6 @@ class OuterJoinTableConfig(TypedAnswersConfig, SimilarityJoinTableConfig):
     kind, version = "outer join table", 3
     counters: ClassVar[tuple[str, ...]] = (*SimilarityJoinTableConfig.counters, "unmatched")
 
-    def make(self) -> TableOuterJoin:
-        return TableOuterJoin(self)
-
 
 class TableOuterJoin(TableSimilarityJoin):
     """`OuterJoin` over Arrow tables: rows without a partner follow the pairs of a micro-batch."""
@@ -283,7 +271,7 @@ class TableOuterJoin(TableSimilarityJoin):
 
     def __init__(self, config: OuterJoinTableConfig) -> None:
         super().__init__(config, how=config.how)
-        self.schema = config.read_schema()
+        self.schema = config.answers
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         return [*super().process(batch, now), *self._unmatched()]

@@ -111,9 +111,6 @@ class TopKTableConfig(ReleasedTableConfig):
         """Return the length of a time window in microseconds."""
         return self.window.length_us if isinstance(self.window, Range) else None
 
-    def make(self) -> TableTopK:
-        return TableTopK(self)
-
     def windows(self) -> TopKWindows:
         """Return the windows, without keys. Raises ValueError for an invalid config."""
         held: dict[str, Any] = {"length": self.length_us}

@@ -13,8 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.operators.state.declared import Saved
-from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.operators.state.snapshot import Saved, SnapshotError
 from sfumato.operators.state.stateful import Stateful, load_bytes, restore_state, saved_bytes
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import concat_tables

@@ -118,21 +118,22 @@ class ExactNumber:
         )
 
 
-def exact_number(
-    function: str, *, bits: int = 0, precision: int = 0, scale: int = 0
-) -> ExactNumber | None:
+def exact_number(function: str, kind: pa.DataType) -> ExactNumber | None:
     """Return the exact form of an aggregate of whole numbers or decimals; None for doubles."""
     ordered = function in ORDERED_FUNCTIONS
     if function not in EXACT_FUNCTIONS:
         return None
-    if bits:
+    if pa.types.is_integer(kind):
         least = 32 if function == "sum" else 64
-        return ExactNumber(bits, ordered) if bits >= least else None
-    if not 0 < precision <= MAX_DIGITS or (ordered and precision > MAX_WORD_DIGITS):
+        return ExactNumber(kind.bit_width, ordered) if kind.bit_width >= least else None
+    if not pa.types.is_decimal(kind):
+        return None
+    precision = kind.precision
+    if precision > MAX_DIGITS or (ordered and precision > MAX_WORD_DIGITS):
         return None
     digits = min(MAX_DIGITS, precision + SUM_DIGITS) if function == "sum" else precision
     words = 1 if precision <= MAX_WORD_DIGITS else 2
-    return ExactNumber(words * WORD_BITS, ordered, digits, scale)
+    return ExactNumber(words * WORD_BITS, ordered, digits, kind.scale)
 
 
 def _halves(values: Ints) -> list[Floats]:

@@ -10,14 +10,14 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
-from sfumato.tables.reading.exact import ExactNumber, exact_number
-from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_of
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
@@ -120,95 +120,26 @@ def number_tuple(argument: str, given: Any) -> tuple[float, ...]:
         ) from None
 
 
-@dataclass(frozen=True)
-class Computation:
-    """The readers of expressions, and the columns that they need.
-
-    cells : one `ColumnReader` per expression
-    columns : by name in `cells`, columns that only the frame's engine can compute, with their types
-    """
-
-    cells: Sequence[Any]
-    columns: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Expressions(ABC):
-    """Expressions over a frame's attributes and certain columns."""
-
-    numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")  # can be cast
-
-    def __init__(self, frame: Any) -> None:
-        self.frame = frame
-
-    @abstractmethod
-    def check(self, argument: str, expression: str) -> None:
-        """Raise TypeError or ValueError if an expression cannot be computed."""
-
-    @abstractmethod
-    def type(self, expression: str) -> Any:
-        """Return the type of an expression's values, in the frame's type system."""
-
-    def nonnumeric_type(self, expression: str) -> str | None:
-        """Return the type of a non-numeric expression as shown in errors; None if numeric."""
-        kind = self.type(expression)
-        return None if self.frame.kind_of(kind) in self.numeric else self.frame.text_of(kind)
-
-    def value_type(self, expression: str) -> tuple[Any, Kind]:
-        """Return the type and kind of an expression's values."""
-        kind = self.type(expression)
-        return kind, self.frame.kind_of(kind)
-
-    def exact(self, function: str, expression: str) -> ExactNumber | None:
-        """Return the exact form of an aggregate of certain values; None for doubles."""
-        return exact_number(function, **self.frame.digits_of(self.type(expression)))
-
-    @abstractmethod
-    def more_digits(self, expression: str) -> str | None:
-        """Return the type of an expression whose values a double may round, or None."""
-
-    @abstractmethod
-    def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
-    ) -> Computation:
-        """Return how the values of expressions are read.
-
-        exact : expressions read in their own type    hashed : expressions read as hash numbers
-        """
-
-
 class Frame(ABC):
     """A frame with the types of its library, such as Spark or Arrow.
 
-    noun : what errors call the frame    prefix : prefix of function names in errors
+    noun : what errors call the frame
     ungroupable : error about a column, `{}`, by which rows cannot be grouped
     of_text : hint for a text column used as a time
     filtered : the code with which users drop late rows
+    numeric : kinds of expressions that can be cast to doubles
     columns : column names    streams : whether rows keep arriving while the query runs
     """
 
     noun: ClassVar[str]
-    prefix: ClassVar[str] = "sf."
     ungroupable: ClassVar[str]
     of_text: ClassVar[str]
     filtered: ClassVar[str]
+    numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")
     columns: list[str]
     streams = False
 
     # ---- the schema, in the library's types
-
-    @property
-    @abstractmethod
-    def schema_text(self) -> str:
-        """Return the columns and their types as shown in errors."""
-
-    @property
-    @abstractmethod
-    def attributes(self) -> list[str]:
-        """Return the attributes of the alternatives. Raises TypeError for a wrong type."""
 
     @property
     @abstractmethod
@@ -222,28 +153,14 @@ class Frame(ABC):
     def attribute_type(self, name: str) -> Any: ...
 
     @abstractmethod
-    def kind_of(self, kind: Any) -> Kind: ...
+    def arrow_type(self, kind: Any) -> pa.DataType:
+        """Return the Arrow type of a type; a map if Arrow has no such type."""
 
     @abstractmethod
     def text_of(self, kind: Any) -> str: ...
 
     @abstractmethod
-    def digits_of(self, kind: Any) -> Mapping[str, int]:
-        """Return the arguments of `exact_number` for a type; empty if it has no exact form."""
-
-    @abstractmethod
-    def decimal(self, precision: int, scale: int) -> Any:
-        """Return a decimal type."""
-
-    @abstractmethod
     def metadata(self, name: str) -> Mapping[str, str]: ...
-
-    @abstractmethod
-    def is_groupable(self, name: str) -> bool: ...
-
-    @abstractmethod
-    def is_hashable(self, name: str) -> bool:
-        """Return whether a column can be hashed, to order simultaneous rows."""
 
     @abstractmethod
     def has_more_digits(self, name: str) -> bool:
@@ -251,18 +168,40 @@ class Frame(ABC):
 
     # ---- expressions and uncertain event times
 
-    @property
     @abstractmethod
-    def expressions(self) -> Expressions: ...
+    def check_expression(self, argument: str, expression: str) -> None:
+        """Raise TypeError or ValueError if an expression cannot be computed."""
 
     @abstractmethod
-    def by_extent(self, order: str, window: Range) -> tuple[Frame, str, Range]:
-        """Return (rows, order, window) for an uncertain event time.
+    def expression_type(self, expression: str) -> Any:
+        """Return the type of an expression's values."""
 
-        The result has one row per tuple and extent that may contain it, with the alternatives whose
-        time is in the extent. Within an extent, tuples remain independent, so distributions of
-        aggregates are exact. Overlapping extents become tumbling extents of length `slide`.
-        An invalid tuple remains one row with a NULL order.
+    @abstractmethod
+    def rounded_type(self, expression: str) -> str | None:
+        """Return the type of an expression whose values a double may round, or None."""
+
+    @abstractmethod
+    def computation(
+        self,
+        expressions: Sequence[str],
+        arguments: Mapping[str, str],
+        exact: Collection[str],
+        hashed: Collection[str],
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """Return a `ColumnReader` per expression, and the columns that only the engine can compute,
+        with their types, by name.
+
+        exact : expressions read in their own type    hashed : expressions read as hash numbers
+        """
+
+    @abstractmethod
+    def by_extent(self, attribute: str, order: str, window: Range) -> Frame:
+        """Return one row per tuple and extent that may contain it, in a new column `order`, with
+        the alternatives whose time, an attribute, is in the extent.
+
+        Within an extent, tuples remain independent, so distributions of aggregates are exact.
+        Overlapping extents become tumbling extents of length `slide`. An invalid tuple remains one
+        row with a NULL order.
         """
 
     @abstractmethod
@@ -271,19 +210,37 @@ class Frame(ABC):
 
     # ---- derived from the schema
 
+    @property
+    def attributes(self) -> list[str]:
+        """Return the attributes of the alternatives. Raises TypeError for a wrong type."""
+        if not self.uncertain:
+            return []
+        kind = self.type(ALTERNATIVES)
+        return attributes_of(self.arrow_type(kind), self.text_of(kind))
+
+    def kind_of(self, kind: Any) -> Kind:
+        """Return the kind of a type's values; the type of NULL columns is "number"."""
+        of = self.arrow_type(kind)
+        if pa.types.is_timestamp(of):
+            return "timestamp" if of.tz else "timestamp_ntz"
+        if pa.types.is_integer(of):
+            return "whole"
+        if pa.types.is_floating(of) or pa.types.is_decimal(of) or pa.types.is_null(of):
+            return "number"
+        if pa.types.is_date(of):
+            return "date"
+        return "truth" if pa.types.is_boolean(of) else "text" if pa.types.is_string(of) else ""
+
     def kind(self, name: str) -> Kind:
         return self.kind_of(self.type(name))
+
+    def is_groupable(self, name: str) -> bool:
+        """Return whether values can be compared, and hashed to order simultaneous rows."""
+        return is_hashable(self.arrow_type(self.type(name)))
 
     def type_name(self, name: str) -> str:
         """Return a column's type as shown in errors."""
         return self.text_of(self.type(name))
-
-    def attribute_kind(self, name: str) -> Kind:
-        return self.kind_of(self.attribute_type(name))
-
-    def attribute_shown(self, name: str) -> str:
-        """Return an attribute's type as shown in errors."""
-        return self.text_of(self.attribute_type(name))
 
     def collation(self, name: str) -> str | None:
         """Return a text column's collation; None if strings are compared by bytes."""
@@ -312,10 +269,10 @@ class Frame(ABC):
 
     @property
     def tie_columns(self) -> tuple[str, ...]:
-        """Return the hashable columns that order simultaneous rows; no added columns."""
+        """Return the columns that order simultaneous rows; no added columns and no maps."""
         marks = CONTROLLER_COLUMNS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
-        return tuple(name for name in given if self.is_hashable(name))
+        return tuple(name for name in given if self.is_groupable(name))
 
     @property
     def uncertain(self) -> bool:
@@ -467,6 +424,20 @@ class Frame(ABC):
             return False
         return order in self.attributes
 
+    def require_uncertain_time(self, attribute: str) -> None:
+        """Raise TypeError or ValueError if an attribute cannot be an uncertain event time."""
+        kind = self.attribute_type(attribute)
+        if self.kind_of(kind) not in ("timestamp", "whole"):
+            raise TypeError(
+                f"`order` names the attribute `{attribute}`, and an uncertain event time must be a "
+                f"timestamp with a time zone, or whole microseconds; got {self.text_of(kind)}"
+            )
+        if self.streams and not self.has_punctuations:
+            raise ValueError(
+                f"`order` names the attribute `{attribute}`, an uncertain event time: on a stream, "
+                "write sf.reorder upstream, by the earliest possible time of each tuple"
+            )
+
     def require_time(self, argument: str, name: str, where: str = "") -> None:
         """Raise TypeError if a column is not an event time. where : such as "for sf.Range"."""
         if not self.is_time(name):
@@ -607,7 +578,7 @@ class Frame(ABC):
         the metadata. Late rows would be processed as rows in order."""
         if metadata and self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
-                f"the rows have the columns `late` and `punctuation` of {self.prefix}reorder, but "
+                "the rows have the columns `late` and `punctuation` of sf.reorder, but "
                 f"the {self.noun} has lost the metadata that describes them, as happens in CSV "
                 "and JSON files: keep the rows in Parquet, or give the schema of the reordered "
                 "rows to the reader, or drop both columns"
@@ -633,16 +604,23 @@ class Frame(ABC):
         if known:
             raise ValueError(
                 f"`{argument}` must begin with `{known[0]}`, the event time of "
-                f"{self.prefix}reorder; got `{orders[0]}`. The rows are not in order of this "
+                f"sf.reorder; got `{orders[0]}`. The rows are not in order of this "
                 f'column, and windows over it would lose rows. Write order="{known[0]}" (for '
                 f"local days, give the window a `zone`), {without}"
             )
         name = self._metadata("punctuation").get(EVENT_TIME)
         raise ValueError(
-            f"`{argument}` must be `{name}`, the event time of {self.prefix}reorder; this column "
+            f"`{argument}` must be `{name}`, the event time of sf.reorder; this column "
             "has since been removed or changed. Rename or convert it before "
-            f"{self.prefix}reorder, {without}"
+            f"sf.reorder, {without}"
         )
+
+
+def is_hashable(kind: pa.DataType) -> bool:
+    """Return whether a type can be hashed; maps, even nested maps, cannot."""
+    if pa.types.is_map(kind):
+        return False
+    return all(is_hashable(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _names_an_attribute(argument: str, name: str) -> str:

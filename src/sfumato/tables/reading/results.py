@@ -19,7 +19,8 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import is_list, lengths_of
 from sfumato.tables.reading.user_warnings import SHARED_KEY
 
-DOUBLE_TYPE, LONG_TYPE, STRING_TYPE, BOOLEAN_TYPE = "double", "long", "string", "boolean"
+DOUBLE_TYPE, LONG_TYPE, INT_TYPE = pa.float64(), pa.int64(), pa.int32()
+STRING_TYPE, BOOLEAN_TYPE = pa.string(), pa.bool_()
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,7 @@ class Output:
 
     name : name in the result
     source : fixed name in the answers, optionally followed by struct fields
-    kind : its type: DOUBLE_TYPE, LONG_TYPE, STRING_TYPE, BOOLEAN_TYPE, `Struct`, `ListOf`, or a
-        type of the frame
+    kind : its type: an Arrow type, a type of the frame, `Struct` or `ListOf`
     default : replaces NULL    cast : the frame's type in the result; None for `kind`
     """
 
@@ -87,7 +87,7 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
     parts = [
         Field(name, frame.type(name), f"c{i}", frame.metadata(name)) for i, name in enumerate(names)
     ]
-    return Struct(tuple(parts) or (Field("col1", "int", "c0"),))
+    return Struct(tuple(parts) or (Field("col1", INT_TYPE, "c0"),))
 
 
 def mark_shared(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sfumato.operators.arrays import offsets_of
 from sfumato.operators.row_hash import Hashes, add_bytes, add_words, new_hashes
 from sfumato.tables.arrow import as_array
+from sfumato.tables.reading.frame import is_hashable
 from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, unscaled
 
 SMALL_DIGITS = 18  # decimals with at most this many digits are hashed as 8-byte numbers
@@ -41,13 +42,6 @@ def hash_numbers(strings: pa.Array) -> pa.Array:
     exponent = np.uint64(512) + ((hashes >> np.uint64(52)) & np.uint64(0x7FF)) % np.uint64(900)
     numbers = (sign_and_fraction | (exponent << np.uint64(52))).view(np.float64)
     return pa.array(numbers, mask=strings.is_null().to_numpy(zero_copy_only=False))
-
-
-def is_hashable(kind: pa.DataType) -> bool:
-    """Return whether a type can be hashed; maps, even nested maps, cannot."""
-    if pa.types.is_map(kind):
-        return False
-    return all(is_hashable(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _add(hashes: Hashes, column: pa.Array) -> None:

@@ -55,17 +55,14 @@ def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) 
     )
 
 
-def attributes_in(schema: pa.Schema) -> list[str]:
-    """Return the attribute names of a table's alternatives; empty if it has no alternatives."""
-    if ALTERNATIVES not in schema.names:
-        return []
-    kind = schema.field(ALTERNATIVES).type
+def attributes_of(kind: pa.DataType, shown: object) -> list[str]:
+    """Return the attribute names of alternatives of this type. shown : the type in errors"""
     element = kind.value_type if is_list(kind) else kind
     names = [field.name for field in element] if pa.types.is_struct(element) else []
     if not is_list(kind) or "prob" not in names:
         raise TypeError(
-            f"column `{ALTERNATIVES}` must be list<struct<prob: double, ATTR: double, ...>>; got "
-            f"{kind}. Create it with sf.alternatives"
+            f"column `{ALTERNATIVES}` must be array<struct<prob: double, ATTR: double, ...>>; got "
+            f"{shown}. Create it with sf.alternatives or sf.samples"
         )
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(
@@ -112,8 +109,11 @@ class Tuples:
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
-        self.attributes = attributes_in(table.schema)
         self.uncertain = ALTERNATIVES in table.column_names
+        self.attributes: list[str] = []
+        if self.uncertain:
+            kind = table.schema.field(ALTERNATIVES).type
+            self.attributes = attributes_of(kind, kind)
 
     @cached_property
     def column(self) -> pa.Array:

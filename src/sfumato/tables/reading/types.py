@@ -77,17 +77,6 @@ def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
-def kind_of(kind: pa.DataType) -> Kind:
-    """Return the kind of a type's values; the type of NULL columns is "number"."""
-    if pa.types.is_timestamp(kind):
-        return "timestamp" if kind.tz else "timestamp_ntz"
-    if is_number(kind) or pa.types.is_null(kind):
-        return "whole" if pa.types.is_integer(kind) else "number"
-    if pa.types.is_date(kind):
-        return "date"
-    return "truth" if pa.types.is_boolean(kind) else "text" if is_text(kind) else ""
-
-
 def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
     """Cast a column to float64 as SQL does: timestamps become seconds since 1970."""
     array = as_array(column)

@@ -21,6 +21,7 @@ from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
 from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
+    INT_TYPE,
     Field,
     Output,
     alternatives_type,
@@ -92,7 +93,7 @@ class Draw:
         for name in self.attributes:
             found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
         marked = {**added, WORLDS: str(self.worlds)}
-        return [*found, Output(WORLD, (f"c{len(found)}",), "int", marked)]
+        return [*found, Output(WORLD, (f"c{len(found)}",), INT_TYPE, marked)]
 
     def why_invalid(self, table: pa.Table) -> Reasons:
         reasons = why_invalid(table, None, max_alternatives=self.max_alternatives)

@@ -73,9 +73,6 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
         checked_aggregates(self.aggregates, self.all_attributes, over_time=of_extents)
         DistributionOptions(**self.options)
 
-    def make(self) -> TableExtents:
-        return TableExtents(self)
-
 
 class TableExtents(ReleasedOperator):
     """Extents or sessions of event time, for the keys of one bucket.

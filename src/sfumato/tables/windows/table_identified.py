@@ -81,9 +81,6 @@ class VersionedTableConfig(IdentifiedTableConfig):
     kind, version = "versioned_extents", 1
     counters = (*ExtentTableConfig.counters, "corrections", "outdated")
 
-    def make(self) -> VersionedTableExtents:
-        return VersionedTableExtents(self)
-
 
 class VersionedTableExtents(IdentifiedTableExtents):
     """`IdentifiedTableExtents` over rows with the column version.
@@ -92,6 +89,7 @@ class VersionedTableExtents(IdentifiedTableExtents):
     version.
     """
 
+    config: VersionedTableConfig
     operator: VersionedExtentAggregate
     extent_aggregate = VersionedExtentAggregate
 
@@ -115,13 +113,11 @@ class SharedTableConfig(IdentifiedTableConfig):
     def all_attributes(self) -> int:
         return super().all_attributes + 1  # the id
 
-    def make(self) -> SharedTableExtents:
-        return SharedTableExtents(self)
-
 
 class SharedTableExtents(IdentifiedTableExtents):
     """`IdentifiedTableExtents` over rows that share outcomes, unless a row has no id."""
 
+    config: SharedTableConfig
     operator: SharedExtentAggregate
     extent_aggregate = SharedExtentAggregate
 

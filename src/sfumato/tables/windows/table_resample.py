@@ -63,9 +63,6 @@ class ResampleTableConfig(ReleasedTableConfig):
     by_source: ClassVar[bool] = False  # late rows are dropped, so they are not buffered
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "late", "out_of_order", "skipped")
 
-    def make(self) -> TableResample:
-        return TableResample(self)
-
 
 class Segments(NamedTuple):
     """Times between consecutive rows, ordered by key and time.

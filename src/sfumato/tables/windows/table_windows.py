@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -57,7 +56,7 @@ def _flat(rows: pa.Table, attribute: int) -> pa.Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowTableConfig(TableConfig, ABC):
+class WindowTableConfig(TableConfig):
     """Settings of all windows over tables.
 
     results : per aggregate, (name, function, attribute number, argument); count(*) has no number
@@ -235,9 +234,6 @@ class RowWindowTableConfig(WindowTableConfig):
     @property
     def distances(self) -> set[int]:
         return {self.on_attribute} if isinstance(self.window, Delta) else set()
-
-    def make(self) -> TableRowWindow:
-        return TableRowWindow(self)
 
     def operator(self) -> CountWindowAggregate | DeltaWindowAggregate:
         window = self.window

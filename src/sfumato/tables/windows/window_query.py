@@ -7,18 +7,19 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
-from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber
+from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber, exact_number
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
     CONTROLLER_COLUMNS,
     EARLY_COLUMN,
     TIME_KINDS,
-    Computation,
     Frame,
     forget_after_of,
     number_tuple,
@@ -197,7 +198,7 @@ class WindowQuery:
         frame.require_late(metadata=not self.timed)
         frame.require_tuples(self.existence)
         for text, argument in self.arguments.items():
-            frame.expressions.check(argument, text)
+            frame.check_expression(argument, text)
         if self.existence is not None:
             frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
         object.__setattr__(self, "wanted", [self._as_numeric(w) for w in self.wanted])
@@ -295,7 +296,8 @@ class WindowQuery:
             or w.function not in EXACT_FUNCTIONS
         ):
             return None
-        return self.frame.expressions.exact(w.function, w.expression)
+        kind = self.frame.arrow_type(self.frame.expression_type(w.expression))
+        return exact_number(w.function, kind)
 
     def _as_numeric(self, w: AggregateSpec) -> AggregateSpec:
         """Convert an aggregate to one of numbers: count(x) of other types counts (x) = (x).
@@ -307,7 +309,9 @@ class WindowQuery:
         argument, of = "`by`", ""
         if w.name:
             argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
-        kind = self.frame.expressions.nonnumeric_type(w.expression)
+        own = self.frame.expression_type(w.expression)
+        known = self.frame.kind_of(own)
+        kind = None if known in self.frame.numeric else self.frame.text_of(own)
         if w.function == "count":
             text = w.expression
             return w if kind is None else replace(w, expression=f"({text}) = ({text})")
@@ -317,7 +321,6 @@ class WindowQuery:
             # Parentheses keep hashed values separate from the same numbers in other aggregates.
             return w if kind is not None else replace(w, expression=f"({w.expression})")
         if kind is not None:
-            known = self.frame.expressions.value_type(w.expression)[1]
             of_text = w.name and known == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
             if self.picks and w.function in VALUE_FUNCTIONS and known in PICKED:
@@ -325,7 +328,7 @@ class WindowQuery:
             raise TypeError(
                 f"{argument} needs a numeric expression{of}; `{w.expression}` is {kind}: {hint}"
             )
-        digits = self.frame.expressions.more_digits(w.expression)
+        digits = self.frame.rounded_type(w.expression)
         if digits is not None and self._exact(w) is None:
             warn_of_digits(argument, w.expression, digits)
         return w
@@ -337,13 +340,11 @@ class WindowQuery:
         """
         if w.function != "count_distinct" or w.expression is None:
             return False
-        kind, known = self.frame.expressions.value_type(w.expression)
+        kind = self.frame.expression_type(w.expression)
         shown = self.frame.text_of(kind)
-        if known in ("text", "date"):
+        if self.frame.kind_of(kind) in ("text", "date"):
             return "collate" not in shown
-        return (
-            shown in WIDE_INTEGERS or self.frame.expressions.more_digits(w.expression) is not None
-        )
+        return shown in WIDE_INTEGERS or self.frame.rounded_type(w.expression) is not None
 
     def _is_picked(self, w: AggregateSpec) -> bool:
         """Return whether a result is one of the values of the window's rows, as they are."""
@@ -354,8 +355,8 @@ class WindowQuery:
         others = (self.early, self.version, self.shared)
         if self.structs or self.by_extent or any(of is not None for of in others):
             return False
-        kind, known = self.frame.expressions.value_type(w.expression)
-        return known in PICKED and "collate" not in self.frame.text_of(kind)
+        kind = self.frame.expression_type(w.expression)
+        return self.frame.kind_of(kind) in PICKED and "collate" not in self.frame.text_of(kind)
 
     @property
     def timed(self) -> bool:
@@ -432,8 +433,8 @@ class WindowQuery:
         check_level(DEFAULT_LEVEL if self.level is None else self.level)
         if self.controlled and self.frame.early_column is None:
             raise ValueError(
-                f"`early` needs rows at their arrival, but {self.frame.prefix}reorder buffers "
-                f"them: write {self.frame.prefix}reorder(..., early=True) upstream"
+                "`early` needs rows at their arrival, but sf.reorder buffers them: write "
+                "sf.reorder(..., early=True) upstream"
             )
 
     @property
@@ -463,8 +464,7 @@ class WindowQuery:
             if self.unique is not None:
                 raise ValueError(
                     "`unique` needs `version`, the column whose larger value corrects a row: add "
-                    'version="...", or drop duplicates with '
-                    f"{self.frame.prefix}reorder(..., unique=...)"
+                    'version="...", or drop duplicates with sf.reorder(..., unique=...)'
                 )
             return
         if not self.ids:
@@ -671,8 +671,8 @@ class WindowQuery:
         return None if expression is None else self.expressions.index(expression)
 
     @cached_property
-    def _computation(self) -> Computation:
-        return self.frame.expressions.computation(
+    def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        return self.frame.computation(
             self.expressions,
             self.arguments,
             self._exact_expressions,
@@ -689,12 +689,12 @@ class WindowQuery:
     @property
     def computed(self) -> Mapping[str, Any]:
         """Return the columns that only the frame's engine computes, see `Input`."""
-        return self._computation.columns
+        return self._computation[1]
 
     @property
     def cells(self) -> list[tuple[str, ColumnReader]]:
         """Return the readers of the probabilities and of the values."""
-        values = enumerate(self._computation.cells)
+        values = enumerate(self._computation[0])
         found: list[tuple[str, ColumnReader]] = [("prob", Probabilities(self.existence_column))]
         return [*found, *((f"value{i}", cells) for i, cells in values)]
 
@@ -808,13 +808,14 @@ class WindowQuery:
             return "whole", LONG_TYPE, None
         if w.function not in (*VALUE_FUNCTIONS, "sum") or w.expression is None:
             return "number", DOUBLE_TYPE, None
-        own, kind = self.frame.expressions.value_type(w.expression)
+        own = self.frame.expression_type(w.expression)
+        kind = self.frame.kind_of(own)
         if self._is_picked(w):
             return PICKED_RESULT, own, None
         if exact is not None:
             precise: Any = LONG_TYPE
             if exact.precision:
-                precise = self.frame.decimal(exact.precision, exact.scale)
+                precise = pa.decimal128(exact.precision, exact.scale)
             return "exact", precise, None if w.function == "sum" else own
         if w.function == "sum":
             small = kind == "whole" and self.early is None
@@ -846,7 +847,7 @@ class WindowQuery:
         if self.forget_after is not None and shared and self._over_time:
             raise ValueError(
                 "`forget_after` with time_avg or integral needs one controller per key: also "
-                f"write key={self.keys} in {self.frame.prefix}reorder, or leave `forget_after` out"
+                f"write key={self.keys} in sf.reorder, or leave `forget_after` out"
             )
         kinds = (self._value_type(i)[0] for i in range(len(self.wanted)))
         common: dict[str, Any] = {

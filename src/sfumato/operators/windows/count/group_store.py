@@ -1,7 +1,7 @@
 """The held tuples of many groups, in one set of arrays."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +25,14 @@ NO_TUPLES = np.empty(0, np.int64)
 class SavedGroups(NamedTuple):
     """Saved groups, in order of appearance, and their tuples end to end."""
 
-    codes: Ints
-    held: Ints
-    status: Ints
-    memo: Ints
-    numbers: Floats
-    offsets: Ints
-    prob: Floats
-    values: Floats
+    codes: Annotated[Ints, Array(int, "groups", low=0)]
+    held: Annotated[Ints, Array(int, "groups", low=0)]
+    status: Annotated[Ints, Array(int, "groups", 3, low=0)]  # arrived, overflow, short
+    memo: Annotated[Ints, Array(int, "integers", "groups", low=-1)]
+    numbers: Annotated[Floats, Array(float, "triples", "groups", 3)]
+    offsets: Annotated[Ints, Offsets("tuples", "alternatives")]
+    prob: Annotated[Floats, Array(float, "alternatives", low=0.0)]
+    values: Annotated[Floats, Array(float, "attributes", "alternatives")]
 
 
 class GroupStore(Stateful):
@@ -46,21 +46,7 @@ class GroupStore(Stateful):
     arrays are full, the live tuples move to new arrays.
     """
 
-    state = {
-        "saved": Record(
-            SavedGroups,
-            {
-                "codes": Array(int, "groups", low=0),
-                "held": Array(int, "groups", low=0),
-                "status": Array(int, "groups", 3, low=0),  # arrived, overflow, short
-                "memo": Array(int, "integers", "groups", low=-1),
-                "numbers": Array(float, "triples", "groups", 3),
-                "offsets": Offsets("tuples", "alternatives"),
-                "prob": Array(float, "alternatives", low=0.0),
-                "values": Array(float, "attributes", "alternatives"),
-            },
-        )
-    }
+    state = {"saved": Record(SavedGroups)}
 
     def __init__(self, attributes: int, integers: int, triples: int) -> None:
         self._sizes = {"attributes": attributes, "integers": integers, "triples": triples}
