@@ -34,7 +34,7 @@ from engine_cases import (
     with_times,
 )
 from seeds import nightly_except
-from sfumato.tables.reading.origins import ORIGINS_KEY
+from sfumato.tables.reading.job import ORIGINS_KEY
 from spark_tables import in_groups, tables_of
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, wraps
 from importlib import import_module
-from itertools import combinations
 from pkgutil import iter_modules
 from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
@@ -17,13 +16,7 @@ from sfumato.memory import frame as memory_frame
 from sfumato.memory.frame import ArrowFrame, convert_like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
-from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.origins import (
-    remember_converted,
-    remember_frame,
-    share_readings,
-    with_origins,
-)
+from sfumato.tables.reading.job import Job, remember_converted, remember_frame
 from sfumato.tables.reading.user_warnings import warn_of_shared_readings
 from sfumato.windows import Delta
 
@@ -35,8 +28,6 @@ COLUMN_ARGUMENTS = (
     "event_time", "arrival", "key", "source", "unique", "order", "existence", "exclusive", "group",
     "on", "attributes", "columns", "dependents", "measurements", "id", "punctuation", "within",
 )  # fmt: skip
-# Functions that return rows of the input, with other columns
-ROW_FUNCTIONS = ("reorder", "impute", "earlier_values")
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames, by name. Their attribute `frames` names the frame arguments."""
 
@@ -225,12 +216,10 @@ def run(job: Job) -> Any:
     if not job.config.reads_shown_early:
         for one in job.inputs:
             refuse_shown_early(one.frame, job.function)
-    frames = [one.frame for one in job.inputs]
-    if any(share_readings(a, b) for a, b in combinations(frames, 2)):
+    if job.shares_readings:
         warn_of_shared_readings(job.function)
-    combines = job.function not in ROW_FUNCTIONS
-    job = replace(job, outputs=with_origins(job.outputs, frames, combines))
-    if in_memory(frames[0]):
+    job = job.with_origins()
+    if in_memory(job.inputs[0].frame):
         answers = run_in_memory(job)
     else:
         from sfumato.spark.runtime.run import run_operator

@@ -26,7 +26,7 @@ from sfumato.tables.reading.user_warnings import (
     PAIRS,
     SHARED_KEY,
     describe_independence,
-    refuse_shared,
+    shared_rows_error,
     warn_of_digits,
 )
 from sfumato.windows import Range
@@ -300,7 +300,9 @@ class Frame(ABC):
 
     def require_independent(self, function: str, existence: str | None = EXISTENCE) -> None:
         """Raise ValueError for uncertain rows that may share tuples."""
-        refuse_shared(function, self.describe_shared(existence))
+        rows = self.describe_shared(existence)
+        if rows:
+            raise shared_rows_error(function, rows)
 
     def describe_independence(
         self, existence: str | None = EXISTENCE, shared: bool = False

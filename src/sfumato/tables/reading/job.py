@@ -1,15 +1,75 @@
-"""A job: an operator, its input frames, and the columns of its result."""
+"""A job: an operator, its input frames, and the columns and origins of its result.
+
+A frame of uncertain rows that no operator created is a source. An operator writes the sources of
+its answers to the metadata of their columns, which selections and filters keep, so that a join
+recognises readings that both of its sides contain. A filter cannot be seen: two selections of one
+source may have different rows, so they are not known to share readings.
+"""
 
 from __future__ import annotations
 
+import json
+import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations, count
 from typing import Any
+from uuid import uuid4
 
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.results import Output
 from sfumato.tables.reading.rows import Reading
+
+# Functions that return rows of their input, with other columns
+ROW_FUNCTIONS = ("reorder", "impute", "earlier_values")
+ORIGINS_KEY = "sfumato.origins"  # metadata: the `Origins` of a result's rows
+_PROCESS = uuid4().hex
+_FRAME_NUMBERS = count()
+_FRAME_NAMES: dict[int, str] = {}  # of sources and answers that still exist, by the object's id
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The sources of a frame's rows.
+
+    combined_by : the operator call whose answers combine several readings; "" if there is none
+    sources : by name of a source, whether all of its rows are known to be included
+    """
+
+    combined_by: str
+    sources: Mapping[str, bool]
+
+
+def remember_frame(given: Any) -> str:
+    """Return the name of a frame's object, which it keeps as long as it exists."""
+    if id(given) not in _FRAME_NAMES:
+        _FRAME_NAMES[id(given)] = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
+        weakref.finalize(given, _FRAME_NAMES.pop, id(given), None)
+    return _FRAME_NAMES[id(given)]
+
+
+def remember_converted(answers: Any, converted: Any) -> None:
+    """Remember a frame as the answers that it was converted from, if these are remembered."""
+    if id(answers) in _FRAME_NAMES and converted is not answers:
+        remember_frame(converted)
+
+
+def _source_name(frame: Frame) -> str:
+    same = frame.semantic_hash
+    return remember_frame(frame.given) if same is None else f"{_PROCESS}.plan {same}"
+
+
+def origins_of(frame: Frame) -> Origins | None:
+    """Return the origins of a frame's rows; None for certain rows of a source."""
+    texts = (frame.metadata(name).get(ORIGINS_KEY) for name in frame.columns)
+    text = next((text for text in texts if text is not None), None)
+    if text is None:
+        return None if frame.certain else Origins("", {_source_name(frame): True})
+    found = Origins(**json.loads(text))
+    if found.combined_by or id(frame.given) in _FRAME_NAMES:
+        return found
+    return replace(found, sources=dict.fromkeys(found.sources, False))  # perhaps filtered
 
 
 @dataclass(frozen=True)
@@ -52,3 +112,41 @@ class Job:
     idle_timeout: int | None = None
     order: Sequence[str] | None = None
     has_late_rows: bool = False
+
+    def with_origins(self) -> Job:
+        """Return the job with the sources of its uncertain input rows in its outputs' metadata."""
+        found = [origins for origins in (origins_of(one.frame) for one in self.inputs) if origins]
+        if not found:
+            return self
+        sources: dict[str, bool] = {}
+        for origins in found:
+            for name, whole in origins.sources.items():
+                sources[name] = whole or sources.get(name, False)
+        by = found[0].combined_by
+        if self.function not in ROW_FUNCTIONS:
+            by = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
+        mark = {ORIGINS_KEY: json.dumps(asdict(Origins(by, sources)))}
+        outputs = [replace(of, metadata={**(of.metadata or {}), **mark}) for of in self.outputs]
+        return replace(self, outputs=outputs)
+
+    @property
+    def shares_readings(self) -> bool:
+        """Return whether two inputs are known to contain the same uncertain readings."""
+        frames = [one.frame for one in self.inputs]
+        return any(_share_readings(*pair) for pair in combinations(frames, 2))
+
+
+def _share_readings(one: Frame, other: Frame) -> bool:
+    if one.certain or other.certain or one.is_assumed_independent or other.is_assumed_independent:
+        return False
+    a, b = (origins_of(frame) for frame in (one, other))
+    assert a is not None, "uncertain rows have a source"
+    assert b is not None, "uncertain rows have a source"
+    if a.combined_by == b.combined_by and one.has_rows_of(other):
+        return True
+    if a.combined_by and a.combined_by == b.combined_by:
+        return False  # different answers of one operator, as far as is known
+    both = [(whole, b.sources[name]) for name, whole in a.sources.items() if name in b.sources]
+    # All rows of a source share readings with each of its answers, but not with each of its rows.
+    known = any if a.combined_by or b.combined_by else all
+    return any(known(pair) for pair in both)

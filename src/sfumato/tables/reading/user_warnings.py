@@ -45,23 +45,22 @@ def describe_independence(rows: str) -> str:
     return f"rows are treated as independent by assume_independent, but {rows} may share tuples"
 
 
-def refuse_shared(function: str, rows: str | None) -> None:
-    """Raise ValueError if rows may share tuples. rows : their description; None if they do not"""
-    if rows:
-        exact = ""
-        if rows == PAIRS:
-            exact = "aggregate the partners of each row with sf.neighbours(..., aggregates=...); "
-        if rows == UNMARKED:
-            exact = (
-                "keep the metadata, which says what rows share, by using Arrow tables or by "
-                "passing the answers directly to the next function; "
-            )
-        raise ValueError(
-            f"{function} needs independent rows, but {rows} may share tuples, so the "
-            f"probabilities would be wrong: {exact}draw possible worlds of the readings before the "
-            "first operator, sf.draw_worlds(df, 1000, source=..., id=...), which is correct for "
-            "every chain; or accept the error with sf.assume_independent(df)"
+def shared_rows_error(function: str, rows: str) -> ValueError:
+    """Return the error for rows that may share tuples. rows : their description"""
+    exact = ""
+    if rows == PAIRS:
+        exact = "aggregate the partners of each row with sf.neighbours(..., aggregates=...); "
+    if rows == UNMARKED:
+        exact = (
+            "keep the metadata, which says what rows share, by using Arrow tables or by passing "
+            "the answers directly to the next function; "
         )
+    return ValueError(
+        f"{function} needs independent rows, but {rows} may share tuples, so the probabilities "
+        f"would be wrong: {exact}draw possible worlds of the readings before the first operator, "
+        "sf.draw_worlds(df, 1000, source=..., id=...), which is correct for every chain; or accept "
+        "the error with sf.assume_independent(df)"
+    )
 
 
 def warn_of_gaps(operator: str, argument: str) -> None:
