@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5  # seconds between two polls of the server
 METRIC_PREFIX = "sfumato_"
+REORDER = "reorder"  # a kind of operator
 IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the source of a row
 ANSWERS_SUFFIX = "answers"  # the side with the number of a ranking's answers per query
 MIN_COVERED_SHARE = 0.8  # of tested values in their 90% range; below this share, values drift
@@ -39,6 +40,16 @@ def describe_drift(counts: Mapping[str, int]) -> str | None:
         "the stream has drifted away from its repository. Ranges are widened; a newer repository "
         "makes them narrower"
     )
+
+
+def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
+    """Return an operator's late rows, and the rows of which they are a share.
+
+    A reorder also emits duplicates and invalid rows as late. Neither number includes them, because
+    they did not arrive too late.
+    """
+    aside = counts.get("duplicates", 0) + counts.get("invalid", 0) if kind == REORDER else 0
+    return counts.get("late", 0) - aside, counts.get("rows", 0) - aside
 
 
 class OperatorPart(NamedTuple):

@@ -179,7 +179,7 @@ def test_a_running_query_is_drawn_with_its_rate_and_its_late_rows():
             "observedMetrics": {
                 name: observed_row(name, counts)
                 for name, counts in {
-                    "sfumato_reorder_1": {"rows": 100 * i, "late": i},
+                    "sfumato_reorder_1": {"rows": 110 * i, "late": 11 * i, "duplicates": 10 * i},
                     "sfumato_window_2_input": {"rows": 100 * i, "invalid": 50},
                     "sfumato_rows_out": {"rows": 7},
                 }.items()

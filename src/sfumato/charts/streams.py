@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.charts.style import decorate, import_altair, new_chart, theme_of, time_axis
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.reports import metrics_of, parts_of
+from sfumato.reports import late_of, metrics_of, parts_of
 
 
 def progress_chart(query: Any, *, title: str | None = None, theme: str = "light") -> Any:
@@ -69,11 +69,13 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
 def _shares(report: Any) -> Iterator[tuple[str, float]]:
     """Yield ("late in reorder_1", share of its rows) for each operator with such a counter."""
     for part, counts in parts_of(metrics_of(report)).items():
-        rows = counts.get("rows") or 0
-        for counter in ("late", "invalid"):
-            some = counts.get(counter)
-            if rows and not part.side and (some or (some == 0 and counter == "late")):
-                yield f"{counter} in {part.operator}", some / rows
+        if part.side:
+            continue
+        late, rows = late_of(part.kind, counts)
+        if rows and "late" in counts:
+            yield f"late in {part.operator}", late / rows
+        if counts.get("invalid"):
+            yield f"invalid in {part.operator}", counts["invalid"] / counts["rows"]
 
 
 def _get(report: Any, name: str) -> Any:

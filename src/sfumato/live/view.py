@@ -9,8 +9,8 @@ from typing import Any
 from sfumato.metrics.anomalies import anomalies
 from sfumato.metrics.figures import QueryFigures, SessionFigures, hide_secrets
 from sfumato.metrics.history import Point, merge_neighbours, quantiles
-from sfumato.metrics.progress import REORDER, WAITS, PartTotals, late_and_rows
-from sfumato.reports import OperatorPart
+from sfumato.metrics.progress import WAITS, PartTotals, late_and_rows
+from sfumato.reports import REORDER, OperatorPart
 
 MAX_SHOWN = 240  # maximum number of points in a chart
 SILENT_SECONDS = 60.0  # seconds without a micro-batch before the page reports it

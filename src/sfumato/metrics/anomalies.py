@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sfumato.metrics.progress import REORDER, Counters, MicroBatch, late_and_rows
-from sfumato.reports import OperatorPart, describe_drift
+from sfumato.metrics.progress import Counters, MicroBatch, late_and_rows
+from sfumato.reports import REORDER, OperatorPart, describe_drift
 
 STALL_SECONDS = 60.0  # seconds without a row in order before the first message; then doubled
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

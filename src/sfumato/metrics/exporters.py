@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.history import FIRST_BIN_S
 from sfumato.metrics.names import COUNTER, METRICS, MetricDefinition, operator_counter
-from sfumato.metrics.progress import REORDER, PartTotals
-from sfumato.reports import ANSWERS_SUFFIX, OperatorPart
+from sfumato.metrics.progress import PartTotals
+from sfumato.reports import ANSWERS_SUFFIX, REORDER, OperatorPart
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, Observation

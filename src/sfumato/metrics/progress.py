@@ -12,7 +12,9 @@ from sfumato.reports import (
     ANSWERS_SUFFIX,
     IDENTITY,
     METRIC_PREFIX,
+    REORDER,
     OperatorPart,
+    late_of,
     metrics_of,
     parts_of,
 )
@@ -27,7 +29,6 @@ GAUGES = (*BATCH_GAUGES, *STICKY_GAUGES, *BATCH_COUNTERS, WAITS)
 REASON_LABEL = "reason"  # the most common reason for invalid rows
 NOT_COUNTERS = (*IDENTITY, *GAUGES, REASON_LABEL)  # fields of an observed row that are not summed
 ROWS_OUT = f"{METRIC_PREFIX}rows_out"  # metric observed at the sink
-REORDER = "reorder"  # a kind of operator
 TOTAL_TIME = "triggerExecution"  # Spark's name for the duration of a micro-batch
 
 Counters = Mapping[OperatorPart, Mapping[str, int]]
@@ -134,16 +135,6 @@ def late_rows_left_out(counters: Counters) -> dict[str, int]:
     """Return the late rows left out downstream of reorders, by kind of operator."""
     kinds = _by_kind(counters, "late")
     return {kind: late for kind, late in kinds.items() if kind != REORDER and REORDER in kinds}
-
-
-def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
-    """Return an operator's late rows, and the rows of which they are a share.
-
-    A reorder also emits duplicates and invalid rows as late. Neither number includes them, because
-    they did not arrive too late.
-    """
-    aside = counts.get("duplicates", 0) + counts.get("invalid", 0) if kind == REORDER else 0
-    return counts.get("late", 0) - aside, counts.get("rows", 0) - aside
 
 
 def _by_kind(counters: Counters, counter: str) -> Counter[str]:
