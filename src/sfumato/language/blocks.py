@@ -430,7 +430,8 @@ class Measures:
             if match_name(attribute, source.frame.df.columns) is not None:
                 reason = (
                     f"{attribute} is both a certain column and an uncertain attribute: write "
-                    f"alternatives.{attribute}, or rename the column"
+                    f"EXPECTED({attribute}) or QUANTILE({attribute}, 0.9) for the attribute, "
+                    f"alternatives.{attribute} for the list of its values, or rename the column"
                 )
                 raise at(reference.word, reason)
             self.names[AddedColumn(source, "distribution", attribute)] = attribute
