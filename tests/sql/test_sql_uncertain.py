@@ -9,6 +9,7 @@ import sfumato as sf
 from sfumato.language import SqlError, sql
 
 pytestmark = pytest.mark.spark
+ALTERNATIVES = "alternatives"
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +23,14 @@ def tables(spark):
     )
     likely = "named_struct('prob', 0.75D, 'x', CAST(id AS DOUBLE))"
     array = f"array({likely}, named_struct('prob', 0.25D, 'x', 9D))"
-    rows.withColumn("alternatives", F.expr(array)).createOrReplaceTempView("s")
+    rows.withColumn(ALTERNATIVES, F.expr(array)).createOrReplaceTempView("s")
     rows.withColumn("v", F.col("id").cast("double")).createOrReplaceTempView("certain")
+    both = rows.select(
+        "*", F.lit(None).cast("double").alias("x"), F.expr(array).alias(ALTERNATIVES)
+    )
+    both.createOrReplaceTempView("imputed")
     yield spark
-    for name in ("s", "certain"):
+    for name in ("s", "certain", "imputed"):
         spark.catalog.dropTempView(name)
 
 
@@ -57,6 +62,8 @@ REFUSED = [
     ("SELECT m * 2 FROM (SELECT SUM(x) AS m FROM s [ROWS 2])", "m", "distribution (its mean and"),
     ("SELECT AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
     ("SELECT id AS xx, AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
+    ("SELECT x FROM imputed", "x",
+     "both a certain column and an uncertain attribute: write EXPECTED(x)"),
     ("SELECT k FROM certain a [RANGE 2 min WATTR ts] CROSS JOIN certain b [RANGE 2 min WATTR ts] "
      "ON a.k = b.k", "CROSS", "CROSS JOIN of windows"),
 ]  # fmt: skip
