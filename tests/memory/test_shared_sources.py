@@ -78,6 +78,9 @@ def test_rows_of_both_sides_are_compared(kind):
     ):
         assert warned(lambda a=one, b=other: sf.asof_join(a, b, order="made")), (one, other)
     assert not warned(lambda: sf.asof_join(hall, kitchen, order="made"))
+    x = ROWS["x"].to_numpy()
+    by_chance = ROWS.set_column(3, "x", pa.array(np.where(x < N / 4, x, -x)))  # a few equal rows
+    assert not warned(lambda: sf.asof_join(rows, KINDS[kind](by_chance), order="made"))
     certain = KINDS[kind](ROWS.drop(["existence"]))
     assert not warned(lambda: sf.asof_join(certain, certain, order="made"))
 

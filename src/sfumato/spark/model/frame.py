@@ -69,7 +69,7 @@ class SparkFrame(Frame):
     def semantic_hash(self) -> int | None:
         return None if is_connected(self.df) else self.df.semanticHash()
 
-    def has_rows_of(self, other: Any) -> bool:
+    def shares_rows_with(self, other: Any) -> bool:
         if self.df is other.df or is_connected(self.df):  # no question to a remote Spark
             return self.df is other.df
         return self.df.sameSemantics(other.df)

@@ -261,8 +261,8 @@ class Frame(ABC):
         return None
 
     @abstractmethod
-    def has_rows_of(self, other: Any) -> bool:
-        """Return whether two frames of uncertain rows are known to have rows in common."""
+    def shares_rows_with(self, other: Any) -> bool:
+        """Return whether two frames of uncertain rows seem to have many rows in common."""
 
     def warn_of_time_unit(self, argument: str, name: str) -> None:  # noqa: B027
         """Warn if the available rows have times that look like seconds or milliseconds."""

@@ -142,7 +142,7 @@ def _share_readings(one: Frame, other: Frame) -> bool:
     a, b = (origins_of(frame) for frame in (one, other))
     assert a is not None, "uncertain rows have a source"
     assert b is not None, "uncertain rows have a source"
-    if a.combined_by == b.combined_by and one.has_rows_of(other):
+    if a.combined_by == b.combined_by and one.shares_rows_with(other):
         return True
     if a.combined_by and a.combined_by == b.combined_by:
         return False  # different answers of one operator, as far as is known
