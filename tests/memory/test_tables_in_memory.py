@@ -41,6 +41,8 @@ def tables(columns: dict) -> list:
     arrow = pa.table(columns)
 
     class Streamed:
+        __slots__ = ()  # without weak references, like relations of DuckDB
+
         def __arrow_c_stream__(self, requested_schema=None):
             return arrow.__arrow_c_stream__(requested_schema)
 

@@ -265,7 +265,10 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
     known = [_as_in_spark(*of) for of in zip(table.schema, table.columns, strict=True)]
     schema = pa.schema([field for field, _ in known], metadata or None)
-    return ArrowFrame(pa.table([column for _, column in known], schema=schema), dropped_by, given)
+    table = pa.table([column for _, column in known], schema=schema)
+    # Other objects with a stream of Arrow data may not support weak references.
+    is_frame = isinstance(given, pa.Table) or is_pandas(given) or is_polars(given)
+    return ArrowFrame(table, dropped_by, given if is_frame else None)
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
