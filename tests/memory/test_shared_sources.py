@@ -85,6 +85,14 @@ def test_rows_of_both_sides_are_compared(kind):
     assert not warned(lambda: sf.asof_join(certain, certain, order="made"))
 
 
+@pytest.mark.parametrize("text", ["no json", "[]", '{"a": 1}', '{"combined_by": "", "sources": 3}'])
+def test_damaged_names_of_sources_are_refused(text):
+    fields = [field.with_metadata({"sfumato.origins": text}) for field in ROWS.schema]
+    rows = pa.table(ROWS.columns, schema=pa.schema(fields))
+    with pytest.raises(ValueError, match="of a column must name the sources of its rows"):
+        reorder(rows)
+
+
 @pytest.mark.parametrize("kind", ["arrow", "pandas"])
 def test_answers_know_the_rows_that_they_combine(kind):
     rows = KINDS[kind](ROWS)

@@ -60,13 +60,25 @@ def _source_name(frame: Frame) -> str:
     return remember_frame(frame.given) if same is None else f"{_PROCESS}.plan {same}"
 
 
+def _read_origins(text: str) -> Origins:
+    """Read the metadata. Raises ValueError for other text, as from a damaged file."""
+    try:
+        found = Origins(**json.loads(text))
+        return replace(found, sources={str(name): bool(of) for name, of in found.sources.items()})
+    except (TypeError, ValueError, AttributeError):
+        raise ValueError(
+            f"the metadata `{ORIGINS_KEY}` of a column must name the sources of its rows; got "
+            f"{text!r:.80}. Remove this metadata from the column"
+        ) from None
+
+
 def origins_of(frame: Frame) -> Origins | None:
     """Return the origins of a frame's rows; None for certain rows of a source."""
     texts = (frame.metadata(name).get(ORIGINS_KEY) for name in frame.columns)
     text = next((text for text in texts if text is not None), None)
     if text is None:
         return None if frame.certain else Origins("", {_source_name(frame): True})
-    found = Origins(**json.loads(text))
+    found = _read_origins(text)
     if found.combined_by or id(frame.given) in _FRAME_NAMES:
         return found
     return replace(found, sources=dict.fromkeys(found.sources, False))  # perhaps filtered
