@@ -170,16 +170,20 @@ def nearest_known(targets, values, bounds):
 
 def at_levels(law, prob, most):
     """Return at most `most` values, with probabilities, at even levels from 5% to 95%; with 24 or
-    more values, two are beyond each of these ends."""
+    more values, two are beyond each of these ends. Of fewer than ten, both ends have a tenth."""
     if len(law) <= most:
         return law, prob
-    lowest = max(0.05, 0.5 / most)
-    if most < 24:
-        levels = np.linspace(lowest, 1.0 - lowest, most)
+    if most < 10:
+        inner = (
+            np.linspace(0.1, 0.9, most - 1) if most > 2 else np.linspace(0.0, 1.0, most + 1)[1:-1]
+        )
+        ends = np.concatenate([[0.0], inner, [1.0]])
+        levels = (ends[1:] + ends[:-1]) / 2
     else:
-        middle = np.linspace(0.05, 0.95, most - 4)
-        levels = np.concatenate([[0.005, 0.025], middle, [0.975, 0.995]])
-    ends = np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2, [1.0]])
+        levels = np.linspace(0.05, 0.95, most if most < 24 else most - 4)
+        if most >= 24:
+            levels = np.concatenate([[0.005, 0.025], levels, [0.975, 0.995]])
+        ends = np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2, [1.0]])
     places = np.searchsorted(np.cumsum(prob), levels - 1e-12)
     return distinct(law[np.minimum(places, len(law) - 1)], np.diff(ends))
 

@@ -17,6 +17,7 @@ from sfumato.kernels.imputation.calibration import curve_of
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box
 from sfumato.kernels.imputation.donors import interval_of_nodes
 from sfumato.kernels.imputation.imputation import held_out_ranks
+from sfumato.kernels.imputation.reduced_values import thin_to_quantiles
 from sfumato.kernels.imputation.repository import new_scratch, scale
 from sfumato.operators.imputation.imputer import Imputer
 
@@ -115,6 +116,22 @@ def test_several_missing_values_are_independent_at_even_levels_of_their_distribu
         for t, expected in zip(laws, values, strict=True):
             np.testing.assert_allclose(done.values[part, t], expected.ravel(), rtol=1e-9)
         np.testing.assert_allclose(done.prob[part], prob.ravel(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("most", [*range(1, 12), 23, 24, 40])
+def test_few_values_keep_the_ends_of_the_90_percent_range(most):
+    rng = np.random.default_rng(most)
+    values, weight = np.sort(rng.normal(size=200)), rng.random(200)
+    law, prob = at_levels(values, weight / weight.sum(), most)
+    kept_values, kept_weight = values.copy(), weight.copy()
+    number, moved = thin_to_quantiles(kept_values, kept_weight, 200, weight.sum(), most)
+    np.testing.assert_allclose(kept_values[:number], law)
+    np.testing.assert_allclose(kept_weight[:number], prob)
+    assert moved <= np.ptp(values)
+    if most >= 3:
+        for level in (0.05, 0.95):
+            whole = values[np.searchsorted(np.cumsum(weight) / weight.sum(), level)]
+            assert law[np.searchsorted(np.cumsum(prob), level - 1e-12)] == whole
 
 
 @pytest.mark.parametrize("most", [60, 7, 1])

@@ -4,8 +4,8 @@ A calibrated attribute keeps its values at evenly spaced probability levels from
 averaging near values would move the ends of the calibrated ranges. Each value gets the probability
 between the midpoints to its neighbouring levels. The 90% range is unchanged, and values outside it
 are moved to its ends. If 24 or more values are kept, two at each end have levels outside this range
-(0.5% and 2.5%, 97.5% and 99.5%), so the 99% range is unchanged too. If fewer than ten values are
-kept, they represent equal shares.
+(0.5% and 2.5%, 97.5% and 99.5%), so the 99% range is unchanged too. Of three to nine values, the
+first and the last represent a tenth each, and the others equal shares of the rest.
 """
 
 import heapq
@@ -101,7 +101,8 @@ def merge_nearest(points, weight, n, most, span, moved):
     return most
 
 
-LOWEST_LEVEL = 0.05  # lowest level of ten or more kept values
+LOWEST_LEVEL = 0.05  # lowest level of three or more kept values
+FEW_LEVELS = 10  # number of kept values from which levels are evenly spaced
 TWO_ENDED_LEVELS = 24  # number of kept values from which two at each end have outer levels
 OUTER_LEVEL, INNER_LEVEL = 0.005, 0.025
 
@@ -113,9 +114,22 @@ def level_of(i, most):
         return OUTER_LEVEL if i == 0 else INNER_LEVEL
     if most >= TWO_ENDED_LEVELS and i >= most - 2:
         return 1.0 - (OUTER_LEVEL if i == most - 1 else INNER_LEVEL)
+    if most < 3:
+        return (i + 0.5) / most
+    if most < FEW_LEVELS and 0 < i < most - 1:
+        return 2.0 * LOWEST_LEVEL + (i - 0.5) * (1.0 - 4.0 * LOWEST_LEVEL) / (most - 2)
     ends = 2 if most >= TWO_ENDED_LEVELS else 0
-    lowest = max(LOWEST_LEVEL, 0.5 / most)
-    return lowest + (i - ends) * (1.0 - 2.0 * lowest) / max(most - 1 - 2 * ends, 1)
+    return LOWEST_LEVEL + (i - ends) * (1.0 - 2.0 * LOWEST_LEVEL) / (most - 1 - 2 * ends)
+
+
+@lean_inline
+def end_of(i, most):
+    """Return the probability level up to which value i of `most` represents values."""
+    if i == most - 1:
+        return 1.0
+    if 3 <= most < FEW_LEVELS:
+        return 2.0 * LOWEST_LEVEL + i * (1.0 - 4.0 * LOWEST_LEVEL) / (most - 2)
+    return 0.5 * (level_of(i, most) + level_of(i + 1, most))
 
 
 @lean
@@ -128,8 +142,7 @@ def thin_to_quantiles(distribution, weight, k, total, most):
         return k, 0.0
     kept, farthest, j, cumulated, start, least = 0, 0.0, 0, weight[0] / total, 0.0, distribution[0]
     for i in range(most):
-        level = level_of(i, most)
-        end = 0.5 * (level + level_of(i + 1, most)) if i < most - 1 else 1.0
+        level, end = level_of(i, most), end_of(i, most)
         while cumulated < level - SHARE_TIE and j < k - 1:
             j += 1
             cumulated += weight[j] / total

@@ -1,8 +1,8 @@
 """Discovery of the determinants of changes in a stream's past, by imputing later rows.
 
-The candidate determinants of an attribute's change are its age and its earlier value, alone or with
-changes or values of other attributes. Each candidate imputes later rows from earlier rows, as a
-stream is imputed from its past. Candidates with the best scores are selected.
+The candidate determinants of an attribute's change are its age, its age and earlier value, and both
+with changes or values of other attributes. Each candidate imputes later rows from earlier rows, as
+a stream is imputed from its past. Candidates with the best scores are selected.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def discover_changes(
     dependencies thus remain for rows without some determinants. Sets of at least two other
     attributes are formed of the `NEAREST` four, which score best alone. Returns no dependencies for
     fewer than `MIN_CHANGES` rows.
-    Cost: imputation of `sample` rows per candidate; one attribute of four has 13 candidates.
+    Cost: imputation of `sample` rows per candidate; one attribute of four has 14 candidates.
     Raises ValueError for arguments outside these ranges.
     """
     most, many = whole("max_determinants", max_determinants), whole("sample", sample)
@@ -93,7 +93,7 @@ def _candidates(name: str, others: Sequence[str], sizes: Iterable[int]) -> list[
         near = NEAR_EPSILON if size == 1 else ROUGH_EPSILON
         for each in combinations(others, size):
             if not each:
-                found.append(Dependency((age, (own, NEAR_EPSILON)), name, 1.0))
+                found += [Dependency((age, *of), name, 1.0) for of in ((), ((own, NEAR_EPSILON),))]
                 continue
             for kind, epsilon in (("change_", near), ("value_", VALUE_EPSILON)):
                 with_others = [(f"{kind}{other}", epsilon) for other in each]

@@ -30,6 +30,9 @@ NEAREST = 4  # other attributes that determine a change: those with the most sim
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR_EPSILON, ROUGH_EPSILON, WIDE_EPSILON = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
 USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
+SKIPPING = 0.5  # share of the past's rows whose changes are over more than one row
+ROWS_BACK = [rows for i in range(9) for rows in (2 * 2**i, 3 * 2**i)]  # of these changes
+ROWS_PER_SKIP = 8  # rows of a key in the past, per row of its longest such change
 TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
 MAX_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
 GOLDEN = (5**0.5 - 1) / 2
@@ -50,11 +53,51 @@ def change_columns(values: Floats, earlier: Floats, age: Floats) -> Floats:
 
 def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools]:
     """Return the `change_columns` of the complete rows, and bool[n], which rows are complete.
-    Rows must be in time order."""
-    earlier, age = EarlierValues(values.shape[1]).process(key, time, values)
-    rows = change_columns(values, earlier, age)
+    Rows must be in time order. Changes are over the rows of `rows_back`.
+    """
+    n, attributes = values.shape
+    order = np.argsort(key, kind="stable")
+    first = np.searchsorted(key[order], key[order])  # place of the key's first row
+    back, place = rows_back(key, attributes)[order], np.arange(n)
+    earlier, since = np.full((2, n, attributes), np.nan)
+    for a, own in enumerate(values[order].T):
+        newest = np.maximum.accumulate(np.where(np.isfinite(own), place, -1))
+        source = newest[place - back[:, a]]
+        known = (place - back[:, a] >= first) & (source >= first)
+        to, of = order[known], order[source[known]]
+        earlier[to, a], since[to, a] = values[of, a], time[of]
+    rows = change_columns(values, earlier, time[:, None] - since)
     whole: Bools = np.logical_and.reduce(np.isfinite(rows), axis=1)
     return rows[whole], whole
+
+
+def rows_back(key: Ints, attributes: int) -> Ints:
+    """Return int64[n, T]: the number of rows of the same key between a row of the past and the row
+    whose newest known value is its earlier value. 1 is the row before.
+
+    Gaps of some lengths are rare in a past. So more than one row is skipped for a share `SKIPPING`
+    of the rows, for one attribute or for all, as if these values had been missing. The rows, the
+    numbers and the attributes are random and deterministic. Copies of the rows with several numbers
+    would be donors of each other in tests, and the tested ranges would be too narrow.
+    """
+    rng, n = np.random.default_rng(0), key.size
+    skipping, share = rng.random(n) < SKIPPING, rng.random(n)
+    only, each = rng.integers(0, attributes, n), rng.random(n) < 0.5
+    rows, choices = np.bincount(key)[key], np.array([1, *ROWS_BACK])
+    many = np.searchsorted(ROWS_BACK, rows // ROWS_PER_SKIP, side="right")
+    chosen = choices[np.where(skipping & (many > 0), 1 + (share * many).astype(np.int64), 0)]
+    number = _row_numbers(key)
+    chosen = np.where(number > chosen, chosen, 1)
+    spared = each[:, None] & (only[:, None] != np.arange(attributes))
+    return np.where(spared, 1, chosen[:, None])
+
+
+def _row_numbers(key: Ints) -> Ints:
+    """Return each row's number within its key, from 1."""
+    order = np.argsort(key, kind="stable")
+    number = np.empty(len(key), np.int64)
+    number[order] = np.arange(len(key)) - np.searchsorted(key[order], key[order]) + 1
+    return number
 
 
 def change_scaling(rows: Floats, names: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -76,8 +119,10 @@ def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Depende
     """
     many, found = len(attributes), []
     ranks = np.argsort(np.argsort(rows[:, :many], axis=0, kind="stable"), axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alike = np.abs(np.nan_to_num(np.atleast_2d(np.corrcoef(ranks, rowvar=False))))
+    alike = np.zeros((many, many))
+    if len(rows) > 1:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            alike = np.abs(np.nan_to_num(np.atleast_2d(np.corrcoef(ranks, rowvar=False))))
     for a, name in enumerate(attributes):
         others = [b for b in np.argsort(-alike[a], kind="stable").tolist() if b != a][:NEAREST]
         near = [f"change_{attributes[b]}" for b in others]
@@ -163,7 +208,8 @@ class StreamImputer(Operator):
         at_all = np.isfinite(earlier)
         changing = missing & at_all
         by_change: Bools = np.logical_or.reduce(changing, axis=1)
-        number = self._row_numbers(key)
+        number = _row_numbers(key) + self.rows[key]
+        np.maximum.at(self.rows, key, number)
         tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
         row, hidden = np.nonzero(np.column_stack([by_change, tests]))
         hidden -= 1  # the hidden attribute, or -1 if the object is the row itself
@@ -200,16 +246,6 @@ class StreamImputer(Operator):
                     result = equal_quantiles(result, self.gap_values)
                 answers.append(ImputedRows(places, ways, result, since[places]))
         return answers, counts
-
-    def _row_numbers(self, key: Ints) -> Ints:
-        """Return each row's number within its key, from 1, and update the counts of rows."""
-        order = np.argsort(key, kind="stable")
-        first = np.searchsorted(key[order], key[order])
-        number = np.empty(len(key), np.int64)
-        number[order] = np.arange(len(key)) - first + 1
-        number += self.rows[key]
-        np.maximum.at(self.rows, key, number)
-        return number
 
     def forget(self, keys: Ints) -> None:
         """Delete the state of these keys."""
