@@ -17,6 +17,7 @@ from sfumato.operators.imputation.stream_imputer import (
     change_names,
     equal_quantiles,
     level_dependencies,
+    rows_back,
 )
 from tests.seeds import examples
 
@@ -37,12 +38,19 @@ def walk(random, n, gaps=0.2, keys=("a", "b"), scale=1.0) -> pd.DataFrame:
     return rows.assign(at=np.cumsum(random.integers(1, 4, n)), device=random.choice(keys, n))
 
 
-def with_history(rows) -> tuple[list[dict], list[dict]]:
-    """Return each row with its earlier values, and the changes of the rows that are complete."""
-    known, found, complete = {}, [], []
-    for row in rows.to_dict("records"):
-        own = known.setdefault(row["device"], {})
-        history = {name: own.get(name, (math.nan, math.nan)) for name in ATTRIBUTES}
+def with_history(rows, back=None) -> tuple[list[dict], list[dict]]:
+    """Return each row with its earlier values, and the changes of the rows that are complete.
+
+    back : by row and attribute, how many rows of the device before it has its earlier value
+    """
+    before, found, complete = {}, [], []
+    for i, row in enumerate(rows.to_dict("records")):
+        own, history = before.setdefault(row["device"], []), {}
+        for a, name in enumerate(ATTRIBUTES):
+            skipped = 0 if back is None else back[i, a] - 1
+            seen = [(one[name], one["at"]) for one in own[: len(own) - skipped]]
+            known = [pair for pair in seen if math.isfinite(pair[0])]
+            history[name] = known[-1] if known else (math.nan, math.nan)
         columns = {name: row[name] - history[name][0] for name in ATTRIBUTES}
         columns |= {f"change_{name}": columns[name] for name in ATTRIBUTES}
         for name in ATTRIBUTES:
@@ -53,13 +61,14 @@ def with_history(rows) -> tuple[list[dict], list[dict]]:
         found.append(row | columns | {name: row[name] for name in ATTRIBUTES})
         if all(math.isfinite(value) for value in columns.values()):
             complete.append(columns)
-        own |= {name: (row[name], row["at"]) for name in ATTRIBUTES if math.isfinite(row[name])}
+        own.append(row)
     return found, complete
 
 
 def past_imputers(past, dependencies) -> tuple[Imputer, Imputer]:
     """Return the imputers of changes and of values, over the ordered rows of a past."""
-    rows = pd.DataFrame(with_history(past)[1])[list(change_names(ATTRIBUTES))]
+    back = rows_back(past["device"].astype("category").cat.codes.to_numpy(np.int64), 2)
+    rows = pd.DataFrame(with_history(past, back)[1])[list(change_names(ATTRIBUTES))]
     found = [Dependency.parse(text) for text in dependencies or ()]
     found = found or change_dependencies(rows.to_numpy(), ATTRIBUTES)
     used = {*ATTRIBUTES, *(name for each in found for name in each.names)}
@@ -194,6 +203,40 @@ def hidden_and_held(seed, scale, rows=3000):
     return np.mean(held), sf.ops.counters(found)["sfumato_impute_1"]
 
 
+@pytest.mark.parametrize("discovered", [False, True])
+def test_ranges_hold_in_gaps_of_several_rows(discovered):
+    held = []
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        rows = walk(random, 1800, gaps=0.0, scale=0.1, keys=["a"])
+        starts = np.flatnonzero(random.random(1780) < 0.03)
+        gap = np.zeros(len(rows), bool)
+        for start in starts:
+            gap[start + 20 : start + 20 + random.integers(1, 15)] = True
+        given = rows.assign(**{name: rows[name].mask(gap) for name in ATTRIBUTES})
+        past, now = given[:1200], given[1200:]
+        how = {"attributes": ATTRIBUTES, "order": "at"}
+        chosen = sf.discover_dependencies(past, **how) if discovered else None
+        found = sf.impute(now, repository=past, dependencies=chosen, **how)
+        laws = found["alternatives"][gap[1200:]]
+        low, high = (np.array(sf.quantile("x", level, laws)) for level in (0.05, 0.95))
+        true = rows["x"][1200:][gap[1200:]]
+        held.append((low <= true) & (true <= high))
+    assert 0.85 < np.concatenate(held).mean() < 0.95
+
+
+def test_changes_of_a_past_are_over_rows_of_the_same_key():
+    key = np.random.default_rng(0).integers(0, 3, 900)
+    back = rows_back(key, 2)
+    rank = pd.Series(key).groupby(key).cumcount().to_numpy()
+    assert (back <= np.maximum(rank, 1)[:, None]).all()
+    assert 0.4 < (back > 1).any(axis=1).mean() < 0.6
+    assert back.max() == 32  # of some 300 rows
+    both = (back > 1).all(axis=1).sum() / (back > 1).any(axis=1).sum()
+    assert 0.4 < both < 0.6
+    assert (rows_back(np.zeros(15, int), 1) == 1).all()  # too few rows to skip any
+
+
 @pytest.mark.parametrize("scale", [1.0, 5.0, 0.3])
 def test_ranges_hold_what_they_say_although_the_stream_has_drifted(scale):
     share, counted = hidden_and_held(1, scale)
@@ -251,6 +294,23 @@ def test_a_dead_attribute_does_not_take_the_last_value_from_another():
     assert np.abs(alike).max() < 0.5
     assert " -> x : " in found["imputed_by"][np.flatnonzero(hidden)[1]]
     assert "; x -> y : " in found["imputed_by"][np.flatnonzero(hidden)[1]]
+
+
+@pytest.mark.parametrize("function", ["impute", "earlier_values"])
+def test_the_result_has_the_rows_in_the_given_order(function):
+    random = np.random.default_rng(0)
+    past, rows = walk(random, 60), walk(random, 40, gaps=0.3)
+    rows["at"] //= 8  # many rows at the same time
+    shuffled = rows.sample(frac=1, random_state=1)
+    how = {"attributes": ATTRIBUTES, "order": "at", "key": "device"}
+    if function == "impute":
+        how["repository"] = past
+    found = getattr(sf, function)(shuffled, **how)
+    given = [*rows.columns]
+    pd.testing.assert_frame_equal(found[given], shuffled.reset_index(drop=True)[given])
+    again = getattr(sf, function)(rows, **how)  # the order of the rows has no other effect
+    back = again.iloc[shuffled.index].reset_index(drop=True)
+    assert back.drop(columns=given).equals(found.drop(columns=given))
 
 
 def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_own():

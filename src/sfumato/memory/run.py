@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_EMPTY_EXTENTS
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, metadata_of
 from sfumato.reports import describe_drift
+from sfumato.tables.operator import ROW
 from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.results import ListOf, Output, Struct, result_table
+from sfumato.tables.reading.results import LONG_TYPE, ListOf, Output, Struct, result_table
+from sfumato.tables.reading.rows import Reading, Ties
 from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, warn_user
+
+# Functions that add columns to rows, so that the result has the rows in their given order
+ADD_COLUMNS = ("impute", "earlier_values")
+PLACE = "__place"  # of a row in its table
 
 
 def run_in_memory(job: Job) -> pa.Table:
@@ -21,11 +29,16 @@ def run_in_memory(job: Job) -> pa.Table:
     operator = job.config.typed(lambda: _answers_schema(job.outputs)).make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
+    outputs, adds_columns = [*job.outputs], job.function in ADD_COLUMNS
     batch, given, answers = [], [], list[pa.Table]()
     for number, (one, side) in enumerate(zip(job.inputs, sides, strict=True)):
         assert isinstance(one.frame, ArrowFrame)
         given.append(one.frame.table)
-        read = one.reading.read(one.frame.table, whole=len(job.inputs) == 1)
+        table, reading = one.frame.table, one.reading
+        if adds_columns:
+            outputs.append(Output(PLACE, (ROW, f"c{len(reading.passed)}"), LONG_TYPE))
+            table, reading = with_places(table, reading)
+        read = reading.read(table, whole=len(job.inputs) == 1)
         of = "" if side == "_input" else f" of the {side[1:]} table"
         counted = count_invalid(job.function + of, read.given, read.invalid)
         if one.reading.rule.checks:
@@ -37,8 +50,18 @@ def run_in_memory(job: Job) -> pa.Table:
     answers += [*operator.process(batch, 0), *operator.flush()] if batch else []
     counts[""] = operator.counters()
     _warn_of_counted(job, counts[""])
-    result = table_of(answers, job.outputs)
+    result = table_of(answers, outputs)
+    if adds_columns:
+        result = result.sort_by(PLACE).drop_columns(PLACE)
     return with_record(result, given, job.metrics, job.name, counts)
+
+
+def with_places(table: pa.Table, reading: Reading) -> tuple[pa.Table, Reading]:
+    """Add the places of the rows to a table and to the columns that pass through its operator."""
+    if reading.tie == Ties():  # of the given columns
+        reading = replace(reading, tie=Ties(tuple(table.column_names)))
+    places = pa.array(np.arange(table.num_rows))
+    return table.append_column(PLACE, places), replace(reading, passed=(*reading.passed, PLACE))
 
 
 def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table:
