@@ -35,6 +35,46 @@ def test_answers_in_order_for_each_key_only_are_refused_where_all_are_ranked(spa
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("key", [(), ("id",)])
+@pytest.mark.parametrize(
+    "of", ["join", "self join", "neighbours", "incomplete join", "rows", "delta"]
+)
+def test_rows_in_order_for_each_key_only_need_this_key(spark, tmp_path, of, key):
+    columns = SCHEMA + ", x double"
+    rows = stream_of(spark, tmp_path / "in", columns)
+    given = sf.reorder(rows, event_time="ts", arrival="ts", slack=2, key="id")
+    plain = given.drop("alternatives")
+    near = {"on": "x", "within": 1.0, "order": "ts", "window": "1 minute"}
+    pairs = {"probability": 0.5, **near}
+    aggregates = {"m": "avg(x)"}
+    complete = spark.createDataFrame([(1, 1.0)], "id long, x double")
+    impute = {"repository": complete, "dependencies": "id -> x : 1 -> 1", "attributes": "x"}
+
+    def called():
+        match of:
+            case "join":
+                odd, even = given.where("id % 2 = 1"), given.where("id % 2 = 0")
+                return sf.similarity_join(odd, even, key=key, **pairs)
+            case "self join":
+                return sf.self_join(given, key=key, **pairs)
+            case "neighbours":
+                return sf.neighbours(given, key=key, **near)
+            case "incomplete join":
+                return sf.similarity_join(plain, plain, key=key, impute=impute, **pairs)
+            case "rows":
+                return sf.window_aggregate(
+                    given, aggregates, window=sf.Rows(3), order="ts", key=key
+                )
+        delta = sf.Delta(5, on="x")
+        return sf.window_aggregate(given, aggregates, window=delta, order="ts", key=key)
+
+    if key:
+        assert called().isStreaming
+    else:
+        with pytest.raises(ValueError, match="in order only per id: add id to `key`"):
+            called()
+
+
 def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
     put_rows(spark, tmp_path / "in", 0, range(10))
     out = sf.window_aggregate(

@@ -57,6 +57,7 @@ from sfumato.tables.reading.rows import (
 )
 from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
 from sfumato.tables.reading.validity import RADIUS
+from sfumato.tables.scope import check_order
 from sfumato.tables.windows.window_query import WindowQuery, parse_aggregates
 from sfumato.windows import JoinWindow, Rows
 
@@ -90,6 +91,8 @@ class JoinSide:
         self.keys = frame.keys(f"key{of}", query.key)
         frame.require_orders(f"order{of}", self.orders)
         frame.require_event_time(f"order{of}", self.orders)
+        if frame.streams:  # static frames are sorted as a whole
+            check_order(self.keys, frame.in_order_for)
         self.attributes = frame.attributes if frame.uncertain else self.on
         missing = [a for a in self.on if a not in self.attributes]
         if missing:

@@ -229,6 +229,8 @@ class WindowQuery:
             frame.require_event_time("order", self.orders)
         if self.timed:
             self._check_time()
+        if frame.streams and not self.controlled:  # static frames are sorted as a whole
+            check_order(self.keys, frame.in_order_for)
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
             frame.single_column("window.on", self.window.on)
         self._check_rows()
@@ -249,7 +251,7 @@ class WindowQuery:
             self._warn_of_gaps()
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
-            warn_of_copies(self.called, self.window)
+            warn_of_copies(self.called, self.early is not None)
 
     def _is_given(self, argument: str) -> bool:
         value = getattr(self, argument)
@@ -378,8 +380,6 @@ class WindowQuery:
             )
         if self.controlled:
             assert self.scope is not None  # `scope` raises for unsuitable keys
-        elif self.frame.streams:  # static frames are sorted as a whole
-            check_order(self.keys, self.frame.in_order_for)
 
     def _check_rows(self) -> None:
         """Check `missed` and `with_rows`, which return rows of extents."""
