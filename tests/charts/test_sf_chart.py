@@ -112,7 +112,7 @@ def test_certain_results_have_no_band_and_none_is_named():
     certain = pa.table({"ts": ROWS["ts"], "x": [1.0 * i for i in range(40)]})
     found = sf.window_aggregate(certain, {"m": "avg(x)"}, **WINDOW)
     chart = sf.chart(found, "m").to_dict()
-    assert chart["title"]["subtitle"] == ["mean; the results are certain"]
+    assert chart["title"]["subtitle"] == ["values without uncertainty"]
     assert [layer["mark"]["type"] for layer in chart["layer"]] == ["line"]
 
 

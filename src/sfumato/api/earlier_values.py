@@ -65,9 +65,9 @@ def earlier_values(
     after the rows that its punctuation had released. Its values are not added to these rows, even
     in a static frame.
 
-    A dependency on these columns is, for example, "earlier_temperature, age_temperature ->
-    temperature : 0.01, 0.1 -> 0.02". The repository needs the columns as well: apply this function
-    to a static frame with the stream's past, including gaps; ``sf.impute`` uses its complete rows.
+    These columns can be determinants, as in ``earlier_x, age_x -> x : 0.01, 0.1 -> 0.02``. The
+    repository needs them as well: apply this function to a static frame with the stream's past,
+    including gaps; ``sf.impute`` uses its complete rows.
 
     More: page reference/functions/earlier_values of the documentation.
     Cost: one shuffle by key. State: 2 numbers per attribute and key.

@@ -69,7 +69,7 @@ def reorder(
         Buffer at most this many rows per controller, or for all keys (in one task, and not with
         `source` or `forget_after`); the oldest rows are emitted first.
     max_ahead, max_behind
-        Rows whose event time is further after or before their arrival ("1 hour") are late.
+        A row is late if its event time is more than this ("1 hour") after or before its arrival.
     unique
         Column(s) that identify a row. Copies of a row are emitted as late, and flagged.
     early
@@ -84,7 +84,8 @@ def reorder(
 
     Returns
     -------
-    Each row once, with `late`, `punctuation` (the order is final up to it), `duplicate` (`unique`).
+    Each row once (with `early` twice), with `late`, `punctuation` (the event time up to which the
+    order is final) and, with `unique`, `duplicate`.
 
     Raises
     ------

@@ -62,8 +62,8 @@ def similarity_join(
     on
         Attributes or columns of both frames: numbers have a distance, strings must be equal.
     within
-        Maximum distance, inclusive; a dict with a distance per numeric attribute; or a radius
-        column, so that two rows match within the sum of their radii.
+        Maximum distance, above 0 and inclusive; a dict with a distance per numeric attribute; or a
+        radius column, so that two rows match within the sum of their radii.
     probability
         Minimum probability of a pair, in (0, 1].
     window

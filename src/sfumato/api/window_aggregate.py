@@ -56,12 +56,12 @@ def window_aggregate(
     aggregates
         {result name: aggregate}: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
         "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)",
-        "boundary_sum(x)", for Range "time_avg(x)", "integral(x)"; x is an expression (notes).
+        "boundary_sum(x)", for Range "time_avg(x)", "integral(x)". x: an expression, see notes.
     window
         sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
     order, key
         Column(s) with the order of arrival, or with the event time for Range and Session; and
-        columns whose values each have a window.
+        columns with a separate window for each of their values.
     distribution, quantiles
         Add each result's distribution, with at most this many values; and its quantiles for these
         shares, as fields q05, q50, ...
@@ -74,7 +74,7 @@ def window_aggregate(
         Range: also emit revisions of open extents at multiples of `early` ("10 seconds"), with
         intervals at `level` (0.9) for the final answers. sf.reorder needs ``early=True``.
     unique, version, shared
-        Range: of a key's rows with the same `unique`, an extent has the largest `version` that
+        Range: per key and value of `unique`, an extent uses the row with the largest `version` that
         arrived before it was complete; rows with the same `shared` take the same alternative.
     seed, samples
         Seed and number of samples, for results with too many possible values to be exact.

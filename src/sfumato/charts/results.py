@@ -336,7 +336,7 @@ def _subtitle(rows: list[dict[str, Any]]) -> str:
     if _has_band(rows, "low", "high"):
         return "mean, and one standard deviation on either side"
     if all(row.get("low") == row["mean"] == row.get("high") for row in rows):
-        return "mean; the results are certain"
+        return "values without uncertainty"
     return "mean"
 
 

@@ -281,7 +281,8 @@ def _tuples(column: Any) -> Tuples:
     frame = frame_of(column, "column")
     if not frame.uncertain:
         raise ValueError(
-            f"`column` must have the column `{ALTERNATIVES}`; it has {', '.join(frame.columns)}"
+            f"the table in `column` must have the column `{ALTERNATIVES}`; its columns are "
+            f"{', '.join(frame.columns)}"
         )
     return Tuples(frame.table.select([ALTERNATIVES]))
 

@@ -43,8 +43,8 @@ class Punctuator(Operator):
         full buffer does not advance the punctuation to them, and stale rows are late. Without the
         guard, the estimators are exactly as in the papers and may exceed the newest event time
     max_ahead, max_behind
-        microseconds; rows whose event time is further after or before their arrival are late and
-        have no other effect
+        microseconds; rows whose event time is more than this after or before their arrival are
+        late and have no other effect
 
     Raises
     ------
