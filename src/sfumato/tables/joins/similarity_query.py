@@ -532,7 +532,7 @@ def join_job(
     return Job(function, metrics, name, inputs, config, outputs, config.idle_timeout_us)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class NeighbourAggregates(WindowQuery):
     """The validated aggregates over the neighbours of each row.
 

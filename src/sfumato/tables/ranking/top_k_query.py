@@ -30,7 +30,7 @@ from sfumato.windows import Range, Rows, window_of
 TOP_K_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RankingQuery(WindowQuery):
     """The validated arguments of `top_k` over a frame.
 

@@ -13,7 +13,7 @@ from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
-from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber, exact_number
+from sfumato.tables.reading.exact import ExactNumber, exact_number
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
@@ -100,15 +100,24 @@ VALUE_FUNCTIONS = ("min", "max", "first", "last")
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """One result column: its name, function and SQL expression.
+    """One result column: its name, function and SQL expression, and how it is computed.
 
     expression : None for count(*)    argument : q of a quantile
+    kind, type : of the results of certain rows; see `WindowTableConfig`
+    cast : the type of the result column, if it is not `type`
+    exact : the exact form of the values, or None for doubles
+    hashed : whether values are read as hashes, because doubles may not distinguish them
     """
 
     name: str
     function: str
     expression: str | None
     argument: float | None = None
+    kind: str = "whole"
+    type: Any = LONG_TYPE
+    cast: Any = None
+    exact: ExactNumber | None = None
+    hashed: bool = False
 
 
 def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
@@ -158,7 +167,7 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     return AggregateSpec(name, function, inner.strip(), q)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class WindowQuery:
     """The validated arguments of `window_aggregate`, which documents the other arguments.
 
@@ -194,14 +203,14 @@ class WindowQuery:
 
     def __post_init__(self) -> None:
         frame = self.frame
-        object.__setattr__(self, "quantiles", number_tuple("quantiles", self.quantiles))
+        self.quantiles = number_tuple("quantiles", self.quantiles)
         frame.require_late(metadata=not self.timed)
         frame.require_tuples(self.existence)
         for text, argument in self.arguments.items():
             frame.check_expression(argument, text)
         if self.existence is not None:
             frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
-        object.__setattr__(self, "wanted", [self._as_numeric(w) for w in self.wanted])
+        self.wanted = [*map(self._planned, self.wanted)]
         if not isinstance(self.window, Rows | Range | Delta | Session):
             raise TypeError(
                 f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {self.window!r}"
@@ -282,81 +291,64 @@ class WindowQuery:
             if w.expression is not None
         }
 
-    @cached_property
-    def exact(self) -> tuple[ExactNumber | None, ...]:
-        """Return the exact form of each aggregate, or None for doubles."""
-        return tuple(map(self._exact, self.wanted))
+    def _planned(self, w: AggregateSpec) -> AggregateSpec:
+        """Return an aggregate with the way it is computed.
 
-    def _exact(self, w: AggregateSpec) -> ExactNumber | None:
-        plain = self.certain and not (self.scored or self.structs) and self.early is None
-        if (
-            not plain
-            or self._is_picked(w)
-            or w.expression is None
-            or w.function not in EXACT_FUNCTIONS
-        ):
-            return None
-        kind = self.frame.arrow_type(self.frame.expression_type(w.expression))
-        return exact_number(w.function, kind)
-
-    def _as_numeric(self, w: AggregateSpec) -> AggregateSpec:
-        """Convert an aggregate to one of numbers: count(x) of other types counts (x) = (x).
-
-        Raises TypeError for other functions of non-numeric values.
+        Raises TypeError for values that are not numbers, unless they are counted or picked.
         """
-        if w.expression is None:
+        text = w.expression
+        if text is None:
             return w
+        own = self.frame.expression_type(text)
+        known, shown = self.frame.kind_of(own), self.frame.text_of(own)
+        is_number, apart = known in self.frame.numeric, replace(w, expression=f"({text})")
+        if w.function == "count":
+            return w if is_number else replace(w, expression=f"({text}) = ({text})")
+        is_text = known in PICKED and "collate" not in shown
+        if is_text and w.function in VALUE_FUNCTIONS and self._picks_values:
+            return replace(apart, kind=PICKED_RESULT, type=own)
+        if w.function == "count_distinct" and is_text:
+            return replace(w, hashed=True)
         argument, of = "`by`", ""
         if w.name:
             argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
-        own = self.frame.expression_type(w.expression)
-        known = self.frame.kind_of(own)
-        kind = None if known in self.frame.numeric else self.frame.text_of(own)
-        if w.function == "count":
-            text = w.expression
-            return w if kind is None else replace(w, expression=f"({text}) = ({text})")
-        if self._is_picked(w):
-            return replace(w, expression=f"({w.expression})")  # count_distinct reads a hash
-        if self._is_hashed(w):
-            # Parentheses keep hashed values separate from the same numbers in other aggregates.
-            return w if kind is not None else replace(w, expression=f"({w.expression})")
-        if kind is not None:
+        if not is_number:
             of_text = w.name and known == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
             if self.picks and w.function in VALUE_FUNCTIONS and known in PICKED:
                 hint = f"{w.function} of it needs certain rows and a time window"
             raise TypeError(
-                f"{argument} needs a numeric expression{of}; `{w.expression}` is {kind}: {hint}"
+                f"{argument} needs a numeric expression{of}; `{text}` is {shown}: {hint}"
             )
-        digits = self.frame.rounded_type(w.expression)
-        if digits is not None and self._exact(w) is None:
-            warn_of_digits(argument, w.expression, digits)
-        return w
+        if self._plain and not self.scored and self.early is None:
+            exact = exact_number(w.function, self.frame.arrow_type(own))
+            if exact is not None:
+                precise: Any = LONG_TYPE
+                if exact.precision:
+                    precise = pa.decimal128(exact.precision, exact.scale)
+                cast = None if w.function == "sum" else own
+                return replace(w, kind="exact", type=precise, cast=cast, exact=exact)
+        digits = self.frame.rounded_type(text)
+        if w.function == "count_distinct":
+            # Parentheses keep hashed values separate from the same numbers in other aggregates.
+            wide = shown in WIDE_INTEGERS or digits is not None
+            return replace(apart, hashed=True) if wide else w
+        if digits is not None:
+            warn_of_digits(argument, text, digits)
+        if w.function in VALUE_FUNCTIONS and known in ("timestamp", "timestamp_ntz"):
+            return replace(w, kind=known, type=own)
+        cast = own if w.function in VALUE_FUNCTIONS else None
+        is_sum = w.function == "sum" and self.early is None
+        if known == "whole" and (is_sum or w.function in VALUE_FUNCTIONS):
+            return replace(w, cast=cast)
+        return replace(w, kind="number", type=DOUBLE_TYPE, cast=cast)
 
-    def _is_hashed(self, w: AggregateSpec) -> bool:
-        """Return whether an aggregate counts distinct values that doubles may not distinguish.
-
-        These are dates, strings without a collation, and numbers of more than 15 digits.
-        """
-        if w.function != "count_distinct" or w.expression is None:
-            return False
-        kind = self.frame.expression_type(w.expression)
-        shown = self.frame.text_of(kind)
-        if self.frame.kind_of(kind) in ("text", "date"):
-            return "collate" not in shown
-        return shown in WIDE_INTEGERS or self.frame.rounded_type(w.expression) is not None
-
-    def _is_picked(self, w: AggregateSpec) -> bool:
-        """Return whether a result is one of the values of the window's rows, as they are."""
-        if w.function not in VALUE_FUNCTIONS or w.expression is None:
-            return False
-        if not (self.picks and self.certain and self.timed):
-            return False
+    @property
+    def _picks_values(self) -> bool:
+        """Return whether results may be values of the window's rows, as they are."""
         others = (self.early, self.version, self.shared)
-        if self.structs or self.by_extent or any(of is not None for of in others):
-            return False
-        kind = self.frame.expression_type(w.expression)
-        return self.frame.kind_of(kind) in PICKED and "collate" not in self.frame.text_of(kind)
+        plain = self._plain and self.timed and not self.by_extent
+        return self.picks and plain and all(of is None for of in others)
 
     @property
     def timed(self) -> bool:
@@ -396,7 +388,7 @@ class WindowQuery:
                 )
             self._require_certain_times(f"`{argument}`")
         if self.missed:
-            for w in filter(self._is_picked, self.wanted):
+            for w in (w for w in self.wanted if w.kind == PICKED_RESULT):
                 raise ValueError(
                     f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
                     "cannot be combined: leave one of them out"
@@ -670,21 +662,16 @@ class WindowQuery:
         """Return an expression's number among the operator's attributes."""
         return None if expression is None else self.expressions.index(expression)
 
-    @cached_property
-    def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        return self.frame.computation(
-            self.expressions,
-            self.arguments,
-            self._exact_expressions,
-            [str(w.expression) for w in self.wanted if self._is_hashed(w)],
-        )
-
     @property
     def _exact_expressions(self) -> list[str]:
         """Return the expressions whose values are read in their own type."""
-        both = zip(self.wanted, self.exact, strict=True)
-        read = (w.expression for w, of in both if of is not None or self._is_picked(w))
-        return [text for text in read if text is not None]
+        return [str(w.expression) for w in self.wanted if w.kind in ("exact", PICKED_RESULT)]
+
+    @cached_property
+    def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        hashed = [str(w.expression) for w in self.wanted if w.hashed]
+        expressions = self.expressions, self.arguments, self._exact_expressions, hashed
+        return self.frame.computation(*expressions)
 
     @property
     def computed(self) -> Mapping[str, Any]:
@@ -777,13 +764,13 @@ class WindowQuery:
     @property
     def result_outputs(self) -> list[Output]:
         """Return the columns of the aggregates."""
-        found, metadata = [], {ADDED_COLUMN: "true"}
-        for i, w in enumerate(self.wanted):
-            kind, cast = self._distribution_type, None
-            if self._plain:
-                _, kind, cast = self._value_type(i)
-            found.append(Output(w.name, (f"result{i}",), kind, metadata, cast=cast))
-        return found
+        metadata, struct = {ADDED_COLUMN: "true"}, self._distribution_type
+        return [
+            Output(w.name, (f"result{i}",), w.type, metadata, cast=w.cast)
+            if self._plain
+            else Output(w.name, (f"result{i}",), struct, metadata)
+            for i, w in enumerate(self.wanted)
+        ]
 
     @property
     def _shared(self) -> str | None:
@@ -800,29 +787,6 @@ class WindowQuery:
         if apart and self._over_time:
             return AVERAGES
         return None if apart else WINDOWS
-
-    def _value_type(self, i: int) -> tuple[str, Any, Any]:
-        """Return (kind, type of the answers, type to cast to or None) of a certain result."""
-        w, exact = self.wanted[i], self.exact[i]
-        if w.function in COUNT_FUNCTIONS:
-            return "whole", LONG_TYPE, None
-        if w.function not in (*VALUE_FUNCTIONS, "sum") or w.expression is None:
-            return "number", DOUBLE_TYPE, None
-        own = self.frame.expression_type(w.expression)
-        kind = self.frame.kind_of(own)
-        if self._is_picked(w):
-            return PICKED_RESULT, own, None
-        if exact is not None:
-            precise: Any = LONG_TYPE
-            if exact.precision:
-                precise = pa.decimal128(exact.precision, exact.scale)
-            return "exact", precise, None if w.function == "sum" else own
-        if w.function == "sum":
-            small = kind == "whole" and self.early is None
-            return ("whole", LONG_TYPE, None) if small else ("number", DOUBLE_TYPE, None)
-        if kind in ("timestamp", "timestamp_ntz"):
-            return kind, own, None
-        return ("whole", LONG_TYPE, own) if kind == "whole" else ("number", DOUBLE_TYPE, own)
 
     @property
     def _distribution_type(self) -> Struct:
@@ -849,14 +813,14 @@ class WindowQuery:
                 "`forget_after` with time_avg or integral needs one controller per key: also "
                 f"write key={self.keys} in sf.reorder, or leave `forget_after` out"
             )
-        kinds = (self._value_type(i)[0] for i in range(len(self.wanted)))
+        exact = tuple(w.exact for w in self.wanted)
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.wanted)
             ),
-            "kinds": tuple(kinds) if self._plain else (),
-            "exact": self.exact if any(self.exact) else (),
+            "kinds": tuple(w.kind for w in self.wanted) if self._plain else (),
+            "exact": exact if any(exact) else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),
             "orders": len(self.orders),
