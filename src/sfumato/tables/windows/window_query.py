@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
+from sfumato.operators.arguments import flag
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import ExactNumber, exact_number
@@ -19,6 +20,7 @@ from sfumato.tables.reading.frame import (
     ARRIVED,
     CONTROLLER_COLUMNS,
     EARLY_COLUMN,
+    EXISTENCE,
     TIME_KINDS,
     Frame,
     forget_after_of,
@@ -36,6 +38,7 @@ from sfumato.tables.reading.results import (
     alternatives_type,
     mark_shared,
     passthrough_outputs,
+    row_of,
 )
 from sfumato.tables.reading.rows import (
     BooleanColumn,
@@ -118,6 +121,11 @@ class AggregateSpec:
     cast: Any = None
     exact: ExactNumber | None = None
     hashed: bool = False
+
+    @property
+    def entry(self) -> str:
+        """Return the aggregate's name in errors."""
+        return f"{self.function} in `aggregates[{self.name!r}]`"
 
 
 def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
@@ -269,7 +277,7 @@ class WindowQuery:
         for w in self.wanted:
             read = re.search(rf"\b({attributes})\b", w.expression or "", re.IGNORECASE)
             if w.function in ("sum", "avg") and read:
-                warn_of_gaps(self.called, f"{w.function} in `aggregates[{w.name!r}]`")
+                warn_of_gaps(self.called, w.entry)
                 return
 
     @property
@@ -376,10 +384,7 @@ class WindowQuery:
     def _check_rows(self) -> None:
         """Check `missed` and `with_rows`, which return rows of extents."""
         for argument in ("missed", "with_rows"):
-            asked = getattr(self, argument)
-            if not isinstance(asked, bool):
-                raise TypeError(f"`{argument}` must be True or False; got {asked!r}")
-            if not asked:
+            if not flag(argument, getattr(self, argument)):
                 continue
             if not self.timed:
                 raise ValueError(
@@ -388,18 +393,24 @@ class WindowQuery:
                 )
             self._require_certain_times(f"`{argument}`")
         if self.missed:
-            for w in (w for w in self.wanted if w.kind == PICKED_RESULT):
+            self.frame.require_free(["reason"])
+        for w in self.wanted:
+            if self.missed and w.kind == PICKED_RESULT:
                 raise ValueError(
                     f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
                     "cannot be combined: leave one of them out"
                 )
-            self.frame.require_free(["reason"])
 
-    def _needs_range(self, asked: str, hint: str = "") -> ValueError:
-        return ValueError(
-            f'{asked} needs a window of fixed length: write window=sf.Range("1 minute"){hint}; got '
-            f"{self.window!r}"
-        )
+    def _require_fixed_length(self, asked: str, or_else: str = "", calendar: bool = True) -> None:
+        """Raise ValueError unless the window is a Range over certain times. or_else : a hint"""
+        window = self.window
+        if not isinstance(window, Range) or not (calendar or window.calendar_unit is None):
+            hint = or_else and f", or {or_else}"
+            raise ValueError(
+                f'{asked} needs a window of fixed length: write window=sf.Range("1 minute"){hint}; '
+                f"got {window!r}"
+            )
+        self._require_certain_times(asked, or_else and f": {or_else}")
 
     def _require_certain_times(self, asked: str, hint: str = "") -> None:
         if self.by_extent:
@@ -412,9 +423,8 @@ class WindowQuery:
             check_level,
         )
 
-        if not isinstance(self.window, Range) or self.window.calendar_unit is not None:
-            raise self._needs_range("`early`")
-        self._require_certain_times("`early`")
+        self._require_fixed_length("`early`", calendar=False)
+        assert isinstance(self.window, Range)
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
@@ -430,13 +440,13 @@ class WindowQuery:
             )
 
     @property
-    def _over_time(self) -> list[AggregateSpec]:
-        """Return the aggregates whose values hold until the next value."""
-        return [w for w in self.wanted if w.function in OVER_TIME]
+    def _over_time(self) -> dict[str, str]:
+        """Return the functions of aggregates whose values hold until the next value, each by the
+        name of the aggregate in errors."""
+        return {w.entry: w.function for w in self.wanted if w.function in OVER_TIME}
 
     def _check_over_time(self) -> None:
-        for w in self._over_time:
-            entry = f"{w.function} in `aggregates[{w.name!r}]`"
+        for entry in self._over_time:
             if not isinstance(self.window, Range):
                 raise ValueError(
                     f'{entry} needs sf.Range: write window=sf.Range("1 minute"); got '
@@ -470,13 +480,11 @@ class WindowQuery:
                 "`version` must be a column of integers or timestamps; "
                 f"`{name}` is {self.frame.type_name(name)}"
             )
-        if not isinstance(self.window, Range):
-            raise self._needs_range("`version`")
-        self._require_certain_times("`version`")
-        for w in self._over_time:
+        self._require_fixed_length("`version`")
+        for entry in self._over_time:
             raise ValueError(
-                f"{w.function} in `aggregates[{w.name!r}]` cannot follow corrections, because its "
-                "values hold beyond their extents: leave this aggregate or `version` out"
+                f"{entry} cannot follow corrections, because its values hold beyond their extents: "
+                "leave this aggregate or `version` out"
             )
 
     def _check_shared(self) -> None:
@@ -498,13 +506,11 @@ class WindowQuery:
             'draw possible worlds with sf.draw_worlds(df, 1000, source="...", '
             f'id="{self.shared}"), in which rows with the same id take the same alternative'
         )
-        if not isinstance(self.window, Range):
-            raise self._needs_range("`shared`", f", or {drawn}")
-        self._require_certain_times("`shared`", f": {drawn}")
-        for w in self._over_time:
+        self._require_fixed_length("`shared`", drawn)
+        for entry in self._over_time:
             raise ValueError(
-                f"{w.function} in `aggregates[{w.name!r}]` cannot have shared errors: leave this "
-                f"aggregate or `shared` out, or {drawn}"
+                f"{entry} cannot have shared errors: leave this aggregate or `shared` out, or "
+                f"{drawn}"
             )
 
     def _check_distributions(self) -> None:
@@ -516,11 +522,11 @@ class WindowQuery:
                     "`alternatives` nor an `existence`, so results are plain values. Leave "
                     f"`{argument}` out"
                 )
-            for w in self._over_time:
+            for function in self._over_time.values():
                 raise ValueError(
-                    f"`{argument}` needs a distribution, but {w.function} has only an exact mean "
+                    f"`{argument}` needs a distribution, but {function} has only an exact mean "
                     f"and standard deviation: leave `{argument}` out, or draw possible worlds with "
-                    f"sf.draw_worlds, compute {w.function} in each world, and collect the results "
+                    f"sf.draw_worlds, compute {function} in each world, and collect the results "
                     "with sf.merge_worlds"
                 )
 
@@ -562,7 +568,7 @@ class WindowQuery:
         """Return the probability column of a frame without alternatives."""
         if self.existence is not None:
             return self.frame.single_column("existence", self.existence)
-        return "existence" if "existence" in self.frame.columns else None
+        return EXISTENCE if EXISTENCE in self.frame.columns else None
 
     @property
     def certain(self) -> bool:
@@ -681,20 +687,18 @@ class WindowQuery:
     @property
     def cells(self) -> list[tuple[str, ColumnReader]]:
         """Return the readers of the probabilities and of the values."""
-        values = enumerate(self._computation[0])
-        found: list[tuple[str, ColumnReader]] = [("prob", Probabilities(self.existence_column))]
-        return [*found, *((f"value{i}", cells) for i, cells in values)]
+        values = ((f"value{i}", cells) for i, cells in enumerate(self._computation[0]))
+        return [("prob", Probabilities(self.existence_column)), *values]
 
     @property
     def bounded(self) -> tuple[str, ...]:
         """Return the fixed names of the values that must be within ±MAX_ABS_VALUE."""
-        exact = self._exact_expressions
-        texts = enumerate(self.expressions)
-        return tuple(f"value{i}" for i, text in texts if text not in exact)
+        doubles = (text not in self._exact_expressions for text in self.expressions)
+        return tuple(f"value{i}" for i, is_double in enumerate(doubles) if is_double)
 
     def reading(self, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : see `Rule`"""
-        existence, values = self.existence_column, self.cells
+        values = self.cells
         values += controller_readers() if self.controlled or self.marks_late else []
         if self.early is not None and self.controlled:
             values += [(EARLY_COLUMN, BooleanColumn(self.frame.early_column or EARLY_COLUMN))]
@@ -703,7 +707,7 @@ class WindowQuery:
         values += [(fixed, Column(name)) for fixed, name in self.unchanged_columns.items()]
         rule = Rule(
             probabilities=True,
-            existence=existence,
+            existence=self.existence_column,
             complete=(
                 *(f"order{i}" for i in range(len(self.orders))),
                 *([ROW_VERSION] if self.version is not None else []),
@@ -723,42 +727,44 @@ class WindowQuery:
     # ---- the columns of the result
 
     @property
-    def added_columns(self) -> list[str]:
-        """Return the answers' columns other than rows and results."""
-        of_extents = ["window", "held", "punctuation", "late"]
-        of_extents += ["missed"] if self.missed else []
-        of_extents += EARLY_COLUMNS if self.early is not None else []
-        return of_extents if self.timed else ["held"]
-
-    @property
-    def outputs(self) -> list[Output]:
+    def _added_types(self) -> dict[str, Any]:
+        """Return the types of the answers' columns other than rows, results and `missed`."""
+        if not self.timed:
+            return {"held": LONG_TYPE}
         time = self.time_type
-        prefix = "c" if self.emits_rows else "key"
-        names = self.emitted_columns
-        found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
-        titles = {name: of.name for name, of in zip(names, found, strict=True)}
         extent = Struct((Field("start", time), Field("end", time)))
         kinds = {"window": extent, "held": LONG_TYPE, "punctuation": time, "late": LONG_TYPE}
         if self.early is not None:
             ends = (Field("low", DOUBLE_TYPE), Field("high", DOUBLE_TYPE))
-            intervals = [
-                Field(w.name, Struct(ends), f"result{i}") for i, w in enumerate(self.wanted)
-            ]
+            named = enumerate(self.wanted)
+            intervals = (Field(w.name, Struct(ends), f"result{i}") for i, w in named)
             shares = Struct((Field("share", DOUBLE_TYPE), *ends))
             of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
+        return kinds
+
+    @property
+    def added_columns(self) -> list[str]:
+        """Return the answers' columns other than rows and results."""
+        return [*self._added_types, *(["missed"] if self.missed else [])]
+
+    @property
+    def outputs(self) -> list[Output]:
+        prefix = "c" if self.emits_rows else "key"
+        names = self.emitted_columns
+        found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
+        titles = {name: of.name for name, of in zip(names, found, strict=True)}
         scope = [titles.get(name, name) for name in self.in_order_within]
         metadata = {"held": {ADDED_COLUMN: "true"}, "window": order_metadata(scope)}
-        for name, kind in kinds.items():
-            if name in self.added_columns:
-                found.append(Output(name, (name,), kind, metadata.get(name)))
+        found += [
+            Output(name, (name,), kind, metadata.get(name))
+            for name, kind in self._added_types.items()
+        ]
         found += self.result_outputs
         if self.missed:
-            row = enumerate(self.row_columns)
-            parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
-            found.append(
-                Output("missed", ("missed",), Struct((*parts, Field("reason", STRING_TYPE))))
-            )
+            row = row_of(self.frame, self.row_columns).parts
+            parts = (*(replace(of, metadata=None) for of in row), Field("reason", STRING_TYPE))
+            found.append(Output("missed", ("missed",), Struct(parts)))
         return mark_shared(found, self._shared, repeated=self.timed)
 
     @property
