@@ -18,9 +18,7 @@ from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import SavedTable, as_numbers
-from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
@@ -36,7 +34,6 @@ from sfumato.tables.joins.table_join import (
 from sfumato.tables.joins.two_sides import Numbers, OrderedSides
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIDES
-from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
 
@@ -171,20 +168,15 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
     kind, version = "self join table", 5
     counters: ClassVar[tuple[str, ...]] = ("rows", "late", "pairs", "out_of_order", "overflow")
 
-    def arrival(self, side: int = 0) -> Arrival:
-        first, *others = super().arrival(side).columns
-        return Arrival((first, *([PUNCTUATION] if self.marks_late else []), *others))
+    @property
+    def by_punctuation(self) -> bool:
+        return self.marks_late
 
 
 class TableSelfJoin(TableSimilarityJoin):
     """`SimilarityJoin` of a stream with itself; `left` of an answer arrived after `right`."""
 
     config: SelfJoinTableConfig
-
-    def release_columns(self, tables: Sequence[pa.Table]) -> list[Numbers]:
-        if not self.config.marks_late:
-            return []
-        return [np.concatenate([punctuations_of(table) for table in tables])]
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         if self.config.marks_late and not self.config.one_controller:

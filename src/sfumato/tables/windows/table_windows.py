@@ -13,12 +13,9 @@ import pyarrow as pa
 from sfumato.operators.arrays import pad
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.state.declared import Array, Part
-from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, fields_of
-from sfumato.tables.disorder.released import punctuations_of
-from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
+from sfumato.tables.operator import ROW, SIZE_GAUGES, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.exact import ExactNumber
-from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.scope import BEGINNING
 from sfumato.windows import Delta, Rows
@@ -227,9 +224,9 @@ class RowWindowTableConfig(WindowTableConfig):
     kind, version = "window aggregate", 7
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZE_GAUGES}
 
-    def arrival(self, side: int = 0) -> Arrival:
-        first, *others = super().arrival(side).columns
-        return Arrival((first, *([PUNCTUATION] if self.controlled else []), *others))
+    @property
+    def by_punctuation(self) -> bool:
+        return self.controlled
 
     @property
     def distances(self) -> set[int]:
@@ -290,15 +287,6 @@ class TableRowWindow(TableOperator):
             results = [measured.take(kept) for measured in results]
         columns = fields_of(row) | {"held": pa.array(held)}
         return [pa.table(columns | self.config.result_columns(results))]
-
-    def arrange(self, rows: pa.Table) -> np.ndarray:
-        if not self.config.controlled:
-            return super().arrange(rows)
-        columns = [
-            punctuations_of(rows) if name == PUNCTUATION else as_numbers(rows.column(name))
-            for name in self.config.arrival().columns
-        ]
-        return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         """Skip rows from a controller, which are ordered only per key, see `_record_keys`."""
