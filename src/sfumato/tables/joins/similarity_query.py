@@ -25,6 +25,7 @@ from sfumato.tables.joins.table_similarity_join import (
 )
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
+    EXISTENCE,
     NUMBER_KINDS,
     Frame,
     column_names,
@@ -82,8 +83,12 @@ class JoinSide:
         self.frame, self.name, self.on, self.timed = frame, name, query.attributes, query.timed
         called = f"the {name} {frame.noun}"
         of = "" if is_self_join else f" of {called}"
-        if query.imputed is not None:
-            self._require_plain(called)
+        for taken in (ALTERNATIVES, EXISTENCE) if query.imputed is not None else ():
+            if taken in frame.columns:
+                raise ValueError(
+                    f"`impute` needs certain rows with plain values, but {called} has a column "
+                    f"`{taken}`: drop the column, or use sf.impute before the join"
+                )
         frame.require_late()
         frame.require_tuples()
         self.orders = frame.resolve(f"order{of}", query.order)
@@ -99,7 +104,6 @@ class JoinSide:
             )
         self.points = self.on if frame.uncertain else frame.resolve(f"on{of}", self.on)
         self.texts = self._texts(query, of)
-        self._check_points(f"on{of}")
         self.bounds = query.distance.bounds(self.points)
         self.radius = self._radius(query.within, f"within{of}")
         if self.timed:
@@ -130,9 +134,14 @@ class JoinSide:
         return frame.resolve(argument, within)[0]
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
-        """Return the positions of text in `on`. Raises an error if text is not allowed there."""
-        type_of = self.frame.attribute_type if self.frame.uncertain else self.frame.type
-        kinds = [self.frame.kind_of(type_of(name)) for name in self.points]
+        """Return the positions of text in `on`. Raises an error for types that cannot be there."""
+        frame = self.frame
+        type_of = frame.attribute_type if frame.uncertain else frame.type
+        allowed, what, hint = {*NUMBER_KINDS, "text"}, "columns of numbers or strings", ""
+        if frame.uncertain:
+            allowed |= {"truth", "timestamp"}
+            what, hint = "attributes that are numbers or strings", ": cast it first"
+        kinds = [frame.kind_of(type_of(name)) for name in self.points]
         texts = tuple(place for place, kind in enumerate(kinds) if kind == "text")
         if texts and (why := query.numbers_only):
             raise TypeError(
@@ -142,36 +151,16 @@ class JoinSide:
             scaled = [query.attributes.index(name) for name in query.within]
             if len({*texts, *scaled}) < len(self.on):
                 raise_unscaled(query.within, query.attributes)
+        numbers = [name for place, name in enumerate(self.points) if place not in texts]
+        if not frame.uncertain:  # raises for columns with a collation
+            frame.group_columns(f"on{of}", [self.points[place] for place in texts])
+        for name, kind in zip(self.points, kinds, strict=True):
+            if kind not in allowed:
+                shown = frame.text_of(type_of(name))
+                raise TypeError(f"`on{of}` must name {what}; `{name}` is {shown}{hint}")
+        if not frame.uncertain:
+            frame.require_numbers(f"on{of}", numbers)
         return texts
-
-    def _check_points(self, argument: str) -> None:
-        frame, texts = self.frame, [self.points[i] for i in self.texts]
-        numbers = [name for name in self.points if name not in texts]
-        if frame.uncertain:
-            for name in numbers:
-                kind = frame.attribute_type(name)
-                if frame.kind_of(kind) not in (*NUMBER_KINDS, "truth", "timestamp"):
-                    raise TypeError(
-                        f"`{argument}` must name attributes that are numbers or strings; `{name}` "
-                        f"is {frame.text_of(kind)}: cast it first"
-                    )
-            return
-        frame.group_columns(argument, texts)  # raises for columns with a collation
-        for name in numbers:
-            if frame.kind(name) not in NUMBER_KINDS:
-                raise TypeError(
-                    f"`{argument}` must name columns of numbers or strings; `{name}` is "
-                    f"{frame.type_name(name)}"
-                )
-        frame.require_numbers(argument, numbers)
-
-    def _require_plain(self, called: str) -> None:
-        for taken in (ALTERNATIVES, "existence"):
-            if taken in self.frame.columns:
-                raise ValueError(
-                    f"`impute` needs certain rows with plain values, but {called} has a column "
-                    f"`{taken}`: drop the column, or use sf.impute before the join"
-                )
 
     @property
     def fields(self) -> list[Field]:
@@ -217,8 +206,7 @@ class JoinSide:
         reading = Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tie_columns))
         if aggregated is None:
             return Input(self.frame, reading)
-        about = {"values": aggregated.expressions}
-        return Input(self.frame, reading, about, aggregated.computed)
+        return Input(self.frame, reading, {"values": aggregated.expressions}, aggregated.computed)
 
 
 @dataclass(eq=False)
@@ -292,42 +280,36 @@ class JoinQuery:
             )
 
     def _check_imputation(self, imputation: ImputationArguments) -> None:
-        attributes, called = list(imputation.settings.attributes), imputation.function
+        settings, attributes = imputation.settings, list(imputation.settings.attributes)
+        instead = f"Use {imputation.function} before the join"
         if set(self.attributes) != set(attributes):
             raise ValueError(
                 f"`impute` must have the same `attributes` as `on`, {self.attributes}; got "
-                f"{attributes}. To impute other attributes, use {called} before the join"
+                f"{attributes}. To impute other attributes, u{instead[1:]}"
             )
-        settings = imputation.settings
         for name, value in (("key", list(settings.key)), ("order", settings.order)):
             if value:
                 raise ValueError(
-                    f"`impute` of a join must not have a `{name}`; got {value!r}. Use {called} "
-                    "before the join"
+                    f"`impute` of a join must not have a `{name}`; got {value!r}. {instead}"
                 )
         if self.strategy != "auto":
             raise ValueError(
                 "`strategy` and `impute` cannot be combined, because `impute` uses a separate "
                 f"join; got {self.strategy!r}"
             )
+        column = f"the column {self.within!r}"
         for wrong, needed, given in (
             (self.has_deltas, "`window` must be sf.Rows or sf.Range", repr(self.window)),
             (self.distance.name != "euclidean", '`metric` must be "euclidean"', repr(self.metric)),
-            (
-                self.limit is None,
-                "`within` must be a number, or one per attribute,",
-                f"the column {self.within!r}",
-            ),
+            (self.limit is None, "`within` must be a number, or one per attribute,", column),
             (self.how != INNER, '`how` must be "inner"', repr(self.how)),
         ):
             if wrong:
-                raise ValueError(
-                    f"{needed} in a join with `impute`; got {given}. Use {called} before the join"
-                )
+                raise ValueError(f"{needed} in a join with `impute`; got {given}. {instead}")
         if self.tasks not in (None, 1):
             raise ValueError(
                 "`tasks` and `impute` cannot be combined, because each task would impute the same "
-                f"rows; got {self.tasks!r}. Use {called} before the join"
+                f"rows; got {self.tasks!r}. {instead}"
             )
 
     def sides(self, *frames: Frame) -> list[JoinSide]:
