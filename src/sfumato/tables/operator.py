@@ -184,10 +184,12 @@ class TableOperator(Stateful):
         return outputs + self.process_usable(ordered, now)
 
     def drop_late(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
-        """Count and drop the rows of a micro-batch that a controller flagged as late."""
+        """Count and drop the rows of a micro-batch that a controller flagged as late, if any."""
         on_time = []
         for side, table in batch:
-            rows = table.filter(pc.invert(table.column("late")))
+            rows = table
+            if "late" in table.column_names:
+                rows = table.filter(pc.invert(table.column("late")))
             for name in ("rows", "late"):
                 self.counts[name] += table.num_rows - rows.num_rows
             on_time.append((side, rows))

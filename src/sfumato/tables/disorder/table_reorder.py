@@ -141,7 +141,7 @@ class TableReorder(TableOperator):
             **asdict(config.control),
         )
         self.operator.sources.ranks = self._ranks
-        self.rows = RowStore()  # the buffered rows, by number
+        self.rows = RowStore(lambda: self.operator.waiting.number)  # the buffered rows
         self.ids = SeenIds(config.unique, int(config.forget_after or 0))
         self.source_index = KeyIndex()
         self.seen = self.since = NO_CODES
@@ -233,8 +233,7 @@ class TableReorder(TableOperator):
             first = self.rows.next
             self.rows.append(take_rows(fresh, staying - first), staying)
             self.rows.next = first + fresh.num_rows
-        if self.rows.is_mostly_unneeded(self.operator.held_count):
-            self.rows.keep(self.operator.waiting.number)
+        self.rows.drop_unneeded(self.operator.held_count)
         if rows is None:
             return []
         return [_flag_rows(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
@@ -285,7 +284,6 @@ class TableReorder(TableOperator):
         return ", ".join(str(column[0].as_py()) for column in columns)
 
     def before_saving(self) -> None:
-        self.rows.keep(self.operator.waiting.number)
         self.ids.drop_forgotten(self.operator.controllers)
 
     def after_loading(self) -> None:

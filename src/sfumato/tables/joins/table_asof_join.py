@@ -79,7 +79,7 @@ class TableAsofJoin(TwoSides):
     def __init__(self, config: AsofTableConfig) -> None:
         super().__init__(config)
         self.operator = NewestEarlier(config.within, config.least)
-        self.right = RowStore()
+        self.right = RowStore(lambda: self.operator.held.number)
         self.schema = config.answers
 
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
@@ -99,8 +99,7 @@ class TableAsofJoin(TwoSides):
         found = self.operator.process(rows.side == 0, rows.code, time, existence)
         output = self._table(rows, left, found)
         self.forget_expired()
-        if self.right.is_mostly_unneeded(len(self.operator.held.number)):
-            self.before_saving()
+        self.right.drop_unneeded(len(self.operator.held.number))
         return output
 
     def _table(self, rows: OrderedSides, left: pa.Array, found: Candidates) -> list[pa.Table]:
@@ -124,9 +123,6 @@ class TableAsofJoin(TwoSides):
 
     def forget(self, codes: np.ndarray) -> None:
         self.operator.forget(codes)
-
-    def before_saving(self) -> None:
-        self.right.keep(self.operator.held.number)
 
     def after_loading(self) -> None:
         super().after_loading()

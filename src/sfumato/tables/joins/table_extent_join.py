@@ -280,10 +280,12 @@ class TableExtentJoin(TableOperator):
             )
             side.newest[over] = BEGINNING
         outputs = self._drop(unwanted)
-        codes = [side.waiting.code for side in self.sides if side.waiting is not None]
-        if len(self.index) > 2 * sum(map(len, codes)) + 1024:
-            self.index.keep(np.concatenate([np.empty(0, np.int64), *codes]))
+        self.index.drop_unneeded(self._waiting_codes)
         return outputs
+
+    def _waiting_codes(self) -> Ints:
+        codes = [side.waiting.code for side in self.sides if side.waiting is not None]
+        return np.concatenate([np.empty(0, np.int64), *codes])
 
     def _drop(self, unwanted: Sequence[Bools]) -> list[pa.Table]:
         """Drop rows of both sides; return their one-to-one pairs and unmatched rows, if emitted."""

@@ -37,8 +37,6 @@ from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
 
-MIN_FORGOTTEN_TEXTS = 1_024
-
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityJoinTableConfig(JoinTableConfig):
@@ -88,14 +86,13 @@ class TableSimilarityJoin(TableJoin):
         self.operator.most_pairs = config.max_alternatives
         self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
-        self._forget_texts_at = MIN_FORGOTTEN_TEXTS  # drop unused texts above this number
 
     def join(self, rows: OrderedSides) -> Answers:
         return self.operator.process(self.arrivals(rows))
 
     def arrivals(self, rows: OrderedSides) -> ArrivalBatch:
         """Return the operator's input."""
-        self._forget_texts()
+        self.texts.drop_unneeded(self._held_texts)
         samples = [samples_of(table, self.config.on, self._numbers) for table in rows.tables]
         of = SampledTuples.concat(samples).take(rows.order)
         points, radius = self.config.metric.points(of.points), None
@@ -109,11 +106,10 @@ class TableSimilarityJoin(TableJoin):
         codes = self.texts.encode(pa.table({"text": texts}))
         return codes.astype(np.float64) * self._spacing
 
-    def _forget_texts(self) -> None:
-        if len(self.texts) > self._forget_texts_at:
-            held = self.operator.tuples.points[:, list(self.config.metric.texts)]
-            self.texts.keep(np.unique(np.rint(held / self._spacing).astype(np.int64)))
-            self._forget_texts_at = 2 * len(self.texts) + MIN_FORGOTTEN_TEXTS
+    def _held_texts(self) -> Ints:
+        """Return the codes of the texts of held tuples."""
+        held = self.operator.tuples.points[:, list(self.config.metric.texts)]
+        return np.unique(np.rint(held / self._spacing).astype(np.int64))
 
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints

@@ -24,7 +24,7 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers, concat_tables
 from sfumato.tables.operator import TIE, TableConfig, TableOperator, arrival_columns
-from sfumato.tables.reading.frame import LATE, PUNCTUATION
+from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.row_store import BufferedRows
 from sfumato.tables.scope import BEGINNING, Scopes
 
@@ -96,8 +96,8 @@ class AlignedSides(Stateful):
     forget_after : microseconds after which a scope without rows loses its punctuations, see
         `Scopes`; an older row of the scope then waits for both sides. None for never
 
-    Rows have the columns order0 (event time), late, punctuation and key0... Late rows are dropped,
-    and so are on-time rows if a timeout has already released later rows. Without a timeout, the
+    Rows are on time, with the columns order0 (event time), punctuation and key0... They are dropped
+    if a timeout has already released later rows. Without a timeout, the
     emitted rows and their order depend only on each side's rows.
     Cost: O(1) per row and side, and O(log n) copies of waiting rows; state: the waiting rows.
     """
@@ -114,16 +114,15 @@ class AlignedSides(Stateful):
         self.sides = self.left, self.right = [AlignedSide(keys, forget_after) for keys in scopes]
 
     def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
-        """Add rows of a side; return the numbers of (dropped rows, on-time rows out of order).
+        """Add on-time rows of a side; return the numbers of (dropped rows, rows out of order).
 
         An on-time row can only be below a punctuation if the rows come from several controllers.
         """
         mine = self.sides[side]
         mine.seen = now
-        on_time = rows.filter(pc.invert(rows.column(LATE)))
-        skipped, piece = rows.num_rows - on_time.num_rows, self._piece(on_time)
-        if not piece.time.size:
-            return skipped, 0
+        if not rows.num_rows:
+            return 0, 0
+        piece = self._piece(rows)
         known = piece.rows.column(PUNCTUATION)
         newest, behind = int(piece.time.max()), 0
         if known.null_count < len(known):
@@ -136,7 +135,7 @@ class AlignedSides(Stateful):
             of.scopes.record(side, codes, newest)
         gone = piece.time < self._released_until(piece)
         mine.buffer(piece.filter(~gone) if gone.any() else piece)
-        return skipped + int(gone.sum()), behind
+        return int(gone.sum()), behind
 
     def set_clock(self, now: int) -> None:
         """Limit saved times to `now`, see `TableOperator.set_clock`."""
@@ -310,13 +309,13 @@ class TwoSides(TableOperator):
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         self.set_clock(now)
-        rows = sum(table.num_rows for _, table in batch)
-        self.counts["rows"] += rows
+        if self.config.pace_matters:
+            self.counts["unaligned"] += sum(table.num_rows for _, table in batch)
+        on_time = self.drop_late(batch)
+        self.counts["rows"] += sum(table.num_rows for _, table in on_time)
         if self.sides is None:
-            if self.config.pace_matters:
-                self.counts["unaligned"] += rows
-            return self._join_rows([(side, self._without_late(table)) for side, table in batch])
-        for side, table in batch:
+            return self._join_rows(on_time)
+        for side, table in on_time:
             late, behind = self.sides.add(side, table, now)
             self.require_one_controller(behind)
             self.counts["late"] += late
@@ -328,14 +327,6 @@ class TwoSides(TableOperator):
 
     def flush(self) -> list[pa.Table]:
         return [] if self.sides is None else self._join_rows(self.sides.take_waiting())
-
-    def _without_late(self, table: pa.Table) -> pa.Table:
-        """Count and drop rows flagged late."""
-        if LATE not in table.column_names:
-            return table
-        rows = table.filter(pc.invert(table.column(LATE)))
-        self.counts["late"] += table.num_rows - rows.num_rows
-        return rows
 
     @abstractmethod
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:

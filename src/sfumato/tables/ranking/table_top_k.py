@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US, check_extents
-from sfumato.operators.arguments import SUM_TOLERANCE, flag
+from sfumato.operators.arguments import flag
 from sfumato.operators.arrays import Bools, Ints, gather_lists, pad
 from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.schedule import NO_RUN
@@ -172,7 +172,7 @@ class StreamIds(Stateful):
     }
 
     def __init__(self) -> None:
-        self.index, self.values = KeyIndex(), RowStore()
+        self.index, self.values = KeyIndex(), RowStore(lambda: self.id[self.id >= 0])
         self.key = self.id = np.empty(0, np.int64)
 
     def encode(self, key: Ints, stream: pa.ChunkedArray) -> Ints:
@@ -193,10 +193,7 @@ class StreamIds(Stateful):
         if len(codes):
             self.index.forget(codes)
             self.key[codes] = self.id[codes] = -1
-            self.values.forget(self.id[self.id >= 0])
-
-    def before_saving(self) -> None:
-        self.values.keep(self.id[self.id >= 0])
+            self.values.drop_unneeded(len(self.index))
 
     def after_loading(self) -> None:
         free = np.flatnonzero(self.key < 0)
@@ -231,7 +228,8 @@ class TableTopK(TableOperator):
     def __init__(self, config: TopKTableConfig) -> None:
         super().__init__(config)
         self.scopes, self.streams = ScopeClocks(), StreamIds()
-        self.rows, self.rules, self.windows = RowStore(), KeyIndex(), config.windows()
+        self.rules, self.windows = KeyIndex(), config.windows()
+        self.rows = RowStore(lambda: self.windows.ids)
         # Per key: its scope, its newest tuple's time, and the time before which tuples are late.
         self.scope = self.newest = self.closed = np.empty(0, np.int64)
         self.every = np.array([every for *_, every in config.queries], np.int64)
@@ -256,20 +254,11 @@ class TableTopK(TableOperator):
         }
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether rows have a valid time, score and probability.
-
-        Times must be within 2**60 microseconds of 1970, scores finite, and probabilities positive
-        with a sum of at most 1. With timestamps, the instants of answers must be in the calendar.
-        """
+        """Return bool[n]: whether times are within 2**60 microseconds of 1970, and timestamps and
+        the instants of their answers in the calendar."""
         fine = super().is_usable(rows)
         time = np.zeros(rows.num_rows, np.int64)
         time[fine] = as_numbers(rows.column("order0").filter(pa.array(fine)))
-        offsets, prob, values = alternatives_of(rows, 1)
-        good = np.isfinite(values[:, 0]) & (prob > 0.0)
-        owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
-        fine &= np.bincount(owner, good, rows.num_rows) == np.diff(offsets)
-        existence = np.bincount(owner, np.where(good, prob, 0.0), rows.num_rows)
-        fine &= (existence > 0.0) & (existence <= 1.0 + SUM_TOLERANCE)
         fine &= np.abs(time) <= MAX_TIME_US
         if self.config.time != "long":
             fine &= (time >= FIRST_US) & (time <= LAST_US - self._answer_horizon)
@@ -431,10 +420,9 @@ class TableTopK(TableOperator):
             self.counts[name] = getattr(self.windows, name)
         found = [answers for answers in found if answers.id.size]
         tables = [self._table(found)] if found else []
-        if self.rows.is_mostly_unneeded(self.windows.size):
-            self.rows.keep(self.windows.ids)
-        if len(self.rules) > 2 * self.windows.size + 1024:
-            self.rules.keep(np.concatenate([held.rule for held in self.windows.held]))
+        self.rows.drop_unneeded(self.windows.size)
+        held = self.windows.held
+        self.rules.drop_unneeded(lambda: np.concatenate([window.rule for window in held]))
         return tables
 
     def _table(self, found: list[TopKAnswers]) -> pa.Table:
@@ -472,9 +460,6 @@ class TableTopK(TableOperator):
         counted = changes.size, changes.sum(), late.sum(), np.maximum(latency, 0).sum()
         for name, count in zip(ANSWER_COUNTERS, counted, strict=True):
             self.counts[name] += int(count)
-
-    def before_saving(self) -> None:
-        self.rows.keep(self.windows.ids)
 
     def after_loading(self) -> None:
         super().after_loading()

@@ -22,7 +22,7 @@ from sfumato.tables.disorder.released import (
     lateness_of,
     punctuations_of,
 )
-from sfumato.tables.keys import KeyIndex
+from sfumato.tables.keys import MIN_FORGOTTEN, KeyIndex
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import ARROW_TIMES, WindowTableConfig
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 VERDICT_REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
 ROW_VERSION = "version"  # fixed name of the version column
 FIRST_MONDAY = 4  # days after 1970-01-01
-MIN_FORGOTTEN = 1024  # number of keys or ids below which none are forgotten
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +115,7 @@ class TableExtents(ReleasedOperator):
                 common |= {"most_empty": window.empty, "earliest": int(earliest)}
             self.operator = self.extent_aggregate(*lengths, config.aggregates, **common)
         # Members under the operator's numbers; with `missed`, only the schema
-        self.rows = RowStore()
+        self.rows = RowStore(lambda: self.operator.numbers)
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
         known = super().is_usable(rows)
@@ -163,7 +162,7 @@ class TableExtents(ReleasedOperator):
             tables += self._tables(self.operator.close(over))
             self.index.forget(over)
         if self.config.stores_rows:
-            self.rows.forget(self.operator.numbers)
+            self.rows.drop_unneeded(len(self.operator.numbers))
         return tables
 
     def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
@@ -209,10 +208,6 @@ class TableExtents(ReleasedOperator):
         own, counts = self.operator.counters, super().counters()
         own["out_of_order"] += counts["out_of_order"]
         return counts | {name: n for name, n in own.items() if name in counts and name != "rows"}
-
-    def before_saving(self) -> None:
-        if self.config.stores_rows:
-            self.rows.keep(self.operator.numbers)
 
     def after_loading(self) -> None:
         super().after_loading()

@@ -101,7 +101,7 @@ class TableResample(ReleasedOperator):
         super().__init__(config)
         self.newest = np.empty(0, np.int64)  # time of each key's newest row
         self.number = np.empty(0, np.int64)  # number of that row in `rows`, or -1
-        self.rows = RowStore()
+        self.rows = RowStore(lambda: self.number[self.number >= 0])
         columns = config.columns if config.fill == "mean" else 0
         # Per key since its last grid point: each column's integral, and the covered microseconds.
         self.integral, self.covered = np.zeros((2, 0, columns))
@@ -152,8 +152,7 @@ class TableResample(ReleasedOperator):
         last = starts[1:] - 1
         self.newest[present] = time[order[last]]
         self.number[present] = self.rows.append(carried.take(pa.array(order[last])))
-        if self.rows.is_mostly_unneeded(len(self.index)):
-            self.before_saving()
+        self.rows.drop_unneeded(len(self.index) or 1)
         return answers
 
     def _carried_columns(self, rows: pa.Table) -> pa.Table:
@@ -267,9 +266,6 @@ class TableResample(ReleasedOperator):
     def forget(self, codes: np.ndarray) -> None:
         self.newest[codes], self.number[codes] = BEGINNING, -1
         self.integral[codes] = self.covered[codes] = 0.0
-
-    def before_saving(self) -> None:
-        self.rows.keep(self.number[self.number >= 0])
 
     def after_loading(self) -> None:
         super().after_loading()
