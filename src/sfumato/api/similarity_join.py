@@ -196,7 +196,7 @@ def self_join(
     frame = frame_of(df)
     query = JoinQuery(*asked, forget_after, _tasks(frame, tasks))
     sides = query.sides(frame)
-    config, outputs = query.config_self_join(sides[0]), query.outputs(sides)
+    config, outputs = query.config(sides[:1]), query.outputs(sides)
     return run(join_job("self_join", "self_join", name, sides[:1], config, outputs))
 
 

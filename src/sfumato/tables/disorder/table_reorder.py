@@ -27,7 +27,13 @@ from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
 from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, wait_bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, take_rows
+from sfumato.tables.arrow import (
+    NO_PUNCTUATION,
+    as_numbers,
+    as_times,
+    punctuations_of,
+    take_rows,
+)
 from sfumato.tables.disorder.seen_ids import SeenIds
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
@@ -157,7 +163,7 @@ class TableReorder(TableOperator):
         """Return bool[n]: whether event time and arrival are present and within range."""
         usable = np.ones(rows.num_rows, bool)
         for name in (EVENT, "order0"):
-            times = pc.fill_null(rows.column(name).cast(pa.int64()), MAX_TIME_US).to_numpy()
+            times = punctuations_of(rows, name)
             usable &= (times > -MAX_TIME_US) & (times < MAX_TIME_US)
         return usable
 
@@ -206,8 +212,7 @@ class TableReorder(TableOperator):
         """Return the sent punctuations (NO_PUNCTUATION if missing); empty if they are estimated."""
         if self.config.control.estimator != SENT:
             return NO_CODES
-        promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), NO_PUNCTUATION).to_numpy()
-        return np.minimum(promised, MAX_TIME_US)
+        return np.minimum(punctuations_of(rows, PROMISED), MAX_TIME_US)
 
     def _early_rows(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return the rows to emit on arrival, flagged late because they are not in order."""

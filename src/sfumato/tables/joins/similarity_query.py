@@ -363,26 +363,50 @@ class JoinQuery:
         return mark_shared(found, "" if certain else PAIRS)
 
     def config(
-        self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
+        self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None = None
     ) -> JoinTableConfig:
-        """Return the config for a join of two frames; the repository is read after all checks."""
-        common = self._settings(sides[0])
-        require_same_keys([side.frame for side in sides], [side.keys for side in sides])
+        """Return the config for a join of two frames, or of one frame with itself.
+
+        The repository of an imputation is read after all checks.
+        """
+        side = sides[0]
+        common: dict[str, Any] = {
+            "within": self.limit,
+            "probability": finite_number("probability", self.probability),
+            "windows": self.windows,
+            "output": self.output,
+            # Drawn worlds have one value per row.
+            "alternatives": flag("alternatives", self.alternatives) and side.frame.worlds is None,
+            "max_alternatives": side.frame.max_alternatives,
+            "orders": len(side.orders),
+            "keys": len(side.keys),
+            "forget_after": forget_after_of(
+                side.frame, side.orders[0], side.keys, self.forget_after
+            ),
+        }
+        if self.imputation is None:
+            tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
+            keys = len(side.keys)
+            common |= {
+                "strategy": self.strategy,
+                "metric": self.distance,
+                "on": tuple(f"on{i}" for i in range(len(self.attributes))),
+                "tasks": tasks_for(self.windows, keys) if tasks is None else tasks_of(tasks),
+            }
+        if len(sides) == 1:
+            in_order = side.frame.is_strictly_ordered(side.orders, [])
+            return SelfJoinTableConfig(
+                **common, marks_late=side.marks_late, one_controller=in_order
+            )
         needed = self.how != INNER and f'`how`="{self.how}"'
         needed = needed or (self.lockstep and "`lockstep` of sf.Rows")
-        common |= alignment_of(
-            [side.frame for side in sides],
-            [side.orders for side in sides],
-            [side.keys for side in sides],
-            idle_timeout,
-            needed or None,
-        )
+        ordered = [(side.frame, side.orders, side.keys) for side in sides]
+        common |= alignment_of(ordered, idle_timeout, needed or None)
         if self.imputation is None:
             if self.how != INNER:
                 return OuterJoinTableConfig(**common, how=self.how)
-            if self.lockstep:
-                return LockstepJoinTableConfig(**common)
-            return SimilarityJoinTableConfig(**common)
+            kind = LockstepJoinTableConfig if self.lockstep else SimilarityJoinTableConfig
+            return kind(**common)
         for side in sides:
             side.frame.require_numbers("impute", self.imputation.settings.names)
         imputer = self.imputation.prepared(sides[0].frame)
@@ -394,25 +418,19 @@ class JoinQuery:
             **common,
         )
 
-    def config_self_join(self, side: JoinSide) -> SelfJoinTableConfig:
-        return SelfJoinTableConfig(
-            **self._settings(side),
-            marks_late=side.marks_late,
-            one_controller=side.frame.is_strictly_ordered(side.orders, []),
-        )
-
     def config_neighbours(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None, **asked: Any
     ) -> OtherNeighboursTableConfig:
         """Return the config for neighbours in the right frame, or in a single frame."""
         # Windows hold all tuples that may be among their newest rows.
         own, other = (replace(of, confidence=1.0 - NEGLIGIBLE_MEMBER) for of in self.windows)
-        if len(sides) == 1:
-            given = vars(self.config_self_join(sides[0])) | {"windows": (own, other)}
-            return NeighboursTableConfig(**given, **asked)
-        own = JoinWindow(1)  # no neighbours are searched among left tuples
-        given = vars(self.config(sides, idle_timeout)) | {"windows": (own, other)}
-        return OtherNeighboursTableConfig(**given, **asked)
+        kind: type[OtherNeighboursTableConfig] = NeighboursTableConfig
+        if len(sides) == 2:
+            kind, own = (
+                OtherNeighboursTableConfig,
+                JoinWindow(1),
+            )  # which no left tuple is sought in
+        return kind(**(vars(self.config(sides, idle_timeout)) | {"windows": (own, other)}), **asked)
 
     def aggregates_of(
         self,
@@ -438,46 +456,22 @@ class JoinQuery:
             structs=frame.certain and not own.certain,
         )  # fmt: skip
 
-    def _settings(self, side: JoinSide) -> dict[str, Any]:
-        """Return the arguments that configs share; joins with `impute` have fewer."""
-        common = {
-            "within": self.limit,
-            "probability": finite_number("probability", self.probability),
-            "windows": self.windows,
-            "output": self.output,
-            # Drawn worlds have one value per row.
-            "alternatives": flag("alternatives", self.alternatives) and side.frame.worlds is None,
-            "max_alternatives": side.frame.max_alternatives,
-            "orders": len(side.orders),
-            "keys": len(side.keys),
-            "forget_after": forget_after_of(
-                side.frame, side.orders[0], side.keys, self.forget_after
-            ),
-        }
-        if self.imputation is not None:
-            return common
-        tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
-        return common | {
-            "strategy": self.strategy,
-            "metric": self.distance,
-            "on": tuple(f"on{i}" for i in range(len(self.attributes))),
-            "tasks": tasks_for(self.windows, len(side.keys)) if tasks is None else tasks_of(tasks),
-        }
-
 
 def alignment_of(
-    frames: Sequence[Frame],
-    orders: Sequence[list[str]],
-    keys: Sequence[list[str]],
+    sides: Sequence[tuple[Frame, list[str], list[str]]],
     idle_timeout: str | timedelta | None,
     needed: str | None = None,
 ) -> dict[str, Any]:
     """Return how two sides are aligned, see `TwoSidesConfig`.
 
+    sides : the frame, order and keys of each side
     needed : names what needs punctuations on streams, or None if nothing does
-    Raises ValueError for missing punctuations, if `needed` or `idle_timeout` is given.
+    Raises TypeError for keys of different types, and ValueError for missing punctuations, if
+    `needed` or `idle_timeout` is given.
     """
-    scopes = [frame.controller(*of) for frame, *of in zip(frames, orders, keys, strict=True)]
+    frames, _, keys = zip(*sides, strict=True)
+    require_same_keys(frames, keys)
+    scopes = [frame.controller(order, key) for frame, order, key in sides]
     upstream = "sf.reorder before both sides, without a key or with a key that is part of `key`"
     if None not in scopes:
         return {
@@ -487,8 +481,7 @@ def alignment_of(
             ),
             "idle_timeout": milliseconds_of(idle_timeout),
             "one_controller": all(
-                frame.is_strictly_ordered(*of)
-                for frame, *of in zip(frames, orders, keys, strict=True)
+                frame.is_strictly_ordered(order, key) for frame, order, key in sides
             ),
         }
     if idle_timeout is not None:

@@ -25,7 +25,6 @@ from sfumato.tables.reading.frame import (
     EXISTENCE,
     Frame,
     forget_after_of,
-    require_same_keys,
     require_same_worlds,
 )
 from sfumato.tables.reading.job import Input, Job
@@ -161,8 +160,8 @@ def asof_join_job(
         keys.append(frame.keys(f"key{of}", key))
         frame.require_time(f"order{of}", orders[-1][0])
         frame.require_event_time(f"order{of}", orders[-1])
-    require_same_keys(frames, keys)
-    aligned = alignment_of(frames, orders, keys, idle_timeout, "an as-of join")
+    sides = [*zip(frames, orders, keys, strict=True)]
+    aligned = alignment_of(sides, idle_timeout, "an as-of join")
     uncertain = right.uncertain or EXISTENCE in right.columns
     right.require_independent("asof_join")
     inputs, outputs = [], []

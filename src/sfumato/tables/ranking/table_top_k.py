@@ -256,13 +256,10 @@ class TableTopK(TableOperator):
     def is_usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether times are within 2**60 microseconds of 1970, and timestamps and
         the instants of their answers in the calendar."""
-        fine = super().is_usable(rows)
-        time = np.zeros(rows.num_rows, np.int64)
-        time[fine] = as_numbers(rows.column("order0").filter(pa.array(fine)))
-        fine &= np.abs(time) <= MAX_TIME_US
+        time, low, high = punctuations_of(rows, "order0"), -MAX_TIME_US, MAX_TIME_US
         if self.config.time != "long":
-            fine &= (time >= FIRST_US) & (time <= LAST_US - self._answer_horizon)
-        return fine
+            low, high = FIRST_US, LAST_US - self._answer_horizon
+        return (time >= low) & (time <= high)
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         if self.config.scope is not None:
@@ -547,7 +544,7 @@ class RankingQuery(WindowQuery):
                 f"{self.orders} ({self.frame.type_name(self.orders[0])})"
             )
         self.frame.warn_of_time_unit("order", self.orders[0])
-        assert self.unchanged_columns is not None  # guaranteed by the check above
+        _ = self.unchanged_columns  # raises for missing columns
         taken = [name for name in self.keys if name in TOP_K_COLUMNS]
         if taken:
             raise ValueError(

@@ -118,8 +118,7 @@ class TableExtents(ReleasedOperator):
         self.rows = RowStore(lambda: self.operator.numbers)
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        known = super().is_usable(rows)
-        time = as_numbers(rows.column("order0").filter(pa.array(known)))
+        time = punctuations_of(rows, "order0")
         fine = (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
         if self.calendar is not None:
             fine &= (time >= FIRST_US) & (time <= LAST_US)
@@ -127,8 +126,7 @@ class TableExtents(ReleasedOperator):
             begin, end = self._bounds(self._positions(time[fine]))
             first, last = self._positions(np.array([FIRST_US, LAST_US]))
             fine[fine] = (begin >= first) & (end <= last)
-        known[known] = fine
-        return known
+        return fine
 
     def _bounds(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return, per row, the first start and last end of the extents that contain it."""

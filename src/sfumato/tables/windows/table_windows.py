@@ -111,7 +111,7 @@ class WindowTableConfig(TableConfig):
         """Return the number of attributes of the operator's tuples, with exact parts."""
         return max([self.attributes, *(numbers.stop for numbers in self._parts.values())])
 
-    @property
+    @cached_property
     def aggregates(self) -> list[Aggregate]:
         """Return the operator's aggregates: one per result, or per part of an exact result."""
         found, picked = [], self.picked
@@ -129,10 +129,8 @@ class WindowTableConfig(TableConfig):
 
     def tuples(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the rows' tuples as `alternatives_of` does, with the parts of exact values."""
-        used = {attribute for (*_, attribute, _), of in self._results if of is None}
-        if picked := self.picked:
-            used -= {attribute for name, _, attribute, _ in self.results if name in picked}
-        unused = set(range(self.attributes)) - used - self.distances
+        used = {of.attribute for of in self.aggregates} | self.distances
+        unused = set(range(self.attributes)) - used
         offsets, prob, values = alternatives_of(rows, self.attributes, unused)
         parts = list[np.ndarray]()
         for attribute, bits, ordered in self._parts:
