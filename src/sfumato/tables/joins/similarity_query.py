@@ -426,10 +426,7 @@ class JoinQuery:
         own, other = (replace(of, confidence=1.0 - NEGLIGIBLE_MEMBER) for of in self.windows)
         kind: type[OtherNeighboursTableConfig] = NeighboursTableConfig
         if len(sides) == 2:
-            kind, own = (
-                OtherNeighboursTableConfig,
-                JoinWindow(1),
-            )  # which no left tuple is sought in
+            kind, own = OtherNeighboursTableConfig, JoinWindow(1)  # left tuples are not searched
         return kind(**(vars(self.config(sides, idle_timeout)) | {"windows": (own, other)}), **asked)
 
     def aggregates_of(
