@@ -407,8 +407,6 @@ class JoinQuery:
                 return OuterJoinTableConfig(**common, how=self.how)
             kind = LockstepJoinTableConfig if self.lockstep else SimilarityJoinTableConfig
             return kind(**common)
-        for side in sides:
-            side.frame.require_numbers("impute", self.imputation.settings.names)
         imputer = self.imputation.prepared(sides[0].frame)
         units = dict(zip(self.attributes, self.distance.scales, strict=bool(self.distance.scales)))
         return IncompleteJoinTableConfig(

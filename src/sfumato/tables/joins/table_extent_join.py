@@ -9,7 +9,6 @@ from typing import Annotated, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
@@ -185,11 +184,6 @@ class TableExtentJoin(TableOperator):
         end = as_numbers(as_array(rows.column("window")).field("end"))
         scope = self.scopes.encode(rows)
         code = self.index.encode(rows.select(self.config.key_columns))
-        if self.config.on:  # NULL alternatives match nothing
-            place = rows.column_names.index(ALTERNATIVES)
-            given = rows.column(place)
-            known = pc.coalesce(given, pa.scalar([], given.type))
-            rows = rows.set_column(place, ALTERNATIVES, known)
         for of in self.sides:
             of.newest = pad(of.newest, len(self.scopes), BEGINNING)
         if len(end):

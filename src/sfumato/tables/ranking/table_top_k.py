@@ -567,7 +567,7 @@ class RankingQuery(WindowQuery):
                 "other"
             )
         assert isinstance(self.window, Range | Rows)
-        config = TopKTableConfig(
+        return TopKTableConfig(
             queries=tuple((query, k, every) for query, (k, every) in self.queries.items()),
             least=tuple(self.least.items()),
             window=self.window,
@@ -585,8 +585,6 @@ class RankingQuery(WindowQuery):
             by=str(self.wanted[0].expression),
             processing_time=flag("processing_time", processing_time),
         )
-        config.windows()  # raises for an invalid config here, not in a worker
-        return config
 
     @cached_property
     def controlled(self) -> bool:

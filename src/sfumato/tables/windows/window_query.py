@@ -417,22 +417,15 @@ class WindowQuery:
             raise ValueError(f"{asked} needs certain event times, but `order` is uncertain{hint}")
 
     def _check_early(self) -> None:
-        from sfumato.operators.windows.early_answers import (
-            EARLY_FUNCTIONS,
-            check_early,
-            check_level,
-        )
+        from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS
 
         self._require_fixed_length("`early`", calendar=False)
-        assert isinstance(self.window, Range)
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
                     f"`early` allows only {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` "
                     f"is {w.function}: compute it in a second window_aggregate, without `early`"
                 )
-        check_early(duration_us("early", self.early), self.window.length_us)
-        check_level(DEFAULT_LEVEL if self.level is None else self.level)
         if self.controlled and self.frame.early_column is None:
             raise ValueError(
                 "`early` needs rows at their arrival, but sf.reorder buffers them: write "
@@ -841,7 +834,7 @@ class WindowQuery:
         }
         if self.early is not None:
             level = DEFAULT_LEVEL if self.level is None else self.level
-            common |= {"early": duration_us("early", self.early), "level": float(level)}
+            common |= {"early": duration_us("early", self.early), "level": level}
         if isinstance(window, TIME_WINDOWS):
             config_class: type[ExtentTableConfig] = ExtentTableConfig
             if self.early is not None:
