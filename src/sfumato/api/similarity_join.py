@@ -364,7 +364,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     >>> [(row.left_stream, row.right_stream, round(row.probability, 2)) for row in pairs.collect()]
     [('a', 'b', 0.62), ('a', 'b', 0.62)]
     """
-    check_streams(streams, "frame")
+    check_streams(streams)
     frames = {stream: frame_of(given, stream) for stream, given in streams.items()}
     check_same_columns(frames)
     if options.get("impute") is not None:

@@ -58,7 +58,7 @@ from sfumato.tables.reading.rows import (
 )
 from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
 from sfumato.tables.reading.validity import RADIUS
-from sfumato.tables.windows.window_query import WindowQuery, parse_aggregates
+from sfumato.tables.windows.window_query import VALUE_PAIRS, WindowQuery, parse_aggregates
 from sfumato.windows import JoinWindow, Rows
 
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
@@ -537,24 +537,23 @@ def neighbours_outputs(
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
-    pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
     moments = (Field("mean", DOUBLE_TYPE), Field("stddev", DOUBLE_TYPE))
-    counts = Struct((*moments, Field("distribution", pairs)))
+    counts = Struct((*moments, Field("distribution", VALUE_PAIRS)))
     for name, kind in zip(names, (counts, DOUBLE_TYPE), strict=False):
         found.append(Output(name, (name,), kind))
     found += results
     return mark_shared(found, None if all(side.frame.certain for side in sides) else WINDOWS)
 
 
-def check_streams(streams: object, kind: str) -> None:
-    """Raise TypeError unless `streams` maps at least two names. kind : names values in errors"""
+def check_streams(streams: object) -> None:
+    """Raise TypeError unless `streams` maps at least two names."""
     if isinstance(streams, Mapping) and len(streams) >= 2:
         return
     shape = f"a {type(streams).__name__}. Give each stream a name"  # without its rows
     if isinstance(streams, Mapping):
         shape = f"{len(streams)}: {', '.join(map(repr, streams))}"
     raise TypeError(
-        f"`streams` must be a dict {{name: {kind}}} of at least two streams; got {shape}"
+        f"`streams` must be a dict {{name: frame}} of at least two streams; got {shape}"
     )
 
 

@@ -28,7 +28,7 @@ from sfumato.tables.joins.table_similarity_join import (
 from sfumato.tables.joins.two_sides import OrderedSides
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.row_store import RowStore
-from sfumato.tables.windows.table_windows import RowWindowTableConfig
+from sfumato.tables.windows.table_windows import RowWindowTableConfig, list_of_pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,14 +121,11 @@ def _answers(
     results: Mapping[str, pa.ChunkedArray],
 ) -> pa.Table:
     """Return rows with their numbers of neighbours, and results of aggregates over these."""
-    pairs = pa.StructArray.from_arrays(
-        [pa.array(found.prob), pa.array(found.value)], ["prob", "value"]
-    )
     moments = found.moments()
     columns = {
         "mean": pa.array(moments[:, 0], from_pandas=True),
         "stddev": pa.array(moments[:, 1], from_pandas=True),
-        "distribution": pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), pairs),
+        "distribution": list_of_pairs(found),
     }
     out = {
         ROW: rows,

@@ -158,10 +158,6 @@ class AlignedSides(Stateful):
         self._release_all()
         return self._release()
 
-    @property
-    def waiting(self) -> int:
-        return sum(piece.time.size for side in self.sides for piece in side.pieces)
-
     def emitted_until(self) -> int | None:
         """Return a time below which no more rows are emitted, or None if it is unknown."""
         if self.left.scopes.keys or self.right.scopes.keys or not self.left.passed.size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +52,17 @@ def _flat(rows: pa.Table, attribute: int) -> pa.Array:
     return rows.column(f"value{attribute}").combine_chunks().flatten()
 
 
+class _Result(NamedTuple):
+    """A result of a window, see `WindowTableConfig`; kind is "" if results are structs."""
+
+    name: str
+    function: str
+    attribute: Any
+    argument: float | None
+    kind: str
+    exact: ExactNumber | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class WindowTableConfig(TableConfig):
     """Settings of all windows over tables.
@@ -81,25 +92,24 @@ class WindowTableConfig(TableConfig):
     def _parts(self) -> dict[tuple[int, int, bool], range]:
         """Map (attribute, bits, ordered) of exact values to the numbers of their parts."""
         found, end = dict[tuple[int, int, bool], range](), self.attributes
-        for (*_, attribute, _), of in self._results:
+        for *_, attribute, _, _, of in self._results:
             if of is not None and (attribute, of.bits, of.ordered) not in found:
                 found[attribute, of.bits, of.ordered] = range(end, end + of.parts)
                 end += of.parts
         return found
 
-    @property
-    def _results(self) -> list[tuple[Any, ExactNumber | None]]:
-        return [*zip(self.results, self.exact or (None,) * len(self.results), strict=True)]
+    @cached_property
+    def _results(self) -> list[_Result]:
+        kinds = self.kinds or ("",) * len(self.results)
+        exact = self.exact or (None,) * len(self.results)
+        parts = zip(self.results, kinds, exact, strict=True)
+        return [_Result(*of, kind, number) for of, kind, number in parts]
 
     @property
     def picked(self) -> dict[str, tuple[str, str]]:
         """Return the results that are values of rows: name -> (function, column of the values)."""
-        kinds = self.kinds or [""] * len(self.results)
-        return {
-            name: (function, f"value{attribute}")
-            for (name, function, attribute, _), kind in zip(self.results, kinds, strict=True)
-            if kind == PICKED_RESULT
-        }
+        picked = (of for of in self._results if of.kind == PICKED_RESULT)
+        return {of.name: (of.function, f"value{of.attribute}") for of in picked}
 
     @property
     def distances(self) -> set[int]:
@@ -114,9 +124,9 @@ class WindowTableConfig(TableConfig):
     @cached_property
     def aggregates(self) -> list[Aggregate]:
         """Return the operator's aggregates: one per result, or per part of an exact result."""
-        found, picked = [], self.picked
-        for (name, function, attribute, argument), of in self._results:
-            numbers: Any = [] if name in picked else [attribute]
+        found = []
+        for _, function, attribute, argument, kind, of in self._results:
+            numbers: Any = [] if kind == PICKED_RESULT else [attribute]
             if of is not None:
                 numbers = self._parts[attribute, of.bits, of.ordered]
             found += [Aggregate(function, number, argument) for number in numbers]
@@ -150,7 +160,7 @@ class WindowTableConfig(TableConfig):
             structs = [_distribution_column(measured, self.quantiles) for measured in results]
             return dict(zip(names, structs, strict=True))
         found, columns = iter(results), dict[str, pa.Array]()
-        for ((name, function, *_), of), kind in zip(self._results, self.kinds, strict=True):
+        for name, function, _, _, kind, of in self._results:
             if of is not None:
                 columns[name] = of.join(function, [next(found).mean for _ in range(of.parts)])
             elif kind != PICKED_RESULT:
@@ -165,16 +175,11 @@ def quantile_name(q: float) -> str:
     return f"q{whole:0>2}" + (f"_{part}" if part else "")
 
 
-def _nullable(numbers: np.ndarray | None) -> pa.Array:
-    assert numbers is not None
-    return pa.array(numbers, pa.float64(), mask=np.isnan(numbers))
-
-
 def _value_column(measured: AggregateResult, kind: str) -> pa.Array:
     """Return the values of certain results, NaN as NULL; 2^63 becomes the largest int64."""
     values = measured.mean
     if kind == "number":
-        return _nullable(values)
+        return pa.array(values, from_pandas=True)
     missing = np.isnan(values)
     scaled = np.where(missing, 0.0, values) * (1 if kind == "whole" else 1e6)
     rounded = np.rint(scaled)
@@ -185,24 +190,30 @@ def _value_column(measured: AggregateResult, kind: str) -> pa.Array:
     return array if kind == "whole" else array.cast(ARROW_TIMES[kind])
 
 
+def distribution_names(quantiles: Sequence[float], has_distribution: bool) -> list[str]:
+    """Return the names of the fields of a result that is not a plain value."""
+    names = ["mean", "stddev", "existence", *map(quantile_name, quantiles)]
+    names += ["distribution", "moved"] if has_distribution else []
+    return names + (["error"] if has_distribution or len(quantiles) else [])
+
+
 def _distribution_column(measured: AggregateResult, quantiles: Sequence[float]) -> pa.StructArray:
-    columns = {
-        "mean": _nullable(measured.mean),
-        "stddev": _nullable(measured.stddev),
-        "existence": pa.array(measured.existence),
-    }
-    for i, q in enumerate(quantiles):
-        columns[quantile_name(q)] = _nullable(measured.quantiles[:, i])
-    if measured.value is not None:
-        pairs = pa.StructArray.from_arrays(
-            [pa.array(measured.prob), pa.array(measured.value)], ["prob", "value"]
-        )
-        offsets = pa.array(measured.offsets, pa.int32())
-        columns["distribution"] = pa.ListArray.from_arrays(offsets, pairs)
-        columns["moved"] = _nullable(measured.moved)
-    if len(quantiles) or measured.value is not None:
-        columns["error"] = _nullable(measured.error)
-    return pa.StructArray.from_arrays(list(columns.values()), list(columns))
+    numbers = {quantile_name(q): measured.quantiles[:, i] for i, q in enumerate(quantiles)}
+    names = distribution_names(quantiles, measured.value is not None)
+    columns = [
+        list_of_pairs(measured)
+        if name == "distribution"
+        else pa.array(numbers.get(name, getattr(measured, name, None)), from_pandas=True)
+        for name in names
+    ]
+    return pa.StructArray.from_arrays(columns, names)
+
+
+def list_of_pairs(found: Any) -> pa.ListArray:
+    """Return the lists of (prob, value) with the given `offsets`, `prob` and `value`."""
+    columns = [pa.array(found.prob), pa.array(found.value)]
+    pairs = pa.StructArray.from_arrays(columns, ["prob", "value"])
+    return pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), pairs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
 from sfumato.tables.windows.table_windows import (
     PICKED_RESULT,
     RowWindowTableConfig,
-    quantile_name,
+    distribution_names,
 )
 from sfumato.windows import Delta, Range, Rows, Session, duration_us
 
@@ -97,6 +97,7 @@ NOT_TOGETHER = (  # pairs of arguments
 )
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
+VALUE_PAIRS = alternatives_type([Field("value", DOUBLE_TYPE)])  # type of a distribution
 # Functions whose results have the type of the values
 VALUE_FUNCTIONS = ("min", "max", "first", "last")
 
@@ -789,14 +790,9 @@ class WindowQuery:
 
     @property
     def _distribution_type(self) -> Struct:
-        names = ["mean", "stddev", "existence", *map(quantile_name, self.quantiles)]
-        parts = [Field(name, DOUBLE_TYPE) for name in names]
-        if self.distribution is not None:
-            pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
-            parts += [Field("distribution", pairs), Field("moved", DOUBLE_TYPE)]
-        if self.distribution is not None or self.quantiles:
-            parts.append(Field("error", DOUBLE_TYPE))
-        return Struct((*parts,))
+        names = distribution_names(self.quantiles, self.distribution is not None)
+        kinds = {"distribution": VALUE_PAIRS}
+        return Struct(tuple(Field(name, kinds.get(name, DOUBLE_TYPE)) for name in names))
 
     # ---- the configuration
 
