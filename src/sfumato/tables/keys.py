@@ -96,7 +96,6 @@ class KeyIndex(Stateful):
         return known
 
     def _store(self, values: pa.Table, rows: list[Hashable]) -> Ints:
-        """Store the values of new keys; return their codes."""
         again = min(len(rows), len(self.free))
         split = len(self.free) - again
         size = self.size + len(rows) - again

@@ -244,7 +244,6 @@ class TableReorder(TableOperator):
         return [_flag_rows(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
 
     def _ranks(self, sources: np.ndarray) -> np.ndarray:
-        """Return int64[n]: the rank of each source by its values."""
         if not len(sources):
             return NO_CODES  # no values are known before the first row
         names = [(f"source{i}", "ascending") for i in range(self.config.sources)]

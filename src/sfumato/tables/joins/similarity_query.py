@@ -497,7 +497,6 @@ def join_job(
     config: JoinTableConfig,
     outputs: Sequence[Output],
 ) -> Job:
-    """Return the job of a join that reads these sides. Other arguments: see `Job`."""
     inputs = [side.input(config.aligned is not None or side.marks_late) for side in sides]
     return Job(function, metrics, name, inputs, config, outputs, config.idle_timeout_us)
 

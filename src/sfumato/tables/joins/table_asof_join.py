@@ -79,7 +79,6 @@ class TableAsofJoin(TwoSides):
         super().__init__(config)
         self.operator = NewestEarlier(config.within, config.least)
         self.right = RowStore(lambda: self.operator.held.number)
-        self.schema = config.answers
 
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         rows = self.order_rows(batch)
@@ -114,11 +113,11 @@ class TableAsofJoin(TwoSides):
             given = as_array(self.right.take(found.number[matched]).column(ROW))
             right = given.take(pa.array(np.cumsum(matched) - 1, mask=~matched))
         else:
-            right = as_array(nulls_of_side(SIDES[1], len(found.place), 0, self.schema)[0])
+            right = as_array(nulls_of_side(SIDES[1], len(found.place), 0, self.config.answers)[0])
         columns = {"left": left.take(pa.array(turn[found.place])), "right": right}
         if self.config.uncertain:
             columns["probability"] = pa.array(found.probability)
-        return [cast_answers(pa.table(columns), self.schema)]
+        return [cast_answers(pa.table(columns), self.config.answers)]
 
     def forget(self, codes: np.ndarray) -> None:
         self.operator.forget(codes)
@@ -131,7 +130,6 @@ class TableAsofJoin(TwoSides):
 
 
 def _existence(table: pa.Table) -> Floats:
-    """Return the existence of each row, from the probabilities of its alternatives."""
     prob = as_array(table.column("prob"))
     found: Floats = existences(offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64))
     return found

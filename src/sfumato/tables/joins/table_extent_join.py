@@ -168,7 +168,6 @@ class TableExtentJoin(TableOperator):
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
         self.kept = KEPT_SIDES.get(config.how, ())
-        self.schema = config.answers
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -250,7 +249,9 @@ class TableExtentJoin(TableOperator):
         return [self._with_window(answers, taken[0])]
 
     def _with_window(self, answers: pa.Table, rows: pa.Table) -> pa.Table:
-        return cast_answers(answers.add_column(0, "window", rows.column("window")), self.schema)
+        return cast_answers(
+            answers.add_column(0, "window", rows.column("window")), self.config.answers
+        )
 
     def flush(self) -> list[pa.Table]:
         waiting = [side.waiting for side in self.sides]
@@ -311,7 +312,7 @@ class TableExtentJoin(TableOperator):
         if not len(places):
             return []
         rows = mine.rows.take(pa.array(places))
-        return [self._with_window(unmatched_table(rows, side, found, self.schema), rows)]
+        return [self._with_window(unmatched_table(rows, side, found, self.config.answers), rows)]
 
     def after_loading(self) -> None:
         super().after_loading()

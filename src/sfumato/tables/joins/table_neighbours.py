@@ -86,7 +86,6 @@ class TableOtherNeighbours(TableSimilarityJoin):
         return [_answers(own, counts.take(left), self.config.fewer_than, results)]
 
     def _aggregate(self, arrivals: ArrivalBatch, near: NearSamples) -> list[AggregateResult]:
-        """Return the results of the left arrivals."""
         config = self.config.aggregated
         assert config is not None
         numbers, row = np.unique(near.number, return_inverse=True)

@@ -91,7 +91,6 @@ class TableSimilarityJoin(TableJoin):
         return self.operator.process(self.arrivals(rows))
 
     def arrivals(self, rows: OrderedSides) -> ArrivalBatch:
-        """Return the operator's input."""
         self.texts.drop_unneeded(self._held_texts)
         samples = [samples_of(table, self.config.on, self._numbers) for table in rows.tables]
         of = SampledTuples.concat(samples).take(rows.order)
@@ -205,7 +204,6 @@ class NewestTime(Stateful):
         return ready
 
     def take_waiting(self) -> list[tuple[int, pa.Table]]:
-        """Remove and return the waiting rows."""
         tables = [(side, getattr(self, name)) for side, name in enumerate(SIDES)]
         self.left = self.right = None
         return [(side, table) for side, table in tables if table is not None and table.num_rows]
@@ -259,7 +257,6 @@ class TableOuterJoin(TableSimilarityJoin):
 
     def __init__(self, config: OuterJoinTableConfig) -> None:
         super().__init__(config, how=config.how)
-        self.schema = config.answers
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         return [*super().process(batch, now), *self._unmatched()]
@@ -271,7 +268,7 @@ class TableOuterJoin(TableSimilarityJoin):
         return [*super().flush(), *self._unmatched(end=True)]
 
     def _table(self, answers: Answers) -> pa.Table:
-        return cast_answers(super()._table(answers), self.schema)
+        return cast_answers(super()._table(answers), self.config.answers)
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
         """Return the rows that can no longer get a partner."""
@@ -282,5 +279,5 @@ class TableOuterJoin(TableSimilarityJoin):
     def _unmatched_table(self, side: int, found: Unmatched) -> pa.Table:
         self.counts["unmatched"] += len(found.number)
         rows = self.stores[side].take(found.number)
-        answers = unmatched_table(rows, side, found, self.schema, self.config.alternatives)
-        return cast_answers(answers, self.schema)
+        answers = unmatched_table(rows, side, found, self.config.answers, self.config.alternatives)
+        return cast_answers(answers, self.config.answers)

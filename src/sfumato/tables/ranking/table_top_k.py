@@ -127,7 +127,6 @@ class TopKTableConfig(ReleasedTableConfig):
 
     @property
     def length_us(self) -> int | None:
-        """Return the length of a time window in microseconds."""
         return self.window.length_us if isinstance(self.window, Range) else None
 
     def windows(self) -> TopKWindows:
@@ -142,7 +141,6 @@ class TopKTableConfig(ReleasedTableConfig):
 
     @property
     def named(self) -> dict[str, tuple[int, int]]:
-        """Return the queries as name -> (k, every)."""
         return {name: (k, every) for name, k, every in self.queries}
 
 
@@ -620,6 +618,5 @@ class RankingQuery(WindowQuery):
 
     @property
     def row_columns(self) -> list[str]:
-        """Return the names of a tuple's certain columns."""
         added = CONTROLLER_COLUMNS if self.controlled else ()
         return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

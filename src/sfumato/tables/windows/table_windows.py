@@ -134,7 +134,6 @@ class WindowTableConfig(TableConfig):
 
     @property
     def value_columns(self) -> list[str]:
-        """Return the fixed names of the columns of values."""
         return [f"value{i}" for i in range(self.attributes)]
 
     def tuples(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

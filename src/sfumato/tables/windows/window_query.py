@@ -571,7 +571,6 @@ class WindowQuery:
 
     @property
     def _plain(self) -> bool:
-        """Return whether results are plain values, not structs."""
         return self.certain and not self.structs
 
     @cached_property
@@ -652,7 +651,6 @@ class WindowQuery:
 
     @property
     def expressions(self) -> list[str]:
-        """Return the distinct expressions whose values the operator reads."""
         given = [w.expression for w in self.wanted if w.expression is not None]
         if isinstance(self.window, Delta):
             given.append(self.window.on)
@@ -680,7 +678,6 @@ class WindowQuery:
 
     @property
     def cells(self) -> list[tuple[str, ColumnReader]]:
-        """Return the readers of the probabilities and of the values."""
         values = ((f"value{i}", cells) for i, cells in enumerate(self._computation[0]))
         return [("prob", Probabilities(self.existence_column)), *values]
 
@@ -763,7 +760,6 @@ class WindowQuery:
 
     @property
     def result_outputs(self) -> list[Output]:
-        """Return the columns of the aggregates."""
         metadata, struct = {ADDED_COLUMN: "true"}, self._distribution_type
         return [
             Output(w.name, (f"result{i}",), w.type, metadata, cast=w.cast)
