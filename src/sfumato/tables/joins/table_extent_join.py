@@ -249,9 +249,8 @@ class TableExtentJoin(TableOperator):
         return [self._with_window(answers, taken[0])]
 
     def _with_window(self, answers: pa.Table, rows: pa.Table) -> pa.Table:
-        return cast_answers(
-            answers.add_column(0, "window", rows.column("window")), self.config.answers
-        )
+        answers = answers.add_column(0, "window", rows.column("window"))
+        return cast_answers(answers, self.config.answers)
 
     def flush(self) -> list[pa.Table]:
         waiting = [side.waiting for side in self.sides]
