@@ -191,7 +191,9 @@ class TableReorder(TableOperator):
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
         by_source = sources if self.config.sources else None
         first = self.operator.arrived
-        sent = self._sent_punctuations(rows)
+        sent = NO_CODES  # unless punctuations are sent, and not estimated
+        if self.config.control.estimator == SENT:
+            sent = np.minimum(punctuations_of(rows, PROMISED), MAX_TIME_US)
         out = self.operator.process(keys, event, arrival, by_source, ids, sent)
         if fresh is not None:
             self.ids.add(fresh, ids, first, self.operator.controllers)
@@ -207,12 +209,6 @@ class TableReorder(TableOperator):
         fresh_rows = rows.select([ROW, EVENT])
         shown = self._early_rows(fresh_rows, first, duplicates) if self.config.early else []
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
-
-    def _sent_punctuations(self, rows: pa.Table) -> Ints:
-        """Return the sent punctuations (NO_PUNCTUATION if missing); empty if they are estimated."""
-        if self.config.control.estimator != SENT:
-            return NO_CODES
-        return np.minimum(punctuations_of(rows, PROMISED), MAX_TIME_US)
 
     def _early_rows(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return the rows to emit on arrival, flagged late because they are not in order."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arguments import one_of
-from sfumato.operators.arrays import Floats, offsets_of
+from sfumato.operators.arrays import offsets_of
 from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existences
 from sfumato.operators.joins.outer_join import INNER
 from sfumato.operators.state.declared import Part
@@ -92,7 +92,9 @@ class TableAsofJoin(TwoSides):
                 continue
             self.right.append(table.select([ROW]).take(pa.array(places)))
             if self.config.uncertain:
-                existence[rows.side == 1] = _existence(table)[places]
+                prob = as_array(table.column("prob"))
+                offsets, flat = offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64)
+                existence[rows.side == 1] = existences(offsets, flat)[places]
         time = rows.time.astype(np.int64)
         found = self.operator.process(rows.side == 0, rows.code, time, existence)
         output = self._table(rows, left, found)
@@ -127,12 +129,6 @@ class TableAsofJoin(TwoSides):
         held = self.operator.held.number
         if not np.isin(held, self.right.numbers).all() or self.right.next != self.operator.next:
             raise ValueError("it must have every row that may be the newest of its key")
-
-
-def _existence(table: pa.Table) -> Floats:
-    prob = as_array(table.column("prob"))
-    found: Floats = existences(offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64))
-    return found
 
 
 def asof_join_job(

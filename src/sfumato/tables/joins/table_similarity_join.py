@@ -96,7 +96,13 @@ class TableSimilarityJoin(TableJoin):
         of = SampledTuples.concat(samples).take(rows.order)
         points, radius = self.config.metric.points(of.points), None
         if self.config.within is None:
-            radius = np.concatenate([radii_of(table) for table in rows.tables])[rows.order]
+            radii = [
+                np.asarray(table.column(RADIUS), np.float64)
+                if RADIUS in table.column_names
+                else np.zeros(table.num_rows)
+                for table in rows.tables
+            ]
+            radius = np.concatenate(radii)[rows.order]
         given = of.offsets, of.prob, points, self.times(rows), radius
         return ArrivalBatch(rows.side, rows.code, *given)
 
@@ -141,13 +147,6 @@ class TableSimilarityJoin(TableJoin):
     def gauges(self) -> dict[str, Any]:
         # Every task has all keys, so only the first task counts them.
         return super().gauges() | ({"keys": 0, "new_keys": 0} if self.config.task else {})
-
-
-def radii_of(table: pa.Table) -> Floats:
-    """Return the radius of each row, or 0 if the side has none."""
-    if RADIUS not in table.column_names:
-        return np.zeros(table.num_rows)
-    return np.asarray(table.column(RADIUS), np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)

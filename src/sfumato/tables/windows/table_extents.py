@@ -225,7 +225,9 @@ class TableExtents(ReleasedOperator):
             names = enumerate(self.config.key_names)
             keys = {name: self.index.take(extents.group, i) for i, name in names}
             if self.config.missed:
-                keys |= {"missed": pa.nulls(len(extents), self._missed_type())}
+                assert self.rows.empty is not None
+                missed = pa.struct([*self.rows.empty.schema, pa.field("reason", pa.string())])
+                keys |= {"missed": pa.nulls(len(extents), missed)}
             return [pa.table(keys | answers)]
         assert extents.members is not None
         assert extents.offsets is not None
@@ -303,10 +305,6 @@ class TableExtents(ReleasedOperator):
         nothing = self._answers(self.operator.idle(np.empty(0, np.int64)))
         nulls = {name: pa.nulls(rows.num_rows, column.type) for name, column in nothing.items()}
         return [pa.table(columns | nulls)]
-
-    def _missed_type(self) -> pa.DataType:
-        assert self.rows.empty is not None
-        return pa.struct([*self.rows.empty.schema, pa.field("reason", pa.string())])
 
 
 def _grid_of(window: Range) -> tuple[Calendar | None, tuple[int, int]]:

@@ -255,7 +255,8 @@ class WindowQuery:
         elif self.level is not None:
             raise ValueError('`level` needs `early`: add early="10 seconds", or leave `level` out')
         for one, other in NOT_TOGETHER:
-            if self._is_given(one) and self._is_given(other):
+            given = getattr(self, one), getattr(self, other)
+            if all(of is not None and of is not False and of != () for of in given):
                 raise ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")
         self._check_over_time()
         self._check_versions()
@@ -268,10 +269,6 @@ class WindowQuery:
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
             warn_of_copies(self.called, self.window)
-
-    def _is_given(self, argument: str) -> bool:
-        value = getattr(self, argument)
-        return bool(value) if isinstance(value, bool | tuple) else value is not None
 
     def _warn_of_gaps(self) -> None:
         attributes = "|".join(map(re.escape, self.frame.attributes))
@@ -632,17 +629,14 @@ class WindowQuery:
 
     @property
     def row_columns(self) -> list[str]:
+        frame, dropped = self.frame, {ALTERNATIVES}
         if self.missed:
-            return [*self.frame.columns]
-        dropped = self._replaced_columns if self.with_rows else {ALTERNATIVES}
-        return [name for name in self.frame.columns if name not in dropped]
-
-    @property
-    def _replaced_columns(self) -> set[str]:
-        """Return the upstream operator's columns that the columns of extents replace."""
-        extents = self.frame.has_extents
-        found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
-        return (found | ({"window", "held"} if extents else set())) - {*self.keys}
+            dropped = set()
+        elif self.with_rows:  # the columns of extents replace those of the upstream operator
+            of_controller = {*CONTROLLER_COLUMNS} if frame.has_punctuations else set()
+            of_extents = {*CONTROLLER_COLUMNS, "window", "held"} if frame.has_extents else set()
+            dropped = (of_controller | of_extents) - {*self.keys}
+        return [name for name in frame.columns if name not in dropped]
 
     @property
     def emitted_columns(self) -> list[str]:
