@@ -86,7 +86,6 @@ AGGREGATE_ALIASES = {
     "first_value": "first",
     "last_value": "last",
 }
-COUNT_FUNCTIONS = ("count", "count_distinct")
 WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 NOT_TOGETHER = (  # pairs of arguments
