@@ -325,8 +325,8 @@ def reorder_job(
     idle_timeout: str | timedelta | None,
     forget_after: str | timedelta | float | None,
     name: str | None,
-    early: bool = False,
-    punctuation: str | None = None,
+    early: bool,
+    punctuation: str | None,
 ) -> Job:
     """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
 
@@ -364,7 +364,13 @@ def reorder_job(
     if punctuation is not None:
         sent_punctuation = frame.single_column("punctuation", punctuation)
         frame.require_time("punctuation", sent_punctuation)
-        waits = _sent_punctuation_options(waits)
+        for option in (*WAIT_OPTIONS, "estimator"):
+            if waits[option] is not None:
+                raise ValueError(
+                    f"`punctuation` and `{option}` cannot be combined: the punctuation is either "
+                    "sent or estimated. Leave one of the two out"
+                )
+        waits = {**waits, "estimator": SENT}
     elif waits["estimator"] == SENT:
         raise ValueError(
             "estimator='sent' needs `punctuation`: name the column of the sent punctuations"
@@ -414,17 +420,6 @@ def reorder_job(
         order=[event],
         has_late_rows=True,
     )
-
-
-def _sent_punctuation_options(waits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `DisorderControl` for rows that carry their punctuations."""
-    for name in (*WAIT_OPTIONS, "estimator"):
-        if waits[name] is not None:
-            raise ValueError(
-                f"`punctuation` and `{name}` cannot be combined: the punctuation is either sent "
-                "or estimated. Leave one of the two out"
-            )
-    return {**waits, "estimator": SENT}
 
 
 def require_late_flags(frame: Frame) -> None:

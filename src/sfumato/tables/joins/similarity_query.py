@@ -105,7 +105,11 @@ class JoinSide:
         self.points = self.on if frame.uncertain else frame.resolve(f"on{of}", self.on)
         self.texts = self._texts(query, of)
         self.bounds = query.distance.bounds(self.points)
-        self.radius = self._radius(query.within, f"within{of}")
+        self.radius: str | None = None
+        within = query.within
+        if isinstance(within, str) and (frame.find_column(within) or within in frame.attributes):
+            frame.require_numbers(f"within{of}", [within])
+            self.radius = frame.resolve(f"within{of}", within)[0]
         if self.timed:
             if not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
                 kinds = ", ".join(map(frame.type_name, self.orders))
@@ -122,16 +126,6 @@ class JoinSide:
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
         self.marks_late = frame.marks_late(self.orders)
         self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
-
-    def _radius(self, within: Any, argument: str) -> str | None:
-        """Return the radius column, or None. Raises errors like `Frame.require_numbers`."""
-        frame = self.frame
-        if not isinstance(within, str) or not (
-            frame.find_column(within) is not None or within in frame.attributes
-        ):
-            return None
-        frame.require_numbers(argument, [within])
-        return frame.resolve(argument, within)[0]
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
         """Return the positions of text in `on`. Raises an error for types that cannot be there."""

@@ -354,8 +354,8 @@ def extent_join_job(
     probability: float | None,
     forget_after: str | timedelta | None,
     name: str | None,
-    how: str = INNER,
-    one_to_one: bool = False,
+    how: str,
+    one_to_one: bool,
 ) -> Job:
     """Return the job of `extent_join`. Raises ValueError or TypeError for invalid arguments."""
     attributes, frames = column_names("on", on), {"left": left, "right": right}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.joins.answers import Answers, SampledTuples, Unmatched
+from sfumato.operators.joins.answers import Answers, SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
@@ -272,11 +272,11 @@ class TableOuterJoin(TableSimilarityJoin):
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
         """Return the rows that can no longer get a partner."""
         reached = None if self.sides is None else self.sides.emitted_until()
-        found = self.operator.release(reached, end)
-        return [self._unmatched_table(side, of) for side, of in found if len(of.number)]
-
-    def _unmatched_table(self, side: int, found: Unmatched) -> pa.Table:
-        self.counts["unmatched"] += len(found.number)
-        rows = self.stores[side].take(found.number)
-        answers = unmatched_table(rows, side, found, self.config.answers, self.config.alternatives)
-        return cast_answers(answers, self.config.answers)
+        tables = []
+        for side, found in self.operator.release(reached, end):
+            if len(found.number):
+                self.counts["unmatched"] += len(found.number)
+                rows, schema = self.stores[side].take(found.number), self.config.answers
+                answers = unmatched_table(rows, side, found, schema, self.config.alternatives)
+                tables.append(cast_answers(answers, schema))
+        return tables

@@ -555,8 +555,8 @@ class RankingQuery(WindowQuery):
         semantics: Semantics,
         plan: str,
         forget_after: str | timedelta | float | None,
-        rescale: bool = False,
-        processing_time: bool = False,
+        rescale: bool,
+        processing_time: bool,
     ) -> TopKTableConfig:
         """Return the operator's config. Raises ValueError or TypeError if it is invalid."""
         if flag("rescale", rescale) and self.exclusive is None:

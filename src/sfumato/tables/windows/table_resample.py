@@ -140,7 +140,11 @@ class TableResample(ReleasedOperator):
             order, starts, present = grouped(codes)
         if not len(codes):
             return []
-        known, carried = self.number[present] >= 0, self._carried_columns(rows)
+        known = self.number[present] >= 0
+        if self.config.fill in ("linear", "mean"):
+            carried = rows.select([f"value{i}" for i in range(self.config.columns)])
+        else:
+            carried = pa.table(dict(list(fields_of(rows.column(ROW)).items())[self.config.keys :]))
         held = self.rows.take(self.number[present[known]]) if known.any() else carried.slice(0, 0)
         table = pa.concat_tables([held, carried]).combine_chunks()
         first, later = starts[:-1], order + held.num_rows
@@ -157,11 +161,6 @@ class TableResample(ReleasedOperator):
         self.number[present] = self.rows.append(carried.take(pa.array(order[last])))
         self.rows.drop_unneeded(len(self.index) or 1)
         return answers
-
-    def _carried_columns(self, rows: pa.Table) -> pa.Table:
-        if self.config.fill in ("linear", "mean"):
-            return rows.select([f"value{i}" for i in range(self.config.columns)])
-        return pa.table(dict(list(fields_of(rows.column(ROW)).items())[self.config.keys :]))
 
     def _resample(self, rows: pa.Table, segments: Segments) -> list[pa.Table]:
         """Return the grid points in emission order."""
