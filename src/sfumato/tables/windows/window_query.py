@@ -14,7 +14,7 @@ from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import flag
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
-from sfumato.tables.reading.exact import ExactNumber, exact_number
+from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber, exact_number
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
@@ -325,7 +325,8 @@ class WindowQuery:
             raise TypeError(
                 f"{argument} needs a numeric expression{of}; `{text}` is {shown}: {hint}"
             )
-        if self._plain and not self.scored and self.early is None:
+        plain = self._plain and not self.scored and self.early is None
+        if plain and w.function in EXACT_FUNCTIONS:
             exact = exact_number(w.function, self.frame.arrow_type(own))
             if exact is not None:
                 precise: Any = LONG_TYPE
