@@ -51,7 +51,7 @@ class KeyIndex(Stateful):
         self.latest = NO_ORDER  # newest order of all rows
         self._replaced_codes: list[int] = []  # codes of keys that have a new code
         self._due = NO_ORDER  # no key expires before `latest` reaches this
-        self._crowded_at = MIN_FORGOTTEN  # number of keys at which unneeded keys are dropped
+        self._drop_at = MIN_FORGOTTEN  # number of keys at which unneeded keys are dropped
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -178,11 +178,11 @@ class KeyIndex(Stateful):
     def keep(self, codes: Ints) -> None:
         """Forget all codes except these."""
         self.forget(np.setdiff1d(np.flatnonzero(self._number >= 0), codes))
-        self._crowded_at = 2 * len(self) + MIN_FORGOTTEN
+        self._drop_at = 2 * len(self) + MIN_FORGOTTEN
 
     def drop_unneeded(self, needed: Callable[[], Ints]) -> None:
         """Forget the codes that are not `needed`, whenever the number of keys has doubled."""
-        if len(self) >= self._crowded_at:
+        if len(self) >= self._drop_at:
             self.keep(needed())
 
     def before_saving(self) -> None:

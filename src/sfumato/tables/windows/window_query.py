@@ -218,7 +218,7 @@ class WindowQuery:
             frame.check_expression(argument, text)
         if self.existence is not None:
             frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
-        self.wanted = [*map(self._planned, self.wanted)]
+        self.wanted = [*map(self._plan, self.wanted)]
         if not isinstance(self.window, Rows | Range | Delta | Session):
             raise TypeError(
                 f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {self.window!r}"
@@ -296,7 +296,7 @@ class WindowQuery:
             if w.expression is not None
         }
 
-    def _planned(self, w: AggregateSpec) -> AggregateSpec:
+    def _plan(self, w: AggregateSpec) -> AggregateSpec:
         """Return an aggregate with the way it is computed.
 
         Raises TypeError for values that are not numbers, unless they are counted or picked.
@@ -306,12 +306,12 @@ class WindowQuery:
             return w
         own = self.frame.expression_type(text)
         known, shown = self.frame.kind_of(own), self.frame.text_of(own)
-        is_number, apart = known in self.frame.numeric, replace(w, expression=f"({text})")
+        is_number, separate = known in self.frame.numeric, replace(w, expression=f"({text})")
         if w.function == "count":
             return w if is_number else replace(w, expression=f"({text}) = ({text})")
         is_text = known in PICKED and "collate" not in shown
         if is_text and w.function in VALUE_FUNCTIONS and self._picks_values:
-            return replace(apart, kind=PICKED_RESULT, type=own)
+            return replace(separate, kind=PICKED_RESULT, type=own)
         if w.function == "count_distinct" and is_text:
             return replace(w, hashed=True)
         argument, of = "`by`", ""
@@ -338,7 +338,7 @@ class WindowQuery:
         if w.function == "count_distinct":
             # Parentheses keep hashed values separate from the same numbers in other aggregates.
             wide = shown in WIDE_INTEGERS or digits is not None
-            return replace(apart, hashed=True) if wide else w
+            return replace(separate, hashed=True) if wide else w
         if digits is not None:
             warn_of_digits(argument, text, digits)
         if w.function in VALUE_FUNCTIONS and known in ("timestamp", "timestamp_ntz"):
