@@ -35,3 +35,8 @@ def with_column(table, name, column):
     """Return the table with other values in a column."""
     column = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
     return table.set_column(table.column_names.index(name), name, column)
+
+
+def waiting_rows(sides):
+    """Return the number of rows that wait in two aligned sides."""
+    return sum(piece.time.size for side in sides.sides for piece in side.pieces)

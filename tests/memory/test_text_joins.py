@@ -15,10 +15,8 @@ import sfumato as sf
 from memory_tables import tuples_of
 from seeds import examples
 from sfumato.tables.joins.metric import JoinMetric
-from sfumato.tables.joins.table_similarity_join import (
-    MIN_FORGOTTEN_TEXTS,
-    SimilarityJoinTableConfig,
-)
+from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.keys import MIN_FORGOTTEN
 from sfumato.windows import JoinWindow
 from table_runs import table_of
 
@@ -137,7 +135,7 @@ def test_cuts_restarts_and_forgotten_texts_change_no_answer(restart):
     split, most = run(list(range(500, n, 500)))
     assert len(whole) > 1_000
     assert split == whole
-    assert most < MIN_FORGOTTEN_TEXTS + 500
+    assert most < MIN_FORGOTTEN + 500
 
 
 @pytest.mark.parametrize(

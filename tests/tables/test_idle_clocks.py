@@ -21,7 +21,7 @@ from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE, TableConfig
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
 from sfumato.windows import JoinWindow, Range
-from table_runs import table_of
+from table_runs import table_of, waiting_rows
 from table_subjects import TABLES, extents_of
 
 TIMEOUT, HOUR, START = 30_000, 3_600_000, 1_800_000_000_000
@@ -89,7 +89,7 @@ CASES = {
 def held(operator):
     """Return the number of rows that wait in the operator's sides, or None without sides."""
     sides = getattr(operator, "sides", None)
-    return None if sides is None else sides.waiting
+    return None if sides is None else waiting_rows(sides)
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -159,13 +159,13 @@ def test_without_key_columns_every_row_has_code_zero():
     st.lists(st.tuples(st.integers(0, 40), st.sets(st.integers(0, 200))), min_size=1, max_size=12)
 )
 def test_rows_needed_stay_available_and_forgotten_ones_leave_memory(steps):
-    store, live = RowStore(), set()
+    store, live = RowStore(lambda: needed), set()
     for count, wanted in steps:
         new = range(store.next, store.next + count)
         store.append(pa.table({"n": pa.array(list(new), pa.int64())}))
         live = (live | set(new)) & (wanted | set(new))
         needed = np.array(sorted(live, reverse=True), np.int64)
-        store.forget(needed)
+        store.drop_unneeded(len(needed))
         assert store.take(needed).column("n").to_pylist() == needed.tolist()
         assert len(store.numbers) <= max(2 * len(live) + 64, count)
 

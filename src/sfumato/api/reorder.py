@@ -14,7 +14,7 @@ from sfumato.api.calls import (
     refuse_shown_early,
     run,
 )
-from sfumato.tables.disorder.reorder_job import reorder_job, require_late_flags
+from sfumato.tables.disorder.table_reorder import reorder_job, require_late_flags
 
 
 @public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")

@@ -196,7 +196,7 @@ def self_join(
     frame = frame_of(df)
     query = JoinQuery(*asked, forget_after, _tasks(frame, tasks))
     sides = query.sides(frame)
-    config, outputs = query.config_self_join(sides[0]), query.outputs(sides)
+    config, outputs = query.config(sides[:1]), query.outputs(sides)
     return run(join_job("self_join", "self_join", name, sides[:1], config, outputs))
 
 
@@ -364,7 +364,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     >>> [(row.left_stream, row.right_stream, round(row.probability, 2)) for row in pairs.collect()]
     [('a', 'b', 0.62), ('a', 'b', 0.62)]
     """
-    check_streams(streams, "frame")
+    check_streams(streams)
     frames = {stream: frame_of(given, stream) for stream, given in streams.items()}
     check_same_columns(frames)
     if options.get("impute") is not None:

@@ -10,7 +10,7 @@ from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, publ
 from sfumato.api.window_aggregate import window_input
 from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top
-from sfumato.tables.ranking.top_k_query import RankingQuery
+from sfumato.tables.ranking.table_top_k import RankingQuery
 from sfumato.tables.reading.job import Job
 from sfumato.windows import Range, Rows
 

@@ -39,6 +39,16 @@ def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
     return array.to_numpy(zero_copy_only=False)
 
 
+def punctuations_of(rows: pa.Table, name: str = "punctuation") -> np.ndarray:
+    """Return int64[n]: the rows' punctuations, or other times, with NO_PUNCTUATION for NULL."""
+    column = rows.column(name)
+    if not column.null_count:
+        return np.array(as_numbers(column))  # writable
+    times = np.full(len(column), NO_PUNCTUATION)
+    times[pc.is_valid(column).to_numpy()] = as_numbers(column.drop_null())
+    return times
+
+
 def numbers_of(table: pa.Table, names: Sequence[str]) -> np.ndarray:
     """Return numeric columns as float64[n, D], with NULL as NaN."""
     columns = [table.column(name).cast(pa.float64(), safe=False).to_numpy() for name in names]

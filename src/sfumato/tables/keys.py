@@ -1,6 +1,6 @@
 """Codes for key values: 0, 1, 2, ... in order of first appearance; forgotten codes are reused."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from sfumato.tables.row_store import RowStore
 
 NAN = float("nan")  # a single object, which dictionaries find by identity
 NO_ORDER = -np.inf
+MIN_FORGOTTEN = 1024  # number of keys below which none are dropped
 
 
 class KeyIndex(Stateful):
@@ -50,6 +51,7 @@ class KeyIndex(Stateful):
         self.latest = NO_ORDER  # newest order of all rows
         self._replaced_codes: list[int] = []  # codes of keys that have a new code
         self._due = NO_ORDER  # no key expires before `latest` reaches this
+        self._drop_at = MIN_FORGOTTEN  # number of keys at which unneeded keys are dropped
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -94,7 +96,6 @@ class KeyIndex(Stateful):
         return known
 
     def _store(self, values: pa.Table, rows: list[Hashable]) -> Ints:
-        """Store the values of new keys; return their codes."""
         again = min(len(rows), len(self.free))
         split = len(self.free) - again
         size = self.size + len(rows) - again
@@ -175,7 +176,14 @@ class KeyIndex(Stateful):
         self.free = np.concatenate([self.free, codes])
 
     def keep(self, codes: Ints) -> None:
+        """Forget all codes except these."""
         self.forget(np.setdiff1d(np.flatnonzero(self._number >= 0), codes))
+        self._drop_at = 2 * len(self) + MIN_FORGOTTEN
+
+    def drop_unneeded(self, needed: Callable[[], Ints]) -> None:
+        """Forget the codes that are not `needed`, whenever the number of keys has doubled."""
+        if len(self) >= self._drop_at:
+            self.keep(needed())
 
     def before_saving(self) -> None:
         self._resize(self.size)

@@ -20,7 +20,13 @@ from sfumato.operators.state.config import CHANGEABLE, fingerprint
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Stateful, load_bytes, restore_state, saved_bytes
 from sfumato.tables.arrival_order import Arrival, arrival_order, count_out_of_order
-from sfumato.tables.arrow import as_numbers, concat_tables, has_all_values, take_rows
+from sfumato.tables.arrow import (
+    as_numbers,
+    concat_tables,
+    has_all_values,
+    punctuations_of,
+    take_rows,
+)
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
@@ -98,9 +104,15 @@ class TableConfig:
     def check(self) -> None:
         self.make()
 
+    @property
+    def by_punctuation(self) -> bool:
+        """Return whether punctuations order rows with equal event times."""
+        return False
+
     def arrival(self, side: int = 0) -> Arrival:
         """Return the order of a side's rows, used by `TableOperator.arrange`."""
-        return Arrival(tuple(self.order_columns))
+        first, *others = self.order_columns
+        return Arrival((first, *(["punctuation"] if self.by_punctuation else []), *others))
 
     def make(self) -> TableOperator:
         """Return the empty operator. Raises ValueError or TypeError for an invalid config."""
@@ -114,6 +126,14 @@ class TableConfig:
     def fingerprint(self) -> str:
         """Return text that identifies the config; a checkpoint with different text is rejected."""
         return fingerprint(self.kind, self)
+
+
+def arrival_columns(rows: pa.Table, arrival: Arrival) -> dict[str, np.ndarray]:
+    """Return the columns that order rows, by name, as numbers."""
+    return {
+        name: punctuations_of(rows) if name == "punctuation" else as_numbers(rows.column(name))
+        for name in arrival.columns
+    }
 
 
 class TableOperator(Stateful):
@@ -164,10 +184,12 @@ class TableOperator(Stateful):
         return outputs + self.process_usable(ordered, now)
 
     def drop_late(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
-        """Count and drop the rows of a micro-batch that a controller flagged as late."""
+        """Count and drop the rows of a micro-batch that a controller flagged as late, if any."""
         on_time = []
         for side, table in batch:
-            rows = table.filter(pc.invert(table.column("late")))
+            rows = table
+            if "late" in table.column_names:
+                rows = table.filter(pc.invert(table.column("late")))
             for name in ("rows", "late"):
                 self.counts[name] += table.num_rows - rows.num_rows
             on_time.append((side, rows))
@@ -204,9 +226,9 @@ class TableOperator(Stateful):
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         """Return int64[n]: the positions of the rows in arrival order; record the newest order."""
-        columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
-        order = arrival_order(columns, [as_numbers(rows.column(TIE))])
-        self.note_order([column[order] for column in columns])
+        columns = arrival_columns(rows, self.config.arrival())
+        order = arrival_order([*columns.values()], [as_numbers(rows.column(TIE))])
+        self.note_order([columns[name][order] for name in self.config.order_columns])
         return order
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:

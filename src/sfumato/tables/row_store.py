@@ -1,5 +1,6 @@
 """Storage for Arrow rows that an operator may need later."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
@@ -51,6 +52,7 @@ def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
 class RowStore(Stateful):
     """A store of rows under ascending numbers. Each row is copied O(log n) times.
 
+    needed : returns the numbers of the rows that are still needed; others are not saved
     Rows are in a few chunks of geometrically decreasing size. Unneeded rows are dropped once they
     are the majority.
     """
@@ -61,7 +63,8 @@ class RowStore(Stateful):
         "next": Value(low=0),
     }
 
-    def __init__(self) -> None:
+    def __init__(self, needed: Callable[[], Ints] | None = None) -> None:
+        self._needed = needed
         self._chunks: list[_StoredRows] = []
         self.empty: pa.Table | None = None  # the schema, without rows; None before the first row
         self.next = 0  # lower bound of the next number
@@ -111,14 +114,10 @@ class RowStore(Stateful):
             return take_rows(parts[0], index) if parts else self.empty
         return take_rows(pa.concat_tables(parts).combine_chunks(), index)
 
-    def forget(self, live: Ints) -> None:
-        """Declare that only the rows with the numbers `live`, in any order, are still needed."""
-        if self.is_mostly_unneeded(len(live)):
-            self.keep(live)
-
-    def is_mostly_unneeded(self, live: int) -> bool:
-        """Return whether most of the stored rows are unneeded. live : number of needed rows"""
-        return len(self) > 2 * live + 64
+    def drop_unneeded(self, count: int) -> None:
+        """Drop unneeded rows if they are the majority. count : number of needed rows, or more"""
+        if self._needed is not None and len(self) > 2 * count + 64:
+            self.keep(self._needed())
 
     def keep(self, live: Ints) -> None:
         """Keep only the rows with the numbers `live`."""
@@ -156,6 +155,10 @@ class RowStore(Stateful):
     @numbers.setter
     def numbers(self, numbers: Ints) -> None:
         self._chunks = [_StoredRows(numbers, chunk.rows, None) for chunk in self._chunks]
+
+    def before_saving(self) -> None:
+        if self._needed is not None and self._chunks:
+            self.keep(self._needed())
 
     def after_loading(self) -> None:
         numbers = self.numbers

@@ -9,7 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.memory.frame import frame_of
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.tables.joins.aligned_sides import count_behind
+from sfumato.tables.joins.two_sides import count_behind
 from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
 
 NEVER = -(2**62)

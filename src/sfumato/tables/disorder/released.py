@@ -12,27 +12,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.operators.arrays import pad
 from sfumato.operators.state.declared import Array, Optional, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers
+from sfumato.tables.arrow import punctuations_of as punctuations_of
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import TIE, TableConfig, TableOperator
 from sfumato.tables.reading.frame import LATE, PUNCTUATION
 
 RELEASED = (PUNCTUATION, LATE, "order0")  # the release order
 ARRIVAL = "arrival"  # orders late rows with equal punctuations
-
-
-def punctuations_of(rows: pa.Table, name: str = PUNCTUATION) -> np.ndarray:
-    """Return int64[n]: the rows' punctuations, or other times, with NO_PUNCTUATION for NULL."""
-    column = rows.column(name)
-    times = np.full(len(column), NO_PUNCTUATION)
-    times[pc.is_valid(column).to_numpy()] = as_numbers(column.drop_null())
-    return times
 
 
 def lateness_of(rows: pa.Table) -> np.ndarray:

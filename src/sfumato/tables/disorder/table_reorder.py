@@ -1,28 +1,59 @@
-"""The disorder controller over Arrow tables: `Reorder` with its buffered rows."""
+"""The disorder controller over Arrow tables: the operator, `Reorder` with its buffered rows, and
+the job of `reorder`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.duration import microseconds
 from sfumato.limits import MAX_TIME_US
+from sfumato.operators.arguments import flag
 from sfumato.operators.arrays import Ints, pad
-from sfumato.operators.disorder.control import SENT, DisorderControl, ReorderConfig
+from sfumato.operators.disorder.control import (
+    SENT,
+    WAIT_OPTIONS,
+    DisorderControl,
+    ReorderConfig,
+)
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
 from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, wait_bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, take_rows
+from sfumato.tables.arrow import (
+    NO_PUNCTUATION,
+    as_numbers,
+    as_times,
+    punctuations_of,
+    take_rows,
+)
 from sfumato.tables.disorder.seen_ids import SeenIds
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-from sfumato.tables.reading.frame import EARLY_COLUMN
+from sfumato.tables.reading.frame import (
+    ADDED_COLUMN,
+    ARRIVED,
+    CONTROLLER_COLUMNS,
+    DUPLICATE,
+    EARLY_COLUMN,
+    ORDERED,
+    REMEMBERED,
+    Frame,
+    forget_after_of,
+    milliseconds_of,
+    order_metadata,
+    with_roles,
+)
+from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.rows import Column, ColumnReader, Reading, Ties
 from sfumato.tables.row_store import RowStore
 
 EVENT = "event"
@@ -116,7 +147,7 @@ class TableReorder(TableOperator):
             **asdict(config.control),
         )
         self.operator.sources.ranks = self._ranks
-        self.rows = RowStore()  # the buffered rows, by number
+        self.rows = RowStore(lambda: self.operator.waiting.number)  # the buffered rows
         self.ids = SeenIds(config.unique, int(config.forget_after or 0))
         self.source_index = KeyIndex()
         self.seen = self.since = NO_CODES
@@ -132,7 +163,7 @@ class TableReorder(TableOperator):
         """Return bool[n]: whether event time and arrival are present and within range."""
         usable = np.ones(rows.num_rows, bool)
         for name in (EVENT, "order0"):
-            times = pc.fill_null(rows.column(name).cast(pa.int64()), MAX_TIME_US).to_numpy()
+            times = punctuations_of(rows, name)
             usable &= (times > -MAX_TIME_US) & (times < MAX_TIME_US)
         return usable
 
@@ -160,7 +191,9 @@ class TableReorder(TableOperator):
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
         by_source = sources if self.config.sources else None
         first = self.operator.arrived
-        sent = self._sent_punctuations(rows)
+        sent = NO_CODES  # unless punctuations are sent, and not estimated
+        if self.config.control.estimator == SENT:
+            sent = np.minimum(punctuations_of(rows, PROMISED), MAX_TIME_US)
         out = self.operator.process(keys, event, arrival, by_source, ids, sent)
         if fresh is not None:
             self.ids.add(fresh, ids, first, self.operator.controllers)
@@ -176,13 +209,6 @@ class TableReorder(TableOperator):
         fresh_rows = rows.select([ROW, EVENT])
         shown = self._early_rows(fresh_rows, first, duplicates) if self.config.early else []
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
-
-    def _sent_punctuations(self, rows: pa.Table) -> Ints:
-        """Return the sent punctuations (NO_PUNCTUATION if missing); empty if they are estimated."""
-        if self.config.control.estimator != SENT:
-            return NO_CODES
-        promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), NO_PUNCTUATION).to_numpy()
-        return np.minimum(promised, MAX_TIME_US)
 
     def _early_rows(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return the rows to emit on arrival, flagged late because they are not in order."""
@@ -208,14 +234,12 @@ class TableReorder(TableOperator):
             first = self.rows.next
             self.rows.append(take_rows(fresh, staying - first), staying)
             self.rows.next = first + fresh.num_rows
-        if self.rows.is_mostly_unneeded(self.operator.held_count):
-            self.rows.keep(self.operator.waiting.number)
+        self.rows.drop_unneeded(self.operator.held_count)
         if rows is None:
             return []
         return [_flag_rows(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
 
     def _ranks(self, sources: np.ndarray) -> np.ndarray:
-        """Return int64[n]: the rank of each source by its values."""
         if not len(sources):
             return NO_CODES  # no values are known before the first row
         names = [(f"source{i}", "ascending") for i in range(self.config.sources)]
@@ -260,7 +284,6 @@ class TableReorder(TableOperator):
         return ", ".join(str(column[0].as_py()) for column in columns)
 
     def before_saving(self) -> None:
-        self.rows.keep(self.operator.waiting.number)
         self.ids.drop_forgotten(self.operator.controllers)
 
     def after_loading(self) -> None:
@@ -288,3 +311,121 @@ def _flag_rows(
     marks = {"late": pa.array(late), "punctuation": times, "duplicate": pa.array(duplicate)}
     marks[EARLY_COLUMN] = pa.array(np.full(rows.num_rows, early))
     return pa.table({ROW: rows.column(ROW), **marks})
+
+
+def reorder_job(
+    frame: Frame,
+    event_time: str,
+    arrival: str,
+    key: str | Sequence[str] | None,
+    source: str | Sequence[str] | None,
+    unique: str | Sequence[str] | None,
+    waits: Mapping[str, Any],
+    expected_sources: int | None,
+    idle_timeout: str | timedelta | None,
+    forget_after: str | timedelta | float | None,
+    name: str | None,
+    early: bool,
+    punctuation: str | None,
+) -> Job:
+    """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
+
+    waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind are still durations
+    """
+    keys, sources = frame.keys("key", key), frame.group_columns("source", source)
+    for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
+        raise TypeError(
+            f"`source` names column `{name}`, but rows cannot be sorted by "
+            f"{frame.type_name(name)}: convert the column to text"
+        )
+    ids = frame.group_columns("unique", unique)
+    event = frame.single_column("event_time", event_time)
+    arrived = frame.single_column("arrival", arrival)
+    is_reordered = frame.ordered_by_keys("punctuation") is not None
+    if frame.duplicate_column is not None:
+        raise ValueError(
+            f"the {frame.noun} has a column `{frame.duplicate_column}` from an earlier reorder "
+            "with `unique`: filter out the duplicates and drop the column before sf.reorder"
+        )
+    if flag("early", early) and forget_after is not None:
+        raise ValueError("`early` and `forget_after` cannot be combined: leave one of them out")
+    flags = [DUPLICATE] * bool(ids) + [EARLY_COLUMN] * early
+    for added in (*CONTROLLER_COLUMNS, *flags):
+        found = frame.find_column(added)
+        if found is not None and not (is_reordered and found == added):
+            as_added = "" if found == added else f", which has the same name as `{added}`"
+            raise ValueError(
+                f"the {frame.noun} already has a column `{found}`{as_added}: rename it before "
+                "sf.reorder"
+            )
+    frame.require_time("event_time", event)
+    frame.require_time("arrival", arrived)
+    sent_punctuation = None
+    if punctuation is not None:
+        sent_punctuation = frame.single_column("punctuation", punctuation)
+        frame.require_time("punctuation", sent_punctuation)
+        for option in (*WAIT_OPTIONS, "estimator"):
+            if waits[option] is not None:
+                raise ValueError(
+                    f"`punctuation` and `{option}` cannot be combined: the punctuation is either "
+                    "sent or estimated. Leave one of the two out"
+                )
+        waits = {**waits, "estimator": SENT}
+    elif waits["estimator"] == SENT:
+        raise ValueError(
+            "estimator='sent' needs `punctuation`: name the column of the sent punctuations"
+        )
+    durations = {
+        name: microseconds(name, waits[name])
+        for name in ("max_delay", "max_ahead", "max_behind")
+        if waits[name] is not None
+    }
+    config = ReorderTableConfig(
+        control=DisorderControl(**{**waits, **durations}),
+        sources=len(sources),
+        unique=len(ids),
+        expected_sources=expected_sources,
+        idle_timeout=milliseconds_of(idle_timeout),
+        early=early,
+        keys=len(keys),
+        forget_after=forget_after_of(frame, arrived, keys, forget_after),
+    )
+    kept = tuple(name for name in frame.columns if name not in CONTROLLER_COLUMNS)
+    values: list[tuple[str, ColumnReader]] = [(EVENT, Column(event))]
+    values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
+    values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
+    values += [(PROMISED, Column(sent_punctuation))] if sent_punctuation is not None else []
+    reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tie_columns))
+    outputs = []
+    for column in passthrough_outputs(frame, kept, ROW):
+        roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
+        outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
+    order = order_metadata(keys, event, config.forget_after is not None, bool(sources))
+    outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
+    outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
+    for added in flags:
+        remembered = {REMEMBERED: str(config.forget_after or 0.0)} if added == DUPLICATE else {}
+        about = with_roles({ADDED_COLUMN: "true", **remembered}, [added])
+        outputs.append(Output(added, (added,), BOOLEAN_TYPE, about, default=False))
+    shares_buffer = waits["max_buffer_total"] is not None
+    described = {"event_time": event, "source": sources, "unique": ids}
+    return Job(
+        "reorder",
+        "reorder",
+        name,
+        [Input(frame, reading, described, bucket=() if shares_buffer else None)],
+        config,
+        outputs,
+        idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
+        order=[event],
+        has_late_rows=True,
+    )
+
+
+def require_late_flags(frame: Frame) -> None:
+    """Raise ValueError if late rows of a frame are not flagged."""
+    if "late" not in frame.columns or frame.kind("late") != "truth":
+        raise ValueError(
+            f"sf.split_late needs a {frame.noun} with a boolean column `late`; it has "
+            f"{', '.join(frame.columns)}. Reorder the rows first"
+        )

@@ -84,12 +84,10 @@ def bounds_of(metric: str, attributes: str | Sequence[str] | None) -> list[tuple
 
 def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float | None, JoinMetric]:
     """Return the maximum distance of a match (None for a radius column) and the metric."""
-    if isinstance(within, str):
-        return None, JoinMetric(metric)
     if not isinstance(within, Mapping):
-        return finite_number("within", within), JoinMetric(metric)
-    one_of("metric", metric, JOIN_METRICS)
-    if metric != "euclidean":
+        limit = None if isinstance(within, str) else finite_number("within", within)
+        return limit, JoinMetric(metric)
+    if JoinMetric(metric) != EUCLIDEAN:
         raise ValueError(
             f"`within` must be one number of metres for `metric`={metric!r}; got {within!r}"
         )

@@ -25,6 +25,7 @@ from sfumato.tables.joins.table_similarity_join import (
 )
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
+    EXISTENCE,
     NUMBER_KINDS,
     Frame,
     column_names,
@@ -58,7 +59,7 @@ from sfumato.tables.reading.rows import (
 from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.scope import check_order
-from sfumato.tables.windows.window_query import WindowQuery, parse_aggregates
+from sfumato.tables.windows.window_query import VALUE_PAIRS, WindowQuery, parse_aggregates
 from sfumato.windows import JoinWindow, Rows
 
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
@@ -83,8 +84,12 @@ class JoinSide:
         self.frame, self.name, self.on, self.timed = frame, name, query.attributes, query.timed
         called = f"the {name} {frame.noun}"
         of = "" if is_self_join else f" of {called}"
-        if query.imputed is not None:
-            self._require_plain(called)
+        for taken in (ALTERNATIVES, EXISTENCE) if query.imputed is not None else ():
+            if taken in frame.columns:
+                raise ValueError(
+                    f"`impute` needs certain rows with plain values, but {called} has a column "
+                    f"`{taken}`: drop the column, or use sf.impute before the join"
+                )
         frame.require_late()
         frame.require_tuples()
         self.orders = frame.resolve(f"order{of}", query.order)
@@ -102,9 +107,12 @@ class JoinSide:
             )
         self.points = self.on if frame.uncertain else frame.resolve(f"on{of}", self.on)
         self.texts = self._texts(query, of)
-        self._check_points(f"on{of}")
         self.bounds = query.distance.bounds(self.points)
-        self.radius = self._radius(query.within, f"within{of}")
+        self.radius: str | None = None
+        within = query.within
+        if isinstance(within, str) and (frame.find_column(within) or within in frame.attributes):
+            frame.require_numbers(f"within{of}", [within])
+            self.radius = frame.resolve(f"within{of}", within)[0]
         if self.timed:
             if not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
                 kinds = ", ".join(map(frame.type_name, self.orders))
@@ -122,20 +130,15 @@ class JoinSide:
         self.marks_late = frame.marks_late(self.orders)
         self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
 
-    def _radius(self, within: Any, argument: str) -> str | None:
-        """Return the radius column, or None. Raises errors like `Frame.require_numbers`."""
-        frame = self.frame
-        if not isinstance(within, str) or not (
-            frame.find_column(within) is not None or within in frame.attributes
-        ):
-            return None
-        frame.require_numbers(argument, [within])
-        return frame.resolve(argument, within)[0]
-
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
-        """Return the positions of text in `on`. Raises an error if text is not allowed there."""
-        type_of = self.frame.attribute_type if self.frame.uncertain else self.frame.type
-        kinds = [self.frame.kind_of(type_of(name)) for name in self.points]
+        """Return the positions of text in `on`. Raises an error for types that cannot be there."""
+        frame = self.frame
+        type_of = frame.attribute_type if frame.uncertain else frame.type
+        allowed, what, hint = {*NUMBER_KINDS, "text"}, "columns of numbers or strings", ""
+        if frame.uncertain:
+            allowed |= {"truth", "timestamp"}
+            what, hint = "attributes that are numbers or strings", ": cast it first"
+        kinds = [frame.kind_of(type_of(name)) for name in self.points]
         texts = tuple(place for place, kind in enumerate(kinds) if kind == "text")
         if texts and (why := query.numbers_only):
             raise TypeError(
@@ -145,36 +148,16 @@ class JoinSide:
             scaled = [query.attributes.index(name) for name in query.within]
             if len({*texts, *scaled}) < len(self.on):
                 raise_unscaled(query.within, query.attributes)
+        numbers = [name for place, name in enumerate(self.points) if place not in texts]
+        if not frame.uncertain:  # raises for columns with a collation
+            frame.group_columns(f"on{of}", [self.points[place] for place in texts])
+        for name, kind in zip(self.points, kinds, strict=True):
+            if kind not in allowed:
+                shown = frame.text_of(type_of(name))
+                raise TypeError(f"`on{of}` must name {what}; `{name}` is {shown}{hint}")
+        if not frame.uncertain:
+            frame.require_numbers(f"on{of}", numbers)
         return texts
-
-    def _check_points(self, argument: str) -> None:
-        frame, texts = self.frame, [self.points[i] for i in self.texts]
-        numbers = [name for name in self.points if name not in texts]
-        if frame.uncertain:
-            for name in numbers:
-                kind = frame.attribute_type(name)
-                if frame.kind_of(kind) not in (*NUMBER_KINDS, "truth", "timestamp"):
-                    raise TypeError(
-                        f"`{argument}` must name attributes that are numbers or strings; `{name}` "
-                        f"is {frame.text_of(kind)}: cast it first"
-                    )
-            return
-        frame.group_columns(argument, texts)  # raises for columns with a collation
-        for name in numbers:
-            if frame.kind(name) not in NUMBER_KINDS:
-                raise TypeError(
-                    f"`{argument}` must name columns of numbers or strings; `{name}` is "
-                    f"{frame.type_name(name)}"
-                )
-        frame.require_numbers(argument, numbers)
-
-    def _require_plain(self, called: str) -> None:
-        for taken in (ALTERNATIVES, "existence"):
-            if taken in self.frame.columns:
-                raise ValueError(
-                    f"`impute` needs certain rows with plain values, but {called} has a column "
-                    f"`{taken}`: drop the column, or use sf.impute before the join"
-                )
 
     @property
     def fields(self) -> list[Field]:
@@ -220,8 +203,7 @@ class JoinSide:
         reading = Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tie_columns))
         if aggregated is None:
             return Input(self.frame, reading)
-        about = {"values": aggregated.expressions}
-        return Input(self.frame, reading, about, aggregated.computed)
+        return Input(self.frame, reading, {"values": aggregated.expressions}, aggregated.computed)
 
 
 @dataclass(eq=False)
@@ -295,42 +277,36 @@ class JoinQuery:
             )
 
     def _check_imputation(self, imputation: ImputationArguments) -> None:
-        attributes, called = list(imputation.settings.attributes), imputation.function
+        settings, attributes = imputation.settings, list(imputation.settings.attributes)
+        instead = f"Use {imputation.function} before the join"
         if set(self.attributes) != set(attributes):
             raise ValueError(
                 f"`impute` must have the same `attributes` as `on`, {self.attributes}; got "
-                f"{attributes}. To impute other attributes, use {called} before the join"
+                f"{attributes}. To impute other attributes, u{instead[1:]}"
             )
-        settings = imputation.settings
         for name, value in (("key", list(settings.key)), ("order", settings.order)):
             if value:
                 raise ValueError(
-                    f"`impute` of a join must not have a `{name}`; got {value!r}. Use {called} "
-                    "before the join"
+                    f"`impute` of a join must not have a `{name}`; got {value!r}. {instead}"
                 )
         if self.strategy != "auto":
             raise ValueError(
                 "`strategy` and `impute` cannot be combined, because `impute` uses a separate "
                 f"join; got {self.strategy!r}"
             )
+        column = f"the column {self.within!r}"
         for wrong, needed, given in (
             (self.has_deltas, "`window` must be sf.Rows or sf.Range", repr(self.window)),
             (self.distance.name != "euclidean", '`metric` must be "euclidean"', repr(self.metric)),
-            (
-                self.limit is None,
-                "`within` must be a number, or one per attribute,",
-                f"the column {self.within!r}",
-            ),
+            (self.limit is None, "`within` must be a number, or one per attribute,", column),
             (self.how != INNER, '`how` must be "inner"', repr(self.how)),
         ):
             if wrong:
-                raise ValueError(
-                    f"{needed} in a join with `impute`; got {given}. Use {called} before the join"
-                )
+                raise ValueError(f"{needed} in a join with `impute`; got {given}. {instead}")
         if self.tasks not in (None, 1):
             raise ValueError(
                 "`tasks` and `impute` cannot be combined, because each task would impute the same "
-                f"rows; got {self.tasks!r}. Use {called} before the join"
+                f"rows; got {self.tasks!r}. {instead}"
             )
 
     def sides(self, *frames: Frame) -> list[JoinSide]:
@@ -384,28 +360,50 @@ class JoinQuery:
         return mark_shared(found, "" if certain else PAIRS)
 
     def config(
-        self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
+        self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None = None
     ) -> JoinTableConfig:
-        """Return the config for a join of two frames; the repository is read after all checks."""
-        common = self._settings(sides[0])
-        require_same_keys([side.frame for side in sides], [side.keys for side in sides])
+        """Return the config for a join of two frames, or of one frame with itself.
+
+        The repository of an imputation is read after all checks.
+        """
+        side = sides[0]
+        common: dict[str, Any] = {
+            "within": self.limit,
+            "probability": finite_number("probability", self.probability),
+            "windows": self.windows,
+            "output": self.output,
+            # Drawn worlds have one value per row.
+            "alternatives": flag("alternatives", self.alternatives) and side.frame.worlds is None,
+            "max_alternatives": side.frame.max_alternatives,
+            "orders": len(side.orders),
+            "keys": len(side.keys),
+            "forget_after": forget_after_of(
+                side.frame, side.orders[0], side.keys, self.forget_after
+            ),
+        }
+        if self.imputation is None:
+            tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
+            keys = len(side.keys)
+            common |= {
+                "strategy": self.strategy,
+                "metric": self.distance,
+                "on": tuple(f"on{i}" for i in range(len(self.attributes))),
+                "tasks": tasks_for(self.windows, keys) if tasks is None else tasks_of(tasks),
+            }
+        if len(sides) == 1:
+            in_order = side.frame.is_strictly_ordered(side.orders, [])
+            return SelfJoinTableConfig(
+                **common, marks_late=side.marks_late, one_controller=in_order
+            )
         needed = self.how != INNER and f'`how`="{self.how}"'
         needed = needed or (self.lockstep and "`lockstep` of sf.Rows")
-        common |= alignment_of(
-            [side.frame for side in sides],
-            [side.orders for side in sides],
-            [side.keys for side in sides],
-            idle_timeout,
-            needed or None,
-        )
+        ordered = [(side.frame, side.orders, side.keys) for side in sides]
+        common |= alignment_of(ordered, idle_timeout, needed or None)
         if self.imputation is None:
             if self.how != INNER:
                 return OuterJoinTableConfig(**common, how=self.how)
-            if self.lockstep:
-                return LockstepJoinTableConfig(**common)
-            return SimilarityJoinTableConfig(**common)
-        for side in sides:
-            side.frame.require_numbers("impute", self.imputation.settings.names)
+            kind = LockstepJoinTableConfig if self.lockstep else SimilarityJoinTableConfig
+            return kind(**common)
         imputer = self.imputation.prepared(sides[0].frame)
         units = dict(zip(self.attributes, self.distance.scales, strict=bool(self.distance.scales)))
         return IncompleteJoinTableConfig(
@@ -415,25 +413,16 @@ class JoinQuery:
             **common,
         )
 
-    def config_self_join(self, side: JoinSide) -> SelfJoinTableConfig:
-        return SelfJoinTableConfig(
-            **self._settings(side),
-            marks_late=side.marks_late,
-            one_controller=side.frame.is_strictly_ordered(side.orders, []),
-        )
-
     def config_neighbours(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None, **asked: Any
     ) -> OtherNeighboursTableConfig:
         """Return the config for neighbours in the right frame, or in a single frame."""
         # Windows hold all tuples that may be among their newest rows.
         own, other = (replace(of, confidence=1.0 - NEGLIGIBLE_MEMBER) for of in self.windows)
-        if len(sides) == 1:
-            given = vars(self.config_self_join(sides[0])) | {"windows": (own, other)}
-            return NeighboursTableConfig(**given, **asked)
-        own = JoinWindow(1)  # no neighbours are searched among left tuples
-        given = vars(self.config(sides, idle_timeout)) | {"windows": (own, other)}
-        return OtherNeighboursTableConfig(**given, **asked)
+        kind: type[OtherNeighboursTableConfig] = NeighboursTableConfig
+        if len(sides) == 2:
+            kind, own = OtherNeighboursTableConfig, JoinWindow(1)  # left tuples are not searched
+        return kind(**(vars(self.config(sides, idle_timeout)) | {"windows": (own, other)}), **asked)
 
     def aggregates_of(
         self,
@@ -459,46 +448,22 @@ class JoinQuery:
             structs=frame.certain and not own.certain,
         )  # fmt: skip
 
-    def _settings(self, side: JoinSide) -> dict[str, Any]:
-        """Return the arguments that configs share; joins with `impute` have fewer."""
-        common = {
-            "within": self.limit,
-            "probability": finite_number("probability", self.probability),
-            "windows": self.windows,
-            "output": self.output,
-            # Drawn worlds have one value per row.
-            "alternatives": flag("alternatives", self.alternatives) and side.frame.worlds is None,
-            "max_alternatives": side.frame.max_alternatives,
-            "orders": len(side.orders),
-            "keys": len(side.keys),
-            "forget_after": forget_after_of(
-                side.frame, side.orders[0], side.keys, self.forget_after
-            ),
-        }
-        if self.imputation is not None:
-            return common
-        tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
-        return common | {
-            "strategy": self.strategy,
-            "metric": self.distance,
-            "on": tuple(f"on{i}" for i in range(len(self.attributes))),
-            "tasks": tasks_for(self.windows, len(side.keys)) if tasks is None else tasks_of(tasks),
-        }
-
 
 def alignment_of(
-    frames: Sequence[Frame],
-    orders: Sequence[list[str]],
-    keys: Sequence[list[str]],
+    sides: Sequence[tuple[Frame, list[str], list[str]]],
     idle_timeout: str | timedelta | None,
     needed: str | None = None,
 ) -> dict[str, Any]:
     """Return how two sides are aligned, see `TwoSidesConfig`.
 
+    sides : the frame, order and keys of each side
     needed : names what needs punctuations on streams, or None if nothing does
-    Raises ValueError for missing punctuations, if `needed` or `idle_timeout` is given.
+    Raises TypeError for keys of different types, and ValueError for missing punctuations, if
+    `needed` or `idle_timeout` is given.
     """
-    scopes = [frame.controller(*of) for frame, *of in zip(frames, orders, keys, strict=True)]
+    frames, _, keys = zip(*sides, strict=True)
+    require_same_keys(frames, keys)
+    scopes = [frame.controller(order, key) for frame, order, key in sides]
     upstream = "sf.reorder before both sides, without a key or with a key that is part of `key`"
     if None not in scopes:
         return {
@@ -508,8 +473,7 @@ def alignment_of(
             ),
             "idle_timeout": milliseconds_of(idle_timeout),
             "one_controller": all(
-                frame.is_strictly_ordered(*of)
-                for frame, *of in zip(frames, orders, keys, strict=True)
+                frame.is_strictly_ordered(order, key) for frame, order, key in sides
             ),
         }
     if idle_timeout is not None:
@@ -530,12 +494,11 @@ def join_job(
     config: JoinTableConfig,
     outputs: Sequence[Output],
 ) -> Job:
-    """Return the job of a join that reads these sides. Other arguments: see `Job`."""
     inputs = [side.input(config.aligned is not None or side.marks_late) for side in sides]
     return Job(function, metrics, name, inputs, config, outputs, config.idle_timeout_us)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class NeighbourAggregates(WindowQuery):
     """The validated aggregates over the neighbours of each row.
 
@@ -570,24 +533,23 @@ def neighbours_outputs(
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
-    pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
     moments = (Field("mean", DOUBLE_TYPE), Field("stddev", DOUBLE_TYPE))
-    counts = Struct((*moments, Field("distribution", pairs)))
+    counts = Struct((*moments, Field("distribution", VALUE_PAIRS)))
     for name, kind in zip(names, (counts, DOUBLE_TYPE), strict=False):
         found.append(Output(name, (name,), kind))
     found += results
     return mark_shared(found, None if all(side.frame.certain for side in sides) else WINDOWS)
 
 
-def check_streams(streams: object, kind: str) -> None:
-    """Raise TypeError unless `streams` maps at least two names. kind : names values in errors"""
+def check_streams(streams: object) -> None:
+    """Raise TypeError unless `streams` maps at least two names."""
     if isinstance(streams, Mapping) and len(streams) >= 2:
         return
     shape = f"a {type(streams).__name__}. Give each stream a name"  # without its rows
     if isinstance(streams, Mapping):
         shape = f"{len(streams)}: {', '.join(map(repr, streams))}"
     raise TypeError(
-        f"`streams` must be a dict {{name: {kind}}} of at least two streams; got {shape}"
+        f"`streams` must be a dict {{name: frame}} of at least two streams; got {shape}"
     )
 
 

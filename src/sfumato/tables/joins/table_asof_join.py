@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arguments import one_of
-from sfumato.operators.arrays import Floats, offsets_of
+from sfumato.operators.arrays import offsets_of
 from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existences
 from sfumato.operators.joins.outer_join import INNER
 from sfumato.operators.state.declared import Part
@@ -25,7 +25,6 @@ from sfumato.tables.reading.frame import (
     EXISTENCE,
     Frame,
     forget_after_of,
-    require_same_keys,
     require_same_worlds,
 )
 from sfumato.tables.reading.job import Input, Job
@@ -79,8 +78,7 @@ class TableAsofJoin(TwoSides):
     def __init__(self, config: AsofTableConfig) -> None:
         super().__init__(config)
         self.operator = NewestEarlier(config.within, config.least)
-        self.right = RowStore()
-        self.schema = config.answers
+        self.right = RowStore(lambda: self.operator.held.number)
 
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         rows = self.order_rows(batch)
@@ -94,13 +92,14 @@ class TableAsofJoin(TwoSides):
                 continue
             self.right.append(table.select([ROW]).take(pa.array(places)))
             if self.config.uncertain:
-                existence[rows.side == 1] = _existence(table)[places]
+                prob = as_array(table.column("prob"))
+                offsets, flat = offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64)
+                existence[rows.side == 1] = existences(offsets, flat)[places]
         time = rows.time.astype(np.int64)
         found = self.operator.process(rows.side == 0, rows.code, time, existence)
         output = self._table(rows, left, found)
         self.forget_expired()
-        if self.right.is_mostly_unneeded(len(self.operator.held.number)):
-            self.before_saving()
+        self.right.drop_unneeded(len(self.operator.held.number))
         return output
 
     def _table(self, rows: OrderedSides, left: pa.Array, found: Candidates) -> list[pa.Table]:
@@ -116,30 +115,20 @@ class TableAsofJoin(TwoSides):
             given = as_array(self.right.take(found.number[matched]).column(ROW))
             right = given.take(pa.array(np.cumsum(matched) - 1, mask=~matched))
         else:
-            right = as_array(nulls_of_side(SIDES[1], len(found.place), 0, self.schema)[0])
+            right = as_array(nulls_of_side(SIDES[1], len(found.place), 0, self.config.answers)[0])
         columns = {"left": left.take(pa.array(turn[found.place])), "right": right}
         if self.config.uncertain:
             columns["probability"] = pa.array(found.probability)
-        return [cast_answers(pa.table(columns), self.schema)]
+        return [cast_answers(pa.table(columns), self.config.answers)]
 
     def forget(self, codes: np.ndarray) -> None:
         self.operator.forget(codes)
-
-    def before_saving(self) -> None:
-        self.right.keep(self.operator.held.number)
 
     def after_loading(self) -> None:
         super().after_loading()
         held = self.operator.held.number
         if not np.isin(held, self.right.numbers).all() or self.right.next != self.operator.next:
             raise ValueError("it must have every row that may be the newest of its key")
-
-
-def _existence(table: pa.Table) -> Floats:
-    """Return the existence of each row, from the probabilities of its alternatives."""
-    prob = as_array(table.column("prob"))
-    found: Floats = existences(offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64))
-    return found
 
 
 def asof_join_job(
@@ -165,8 +154,8 @@ def asof_join_job(
         keys.append(frame.keys(f"key{of}", key))
         frame.require_time(f"order{of}", orders[-1][0])
         frame.require_event_time(f"order{of}", orders[-1])
-    require_same_keys(frames, keys)
-    aligned = alignment_of(frames, orders, keys, idle_timeout, "an as-of join")
+    sides = [*zip(frames, orders, keys, strict=True)]
+    aligned = alignment_of(sides, idle_timeout, "an as-of join")
     uncertain = right.uncertain or EXISTENCE in right.columns
     right.require_independent("asof_join")
     inputs, outputs = [], []

@@ -9,7 +9,6 @@ from typing import Annotated, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
@@ -169,7 +168,6 @@ class TableExtentJoin(TableOperator):
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
         self.kept = KEPT_SIDES.get(config.how, ())
-        self.schema = config.answers
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -185,11 +183,6 @@ class TableExtentJoin(TableOperator):
         end = as_numbers(as_array(rows.column("window")).field("end"))
         scope = self.scopes.encode(rows)
         code = self.index.encode(rows.select(self.config.key_columns))
-        if self.config.on:  # NULL alternatives match nothing
-            place = rows.column_names.index(ALTERNATIVES)
-            given = rows.column(place)
-            known = pc.coalesce(given, pa.scalar([], given.type))
-            rows = rows.set_column(place, ALTERNATIVES, known)
         for of in self.sides:
             of.newest = pad(of.newest, len(self.scopes), BEGINNING)
         if len(end):
@@ -256,7 +249,8 @@ class TableExtentJoin(TableOperator):
         return [self._with_window(answers, taken[0])]
 
     def _with_window(self, answers: pa.Table, rows: pa.Table) -> pa.Table:
-        return cast_answers(answers.add_column(0, "window", rows.column("window")), self.schema)
+        answers = answers.add_column(0, "window", rows.column("window"))
+        return cast_answers(answers, self.config.answers)
 
     def flush(self) -> list[pa.Table]:
         waiting = [side.waiting for side in self.sides]
@@ -280,10 +274,12 @@ class TableExtentJoin(TableOperator):
             )
             side.newest[over] = BEGINNING
         outputs = self._drop(unwanted)
-        codes = [side.waiting.code for side in self.sides if side.waiting is not None]
-        if len(self.index) > 2 * sum(map(len, codes)) + 1024:
-            self.index.keep(np.concatenate([np.empty(0, np.int64), *codes]))
+        self.index.drop_unneeded(self._waiting_codes)
         return outputs
+
+    def _waiting_codes(self) -> Ints:
+        codes = [side.waiting.code for side in self.sides if side.waiting is not None]
+        return np.concatenate([np.empty(0, np.int64), *codes])
 
     def _drop(self, unwanted: Sequence[Bools]) -> list[pa.Table]:
         """Drop rows of both sides; return their one-to-one pairs and unmatched rows, if emitted."""
@@ -315,7 +311,7 @@ class TableExtentJoin(TableOperator):
         if not len(places):
             return []
         rows = mine.rows.take(pa.array(places))
-        return [self._with_window(unmatched_table(rows, side, found, self.schema), rows)]
+        return [self._with_window(unmatched_table(rows, side, found, self.config.answers), rows)]
 
     def after_loading(self) -> None:
         super().after_loading()
@@ -358,8 +354,8 @@ def extent_join_job(
     probability: float | None,
     forget_after: str | timedelta | None,
     name: str | None,
-    how: str = INNER,
-    one_to_one: bool = False,
+    how: str,
+    one_to_one: bool,
 ) -> Job:
     """Return the job of `extent_join`. Raises ValueError or TypeError for invalid arguments."""
     attributes, frames = column_names("on", on), {"left": left, "right": right}

@@ -79,7 +79,8 @@ class TableJoin(TwoSides):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.left, self.right = RowStore(), RowStore()
+        self.left = RowStore(lambda: self.operator.live_numbers(0))
+        self.right = RowStore(lambda: self.operator.live_numbers(1))
         self._largest = 0  # largest window in this micro-batch
         self._before: dict[str, int] = {}  # the operator's counters before this micro-batch
 
@@ -127,9 +128,7 @@ class TableJoin(TwoSides):
         self._largest = max(self._largest, self.operator.largest_window(found.code))
         self.forget_expired()
         for number, store in enumerate(self.stores):
-            # Looking up live rows takes time proportional to the state, so it is done rarely.
-            if store.is_mostly_unneeded(self.operator.max_live_count(number)):
-                store.keep(self.operator.live_numbers(number))
+            store.drop_unneeded(self.operator.max_live_count(number))
         return output
 
     def process_arrivals(self, rows: OrderedSides) -> list[pa.Table]:
@@ -158,10 +157,6 @@ class TableJoin(TwoSides):
             for name, of in (("opposite", "pairs"), ("compared", self.compared))
         }
         return {**super().gauges(), **window_gauges(self._largest, self.config.windows), **since}
-
-    def before_saving(self) -> None:
-        for number, store in enumerate(self.stores):
-            store.keep(self.operator.live_numbers(number))
 
     def after_loading(self) -> None:
         super().after_loading()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from sfumato.tables.joins.table_similarity_join import (
 from sfumato.tables.joins.two_sides import OrderedSides
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.row_store import RowStore
-from sfumato.tables.windows.table_windows import RowWindowTableConfig
+from sfumato.tables.windows.table_windows import RowWindowTableConfig, list_of_pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +82,16 @@ class TableOtherNeighbours(TableSimilarityJoin):
             return []
         # Left rows come first in the tables; a single stream is the left side.
         own = rows.tables[0].column(ROW).take(pa.array(rows.order[left]))
-        return [_answers(own, counts.take(left), self.config.fewer_than, results)]
+        counts, fewer_than = counts.take(left), self.config.fewer_than
+        moments = counts.moments()
+        cells = [*(pa.array(of, from_pandas=True) for of in moments.T), list_of_pairs(counts)]
+        shown = pa.StructArray.from_arrays(cells, ["mean", "stddev", "distribution"])
+        out = {ROW: own, **results, "neighbours": shown}
+        if fewer_than is not None:
+            out["probability"] = pa.array(counts.probability_below(fewer_than), from_pandas=True)
+        return [pa.table(out)]
 
     def _aggregate(self, arrivals: ArrivalBatch, near: NearSamples) -> list[AggregateResult]:
-        """Return the results of the left arrivals."""
         config = self.config.aggregated
         assert config is not None
         numbers, row = np.unique(near.number, return_inverse=True)
@@ -112,29 +117,3 @@ class TableNeighbours(TableOtherNeighbours, TableSelfJoin):
     """`NeighbourCount` over Arrow tables within one stream."""
 
     config: NeighboursTableConfig
-
-
-def _answers(
-    rows: Any,
-    found: NeighbourCounts,
-    fewer_than: int | None,
-    results: Mapping[str, pa.ChunkedArray],
-) -> pa.Table:
-    """Return rows with their numbers of neighbours, and results of aggregates over these."""
-    pairs = pa.StructArray.from_arrays(
-        [pa.array(found.prob), pa.array(found.value)], ["prob", "value"]
-    )
-    moments = found.moments()
-    columns = {
-        "mean": pa.array(moments[:, 0], from_pandas=True),
-        "stddev": pa.array(moments[:, 1], from_pandas=True),
-        "distribution": pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), pairs),
-    }
-    out = {
-        ROW: rows,
-        **results,
-        "neighbours": pa.StructArray.from_arrays(list(columns.values()), list(columns)),
-    }
-    if fewer_than is not None:
-        out["probability"] = pa.array(found.probability_below(fewer_than), from_pandas=True)
-    return pa.table(out)

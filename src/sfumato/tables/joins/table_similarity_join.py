@@ -11,16 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.joins.answers import Answers, SampledTuples, Unmatched
+from sfumato.operators.joins.answers import Answers, SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import SavedTable, as_numbers
-from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
@@ -36,11 +34,8 @@ from sfumato.tables.joins.table_join import (
 from sfumato.tables.joins.two_sides import Numbers, OrderedSides
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIDES
-from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
-
-MIN_FORGOTTEN_TEXTS = 1_024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,19 +86,23 @@ class TableSimilarityJoin(TableJoin):
         self.operator.most_pairs = config.max_alternatives
         self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
-        self._forget_texts_at = MIN_FORGOTTEN_TEXTS  # drop unused texts above this number
 
     def join(self, rows: OrderedSides) -> Answers:
         return self.operator.process(self.arrivals(rows))
 
     def arrivals(self, rows: OrderedSides) -> ArrivalBatch:
-        """Return the operator's input."""
-        self._forget_texts()
+        self.texts.drop_unneeded(self._held_texts)
         samples = [samples_of(table, self.config.on, self._numbers) for table in rows.tables]
         of = SampledTuples.concat(samples).take(rows.order)
         points, radius = self.config.metric.points(of.points), None
         if self.config.within is None:
-            radius = np.concatenate([radii_of(table) for table in rows.tables])[rows.order]
+            radii = [
+                np.asarray(table.column(RADIUS), np.float64)
+                if RADIUS in table.column_names
+                else np.zeros(table.num_rows)
+                for table in rows.tables
+            ]
+            radius = np.concatenate(radii)[rows.order]
         given = of.offsets, of.prob, points, self.times(rows), radius
         return ArrivalBatch(rows.side, rows.code, *given)
 
@@ -112,11 +111,10 @@ class TableSimilarityJoin(TableJoin):
         codes = self.texts.encode(pa.table({"text": texts}))
         return codes.astype(np.float64) * self._spacing
 
-    def _forget_texts(self) -> None:
-        if len(self.texts) > self._forget_texts_at:
-            held = self.operator.tuples.points[:, list(self.config.metric.texts)]
-            self.texts.keep(np.unique(np.rint(held / self._spacing).astype(np.int64)))
-            self._forget_texts_at = 2 * len(self.texts) + MIN_FORGOTTEN_TEXTS
+    def _held_texts(self) -> Ints:
+        """Return the codes of the texts of held tuples."""
+        held = self.operator.tuples.points[:, list(self.config.metric.texts)]
+        return np.unique(np.rint(held / self._spacing).astype(np.int64))
 
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints
@@ -151,13 +149,6 @@ class TableSimilarityJoin(TableJoin):
         return super().gauges() | ({"keys": 0, "new_keys": 0} if self.config.task else {})
 
 
-def radii_of(table: pa.Table) -> Floats:
-    """Return the radius of each row, or 0 if the side has none."""
-    if RADIUS not in table.column_names:
-        return np.zeros(table.num_rows)
-    return np.asarray(table.column(RADIUS), np.float64)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SelfJoinTableConfig(SimilarityJoinTableConfig):
     """Settings of a similarity join of a stream with itself over tables.
@@ -171,20 +162,15 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
     kind, version = "self join table", 5
     counters: ClassVar[tuple[str, ...]] = ("rows", "late", "pairs", "out_of_order", "overflow")
 
-    def arrival(self, side: int = 0) -> Arrival:
-        first, *others = super().arrival(side).columns
-        return Arrival((first, *([PUNCTUATION] if self.marks_late else []), *others))
+    @property
+    def by_punctuation(self) -> bool:
+        return self.marks_late
 
 
 class TableSelfJoin(TableSimilarityJoin):
     """`SimilarityJoin` of a stream with itself; `left` of an answer arrived after `right`."""
 
     config: SelfJoinTableConfig
-
-    def release_columns(self, tables: Sequence[pa.Table]) -> list[Numbers]:
-        if not self.config.marks_late:
-            return []
-        return [np.concatenate([punctuations_of(table) for table in tables])]
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         if self.config.marks_late and not self.config.one_controller:
@@ -217,7 +203,6 @@ class NewestTime(Stateful):
         return ready
 
     def take_waiting(self) -> list[tuple[int, pa.Table]]:
-        """Remove and return the waiting rows."""
         tables = [(side, getattr(self, name)) for side, name in enumerate(SIDES)]
         self.left = self.right = None
         return [(side, table) for side, table in tables if table is not None and table.num_rows]
@@ -271,7 +256,6 @@ class TableOuterJoin(TableSimilarityJoin):
 
     def __init__(self, config: OuterJoinTableConfig) -> None:
         super().__init__(config, how=config.how)
-        self.schema = config.answers
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         return [*super().process(batch, now), *self._unmatched()]
@@ -283,16 +267,16 @@ class TableOuterJoin(TableSimilarityJoin):
         return [*super().flush(), *self._unmatched(end=True)]
 
     def _table(self, answers: Answers) -> pa.Table:
-        return cast_answers(super()._table(answers), self.schema)
+        return cast_answers(super()._table(answers), self.config.answers)
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
         """Return the rows that can no longer get a partner."""
         reached = None if self.sides is None else self.sides.emitted_until()
-        found = self.operator.release(reached, end)
-        return [self._unmatched_table(side, of) for side, of in found if len(of.number)]
-
-    def _unmatched_table(self, side: int, found: Unmatched) -> pa.Table:
-        self.counts["unmatched"] += len(found.number)
-        rows = self.stores[side].take(found.number)
-        answers = unmatched_table(rows, side, found, self.schema, self.config.alternatives)
-        return cast_answers(answers, self.schema)
+        tables = []
+        for side, found in self.operator.release(reached, end):
+            if len(found.number):
+                self.counts["unmatched"] += len(found.number)
+                rows, schema = self.stores[side].take(found.number), self.config.answers
+                answers = unmatched_table(rows, side, found, schema, self.config.alternatives)
+                tables.append(cast_answers(answers, schema))
+        return tables

@@ -1,4 +1,9 @@
-"""The base of operators with two sides: alignment, late rows, and a single order."""
+"""The base of operators with two sides: alignment, late rows, and a single order.
+
+Aligned sides are the outputs of disorder controllers, read at any speed. A row waits until the
+punctuations of both sides exceed its event time. Rows are therefore emitted in a single event-time
+order, independent of reading speed, micro-batches and restarts.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +17,217 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Ints
+from sfumato.operators.arrays import Bools, Ints, pad
 from sfumato.operators.state.config import CHANGEABLE
-from sfumato.operators.state.declared import Optional, Part
+from sfumato.operators.state.declared import Array, Optional, Part, Value
+from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival, arrival_order
-from sfumato.tables.arrow import as_numbers, concat_tables
-from sfumato.tables.joins.aligned_sides import AlignedSides
-from sfumato.tables.operator import TIE, TableConfig, TableOperator
-from sfumato.tables.reading.frame import LATE
+from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers, concat_tables
+from sfumato.tables.operator import TIE, TableConfig, TableOperator, arrival_columns
+from sfumato.tables.reading.frame import PUNCTUATION
+from sfumato.tables.row_store import BufferedRows
+from sfumato.tables.scope import BEGINNING, Scopes
 
 Numbers = npt.NDArray[Any]
+
+
+@dataclass
+class TimedRows(BufferedRows):
+    """Waiting rows. time : int64[n], event times in microseconds    scope : int64[2, n], codes"""
+
+    time: Ints
+    scope: Ints
+
+
+class AlignedSide(Stateful):
+    """One side: the scopes of its controllers, and its waiting rows.
+
+    passed : int64[scopes], punctuations    seen : processing time of the newest row, ms
+    gone : int64[scopes], event time up to which a timeout has released the scope's rows
+    pieces : the rows, in pieces of geometrically decreasing sizes    rows : the rows, as saved
+    """
+
+    state = {
+        "scopes": Part(),
+        "passed": Array(int, "scopes"),
+        "gone": Array(int, "scopes"),
+        "seen": Value(none=True),
+        "rows": SavedTable(),
+    }
+
+    def __init__(self, keys: Sequence[int], forget_after: float | None) -> None:
+        self.scopes = Scopes(keys, forget_after)
+        self.passed = self.gone = np.empty(0, np.int64)
+        self.seen: int | None = None
+        self.pieces: list[TimedRows] = []
+        self.loaded: pa.Table | None = None
+
+    def codes(self, rows: pa.Table) -> Ints:
+        """Return int64[n]: the codes in this side's scopes of rows from either side."""
+        codes = self.scopes.encode(rows)
+        self.passed = pad(self.passed, len(self.scopes), BEGINNING)
+        self.gone = pad(self.gone, len(self.scopes), BEGINNING)
+        return codes
+
+    def buffer(self, piece: TimedRows) -> None:
+        self.pieces += [piece] if piece.time.size else []
+        while len(self.pieces) > 1 and self.pieces[-2].time.size < 2 * self.pieces[-1].time.size:
+            self.pieces[-2:] = [self.pieces[-2].concat(self.pieces[-1])]
+
+    @property
+    def rows(self) -> pa.Table | None:
+        tables = [piece.rows for piece in self.pieces]
+        return pa.concat_tables(tables).combine_chunks() if tables else None
+
+    @rows.setter
+    def rows(self, rows: pa.Table | None) -> None:
+        self.loaded = rows
+
+    def after_loading(self) -> None:
+        if len(self.scopes) != len(self.passed):
+            raise ValueError("every scope must have a punctuation")
+
+
+class AlignedSides(Stateful):
+    """Rows of two sides, each emitted once the punctuations of both exceed its event time.
+
+    scopes : per side, the numbers of its controllers' keys
+    idle_timeout : milliseconds after which a silent side no longer delays rows, or None
+    forget_after : microseconds after which a scope without rows loses its punctuations, see
+        `Scopes`; an older row of the scope then waits for both sides. None for never
+
+    Rows are on time, with the columns order0 (event time), punctuation and key0... They are dropped
+    if a timeout has already released later rows. Without a timeout, the
+    emitted rows and their order depend only on each side's rows.
+    Cost: O(1) per row and side, and O(log n) copies of waiting rows; state: the waiting rows.
+    """
+
+    state = {"left": Part(), "right": Part()}
+
+    def __init__(
+        self,
+        scopes: Sequence[Sequence[int]],
+        idle_timeout: int | None,
+        forget_after: float | None = None,
+    ) -> None:
+        self.idle_timeout = idle_timeout
+        self.sides = self.left, self.right = [AlignedSide(keys, forget_after) for keys in scopes]
+
+    def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
+        """Add on-time rows of a side; return the numbers of (dropped rows, rows out of order).
+
+        An on-time row can only be below a punctuation if the rows come from several controllers.
+        """
+        mine = self.sides[side]
+        mine.seen = now
+        if not rows.num_rows:
+            return 0, 0
+        piece = self._piece(rows)
+        known = piece.rows.column(PUNCTUATION)
+        newest, behind = int(piece.time.max()), 0
+        if known.null_count < len(known):
+            here = pc.is_valid(known).to_numpy()
+            reached, scope = as_numbers(known.drop_null()), piece.scope[side][here]
+            behind = count_behind(piece.time[here], reached, scope, mine.passed)
+            np.maximum.at(mine.passed, scope, reached)
+            newest = max(int(reached.max()), newest)
+        for of, codes in zip(self.sides, piece.scope, strict=True):
+            of.scopes.record(side, codes, newest)
+        gone = piece.time < self._released_until(piece)
+        mine.buffer(piece.filter(~gone) if gone.any() else piece)
+        return int(gone.sum()), behind
+
+    def set_clock(self, now: int) -> None:
+        """Limit saved times to `now`, see `TableOperator.set_clock`."""
+        if self.idle_timeout is not None:
+            for side in self.sides:
+                side.seen = None if side.seen is None else min(side.seen, now)
+
+    def take_ready(self, now: int) -> list[tuple[int, pa.Table]]:
+        """Return the complete rows as (side, rows) pairs."""
+        if self.idle_timeout is not None:
+            self._release_idle(now, self.idle_timeout)
+        out = self._release()
+        for number, side in enumerate(self.sides):
+            over = side.scopes.take_expired(p.scope[number] for of in self.sides for p in of.pieces)
+            side.passed[over] = side.gone[over] = BEGINNING
+        return out
+
+    def take_waiting(self) -> list[tuple[int, pa.Table]]:
+        """Return all waiting rows as (side, rows) pairs at the end of the streams."""
+        self._release_all()
+        return self._release()
+
+    def emitted_until(self) -> int | None:
+        """Return a time below which no more rows are emitted, or None if it is unknown."""
+        if self.left.scopes.keys or self.right.scopes.keys or not self.left.passed.size:
+            return None
+        passed = min(self.left.passed[0], self.right.passed[0])
+        return int(max(passed, self.left.gone[0], self.right.gone[0]))
+
+    def _released_until(self, piece: TimedRows) -> Ints:
+        gone: Ints = np.maximum(self.left.gone[piece.scope[0]], self.right.gone[piece.scope[1]])
+        return gone
+
+    def _release_idle(self, now: int, timeout: int) -> None:
+        """Mark the rows that only silent sides delay as ready."""
+        self.set_clock(now)
+        first = min((side.seen for side in self.sides if side.seen is not None), default=now)
+        idle = [now - (first if side.seen is None else side.seen) >= timeout for side in self.sides]
+        for side, other in zip(self.sides, reversed(idle), strict=True):
+            if other:
+                np.maximum(side.gone, side.passed, out=side.gone)
+        if all(idle):
+            self._release_all()
+
+    def _release_all(self) -> None:
+        for piece in [*self.left.pieces, *self.right.pieces]:
+            np.maximum.at(self.left.gone, piece.scope[0], piece.time)
+
+    def _release(self) -> list[tuple[int, pa.Table]]:
+        out = []
+        for number, side in enumerate(self.sides):
+            pieces, side.pieces = side.pieces, []
+            for piece in pieces:
+                passed = np.minimum(
+                    self.left.passed[piece.scope[0]], self.right.passed[piece.scope[1]]
+                )
+                # Rows at the time of a punctuation may still arrive, with a higher punctuation.
+                go: Bools = piece.time < passed
+                go |= piece.time <= self._released_until(piece)
+                if go.any():
+                    out.append((number, piece.rows if go.all() else piece.filter(go).rows))
+                if not go.all():
+                    side.pieces.append(piece.filter(~go) if go.any() else piece)
+        return out
+
+    def _piece(self, rows: pa.Table) -> TimedRows:
+        scope = np.stack([side.codes(rows) for side in self.sides])
+        return TimedRows(rows, as_numbers(rows.column("order0")), scope)
+
+    def after_loading(self) -> None:
+        for side in self.sides:
+            if side.loaded is not None:
+                side.buffer(self._piece(side.loaded))
+                side.loaded = None
+
+
+def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> int:
+    """Count rows whose time or punctuation is below an earlier punctuation of their scope.
+
+    For rows of a single controller the count is 0.
+    time, punctuation, scope : int64[n]    passed : int64[scopes], punctuations before these rows
+    """
+    order = np.lexsort((punctuation, scope))
+    time, own, scope = time[order], punctuation[order], scope[order]
+    new = np.ones(own.size, bool)
+    new[1:] = (own[1:] != own[:-1]) | (scope[1:] != scope[:-1])
+    start = np.flatnonzero(new)[np.cumsum(new) - 1]  # first row with the same punctuation
+    same = (start > 0) & (scope[start - 1] == scope)
+    below = np.where(same, own[start - 1], NO_PUNCTUATION)
+    known = passed[scope]
+    before = np.maximum(below, np.where(known < own, known, NO_PUNCTUATION))
+    return int(np.count_nonzero((own < known) | (time < before)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +248,11 @@ class TwoSidesConfig(TableConfig):
     def idle_timeout_us(self) -> int | None:
         return None if self.idle_timeout is None else 1000 * self.idle_timeout
 
-    def arrival(self, side: int = 0) -> Arrival:
-        """Return the order of static rows; punctuations must not fall between micro-batches."""
-        first, *others = super().arrival(side).columns
-        return Arrival((first, *([] if self.aligned is None else ["punctuation"]), *others))
+    @property
+    def by_punctuation(self) -> bool:
+        """Return whether static rows are sorted by punctuation, which must not fall between
+        micro-batches; aligned rows are then ordered by time alone."""
+        return self.aligned is not None
 
 
 class OrderedSides(NamedTuple):
@@ -98,13 +305,13 @@ class TwoSides(TableOperator):
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         self.set_clock(now)
-        rows = sum(table.num_rows for _, table in batch)
-        self.counts["rows"] += rows
+        if self.config.pace_matters:
+            self.counts["unaligned"] += sum(table.num_rows for _, table in batch)
+        on_time = self.drop_late(batch)
+        self.counts["rows"] += sum(table.num_rows for _, table in on_time)
         if self.sides is None:
-            if self.config.pace_matters:
-                self.counts["unaligned"] += rows
-            return self._join_rows([(side, self.without_late(table)) for side, table in batch])
-        for side, table in batch:
+            return self._join_rows(on_time)
+        for side, table in on_time:
             late, behind = self.sides.add(side, table, now)
             self.require_one_controller(behind)
             self.counts["late"] += late
@@ -117,21 +324,9 @@ class TwoSides(TableOperator):
     def flush(self) -> list[pa.Table]:
         return [] if self.sides is None else self._join_rows(self.sides.take_waiting())
 
-    def without_late(self, table: pa.Table) -> pa.Table:
-        """Count and drop rows flagged late."""
-        if LATE not in table.column_names:
-            return table
-        rows = table.filter(pc.invert(pc.fill_null(table.column(LATE), False)))
-        self.counts["late"] += table.num_rows - rows.num_rows
-        return rows
-
     @abstractmethod
     def _join_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         """Return the answers to complete rows of both sides."""
-
-    def release_columns(self, tables: Sequence[pa.Table]) -> list[Numbers]:
-        """Return columns that order rows with equal event times, if any."""
-        return []
 
     def order_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> OrderedSides | None:
         """Return the rows of a batch in one order, or None if there are none."""
@@ -140,17 +335,17 @@ class TwoSides(TableOperator):
             return None
         tables = [concat_tables([t for s, t in batch if s == side]) for side in present]
         side = np.repeat(np.array(present, np.uint8), [table.num_rows for table in tables])
-
-        def numbers(name: str) -> Numbers:
-            return np.concatenate([as_numbers(table.column(name)) for table in tables])
-
-        columns = [numbers(name) for name in self.config.order_columns]
-        by = [columns[0], *self.release_columns(tables), *columns[1:]]
-        order = arrival_order(by, [side ^ self.config.first_side, numbers(TIE)])
+        arrival = self.config.arrival()
+        if self.sides is not None:
+            arrival = Arrival(tuple(self.config.order_columns))
+        parts = [arrival_columns(table, arrival) for table in tables]
+        columns = {name: np.concatenate([of[name] for of in parts]) for name in arrival.columns}
+        ties = np.concatenate([as_numbers(table.column(TIE)) for table in tables])
+        order = arrival_order([*columns.values()], [side ^ self.config.first_side, ties])
         code = np.zeros(order.size, np.int64)
         if self._known:
             known = concat_tables([table.select(self._known) for table in tables])
             code = self.codes(known.take(pa.array(order)))
         if self.sides is None:
-            self.note_order([column[order] for column in columns])
-        return OrderedSides(present, tables, order, side[order], code, columns[0][order])
+            self.note_order([columns[name][order] for name in self.config.order_columns])
+        return OrderedSides(present, tables, order, side[order], code, columns["order0"][order])

@@ -1,5 +1,7 @@
 """Multi-top-k over Arrow tables, with one top-k window per key.
 
+Contents: the operator, its config, and the arguments of `top_k`.
+
 A window refers to a tuple by its *row id*, the number of its row in the shared `RowStore`, or -1 if
 the row is not needed. A *stream id*, see `StreamIds`, is -1 if streams are not ranked.
 """
@@ -7,15 +9,17 @@ the row is not needed. A *stream id*, see `StreamIds`, is -1 if streams are not 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US, check_extents
-from sfumato.operators.arguments import SUM_TOLERANCE
+from sfumato.operators.arguments import flag
 from sfumato.operators.arrays import Bools, Ints, gather_lists, pad
 from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.schedule import NO_RUN
@@ -26,6 +30,7 @@ from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.windows.calendar import FIRST_US, LAST_US
+from sfumato.queries import Top, intervals_by_name, probabilities_by_name, split_direction
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers, as_times
 from sfumato.tables.disorder.released import (
@@ -36,10 +41,24 @@ from sfumato.tables.disorder.released import (
 )
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
+from sfumato.tables.reading.frame import CONTROLLER_COLUMNS, Frame, forget_after_of
+from sfumato.tables.reading.results import (
+    DOUBLE_TYPE,
+    LONG_TYPE,
+    STRING_TYPE,
+    Output,
+    mark_shared,
+    passthrough_outputs,
+    row_of,
+)
+from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.user_warnings import RANKED
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
-from sfumato.windows import Range, Rows
+from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
+from sfumato.windows import Range, Rows, window_of
 
+TOP_K_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
 TIMETABLE_RUNS = 6  # number of runs in the gauge `timetable`
 ANSWER_COUNTERS = ("answers", "answered", "late_answers", "latency")
 WINDOW_COUNTERS = ("out_of_order", "rejected", "overflow", "executions", "cost")
@@ -108,7 +127,6 @@ class TopKTableConfig(ReleasedTableConfig):
 
     @property
     def length_us(self) -> int | None:
-        """Return the length of a time window in microseconds."""
         return self.window.length_us if isinstance(self.window, Range) else None
 
     def windows(self) -> TopKWindows:
@@ -123,7 +141,6 @@ class TopKTableConfig(ReleasedTableConfig):
 
     @property
     def named(self) -> dict[str, tuple[int, int]]:
-        """Return the queries as name -> (k, every)."""
         return {name: (k, every) for name, k, every in self.queries}
 
 
@@ -153,7 +170,7 @@ class StreamIds(Stateful):
     }
 
     def __init__(self) -> None:
-        self.index, self.values = KeyIndex(), RowStore()
+        self.index, self.values = KeyIndex(), RowStore(lambda: self.id[self.id >= 0])
         self.key = self.id = np.empty(0, np.int64)
 
     def encode(self, key: Ints, stream: pa.ChunkedArray) -> Ints:
@@ -174,10 +191,7 @@ class StreamIds(Stateful):
         if len(codes):
             self.index.forget(codes)
             self.key[codes] = self.id[codes] = -1
-            self.values.forget(self.id[self.id >= 0])
-
-    def before_saving(self) -> None:
-        self.values.keep(self.id[self.id >= 0])
+            self.values.drop_unneeded(len(self.index))
 
     def after_loading(self) -> None:
         free = np.flatnonzero(self.key < 0)
@@ -212,7 +226,8 @@ class TableTopK(TableOperator):
     def __init__(self, config: TopKTableConfig) -> None:
         super().__init__(config)
         self.scopes, self.streams = ScopeClocks(), StreamIds()
-        self.rows, self.rules, self.windows = RowStore(), KeyIndex(), config.windows()
+        self.rules, self.windows = KeyIndex(), config.windows()
+        self.rows = RowStore(lambda: self.windows.ids)
         # Per key: its scope, its newest tuple's time, and the time before which tuples are late.
         self.scope = self.newest = self.closed = np.empty(0, np.int64)
         self.every = np.array([every for *_, every in config.queries], np.int64)
@@ -237,24 +252,12 @@ class TableTopK(TableOperator):
         }
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether rows have a valid time, score and probability.
-
-        Times must be within 2**60 microseconds of 1970, scores finite, and probabilities positive
-        with a sum of at most 1. With timestamps, the instants of answers must be in the calendar.
-        """
-        fine = super().is_usable(rows)
-        time = np.zeros(rows.num_rows, np.int64)
-        time[fine] = as_numbers(rows.column("order0").filter(pa.array(fine)))
-        offsets, prob, values = alternatives_of(rows, 1)
-        good = np.isfinite(values[:, 0]) & (prob > 0.0)
-        owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
-        fine &= np.bincount(owner, good, rows.num_rows) == np.diff(offsets)
-        existence = np.bincount(owner, np.where(good, prob, 0.0), rows.num_rows)
-        fine &= (existence > 0.0) & (existence <= 1.0 + SUM_TOLERANCE)
-        fine &= np.abs(time) <= MAX_TIME_US
+        """Return bool[n]: whether times are within 2**60 microseconds of 1970, and timestamps and
+        the instants of their answers in the calendar."""
+        time, low, high = punctuations_of(rows, "order0"), -MAX_TIME_US, MAX_TIME_US
         if self.config.time != "long":
-            fine &= (time >= FIRST_US) & (time <= LAST_US - self._answer_horizon)
-        return fine
+            low, high = FIRST_US, LAST_US - self._answer_horizon
+        return (time >= low) & (time <= high)
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         if self.config.scope is not None:
@@ -412,10 +415,9 @@ class TableTopK(TableOperator):
             self.counts[name] = getattr(self.windows, name)
         found = [answers for answers in found if answers.id.size]
         tables = [self._table(found)] if found else []
-        if self.rows.is_mostly_unneeded(self.windows.size):
-            self.rows.keep(self.windows.ids)
-        if len(self.rules) > 2 * self.windows.size + 1024:
-            self.rules.keep(np.concatenate([held.rule for held in self.windows.held]))
+        self.rows.drop_unneeded(self.windows.size)
+        held = self.windows.held
+        self.rules.drop_unneeded(lambda: np.concatenate([window.rule for window in held]))
         return tables
 
     def _table(self, found: list[TopKAnswers]) -> pa.Table:
@@ -454,9 +456,6 @@ class TableTopK(TableOperator):
         for name, count in zip(ANSWER_COUNTERS, counted, strict=True):
             self.counts[name] += int(count)
 
-    def before_saving(self) -> None:
-        self.rows.keep(self.windows.ids)
-
     def after_loading(self) -> None:
         super().after_loading()
         keys, windows, ids = self.scope.size, self.windows, self.windows.ids
@@ -479,3 +478,145 @@ class TableTopK(TableOperator):
 def _select(answers: TopKAnswers, which: Any) -> TopKAnswers:
     rows = (column[which] for column in answers[1:-2])
     return TopKAnswers._make([answers.names, *rows, answers.rejected, answers.ranked])
+
+
+@dataclass(eq=False)
+class RankingQuery(WindowQuery):
+    """The validated arguments of `top_k` over a frame.
+
+    queries : name -> (k, every in microseconds)    least : name -> `probability`, where given
+    """
+
+    called: ClassVar[str] = "top_k"
+    scored: ClassVar[bool] = True
+
+    exclusive: str | None
+    group: str | None
+    queries: Mapping[str, tuple[int, int]]
+    ascending: bool
+    least: Mapping[str, float]
+
+    @classmethod
+    def from_arguments(
+        cls,
+        frame: Frame,
+        queries: Top | int | Sequence[Top | int],
+        by: str,
+        ascending: bool | None,
+        window: Any,
+        **columns: Any,
+    ) -> Self:
+        """Check the arguments; `columns` are those that name columns."""
+        window = window_of(window)
+        if not isinstance(window, Range | Rows):
+            raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
+        if isinstance(window, Range) and window.empty:
+            raise ValueError(
+                "`empty` of sf.Range is allowed only for aggregates, because a ranking is "
+                f"answered at the times of its queries even without tuples; got {window!r}. Leave "
+                "`empty` out"
+            )
+        if isinstance(window, Rows) and window.slide is not None:
+            raise ValueError(
+                "`slide` of sf.Rows is allowed only for aggregates; a ranking needs the `every` "
+                f"of its queries instead; got {window!r}. Leave `slide` out"
+            )
+        by, ascending = split_direction(by, ascending)
+        named = intervals_by_name(queries, window.slide_us if isinstance(window, Range) else None)
+        return cls(
+            frame,
+            [AggregateSpec("", "sum", by)],
+            window,
+            distribution=None,
+            queries=named,
+            ascending=ascending,
+            least=probabilities_by_name(queries),
+            **columns,
+        )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.orders) != 1 or not self.frame.is_time(self.orders[0]):
+            raise TypeError(
+                "`order` must be one event-time column, a timestamp or whole microseconds; got "
+                f"{self.orders} ({self.frame.type_name(self.orders[0])})"
+            )
+        self.frame.warn_of_time_unit("order", self.orders[0])
+        _ = self.unchanged_columns  # raises for missing columns
+        taken = [name for name in self.keys if name in TOP_K_COLUMNS]
+        if taken:
+            raise ValueError(
+                f"`key` names a column `{taken[0]}`, but the answer already has a column with "
+                "this name: rename the key"
+            )
+
+    def config(
+        self,
+        semantics: Semantics,
+        plan: str,
+        forget_after: str | timedelta | float | None,
+        rescale: bool,
+        processing_time: bool,
+    ) -> TopKTableConfig:
+        """Return the operator's config. Raises ValueError or TypeError if it is invalid."""
+        if flag("rescale", rescale) and self.exclusive is None:
+            raise ValueError(
+                "`rescale` needs `exclusive`, the column that identifies rows that exclude each "
+                "other"
+            )
+        assert isinstance(self.window, Range | Rows)
+        return TopKTableConfig(
+            queries=tuple((query, k, every) for query, (k, every) in self.queries.items()),
+            least=tuple(self.least.items()),
+            window=self.window,
+            semantics=semantics,
+            plan=plan,
+            ascending=self.ascending,
+            rules=self.exclusive is not None,
+            rescale=rescale,
+            streams=self.group is not None,
+            keys=len(self.keys),
+            scope=self.scope,
+            time=self.time,
+            one_controller=self.one_controller,
+            forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
+            by=str(self.wanted[0].expression),
+            processing_time=flag("processing_time", processing_time),
+        )
+
+    @cached_property
+    def controlled(self) -> bool:
+        """Return whether instants follow a controller's punctuations, even for sf.Rows."""
+        if isinstance(self.window, Range):
+            return self.frame.has_punctuations
+        return self.frame.marks_late(self.orders)
+
+    @cached_property
+    def unchanged_columns(self) -> dict[str, str]:
+        named = {"rule": ("exclusive", self.exclusive), "stream": ("group", self.group)}
+        return {
+            column: self.frame.single_column(argument, name)
+            for column, (argument, name) in named.items()
+            if name is not None
+        }
+
+    def answers(self) -> list[Output]:
+        kinds = {
+            "query": STRING_TYPE, "k": LONG_TYPE, "time": self.time_type, "rank": LONG_TYPE,
+            "score": DOUBLE_TYPE, "probability": DOUBLE_TYPE, "answered": self.time_type,
+            "row": row_of(self.frame, self.row_columns),
+        }  # fmt: skip
+        if "stream" in self.unchanged_columns:
+            kinds["stream"] = self.frame.type(self.unchanged_columns["stream"])
+        found = passthrough_outputs(self.frame, self.keys, prefix="key")
+        found += [Output(name, (name,), kinds[name]) for name in TOP_K_COLUMNS if name in kinds]
+        return mark_shared(found, None if self.certain else RANKED)
+
+    @property
+    def emits_rows(self) -> bool:
+        return True
+
+    @property
+    def row_columns(self) -> list[str]:
+        added = CONTROLLER_COLUMNS if self.controlled else ()
+        return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

@@ -22,7 +22,7 @@ from sfumato.tables.disorder.released import (
     lateness_of,
     punctuations_of,
 )
-from sfumato.tables.keys import KeyIndex
+from sfumato.tables.keys import MIN_FORGOTTEN, KeyIndex
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import ARROW_TIMES, WindowTableConfig
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 VERDICT_REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
 ROW_VERSION = "version"  # fixed name of the version column
 FIRST_MONDAY = 4  # days after 1970-01-01
-MIN_FORGOTTEN = 1024  # number of keys or ids below which none are forgotten
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +115,10 @@ class TableExtents(ReleasedOperator):
                 common |= {"most_empty": window.empty, "earliest": int(earliest)}
             self.operator = self.extent_aggregate(*lengths, config.aggregates, **common)
         # Members under the operator's numbers; with `missed`, only the schema
-        self.rows = RowStore()
+        self.rows = RowStore(lambda: self.operator.numbers)
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        known = super().is_usable(rows)
-        time = as_numbers(rows.column("order0").filter(pa.array(known)))
+        time = punctuations_of(rows, "order0")
         fine = (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
         if self.calendar is not None:
             fine &= (time >= FIRST_US) & (time <= LAST_US)
@@ -128,8 +126,7 @@ class TableExtents(ReleasedOperator):
             begin, end = self._bounds(self._positions(time[fine]))
             first, last = self._positions(np.array([FIRST_US, LAST_US]))
             fine[fine] = (begin >= first) & (end <= last)
-        known[known] = fine
-        return known
+        return fine
 
     def _bounds(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return, per row, the first start and last end of the extents that contain it."""
@@ -163,7 +160,7 @@ class TableExtents(ReleasedOperator):
             tables += self._tables(self.operator.close(over))
             self.index.forget(over)
         if self.config.stores_rows:
-            self.rows.forget(self.operator.numbers)
+            self.rows.drop_unneeded(len(self.operator.numbers))
         return tables
 
     def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
@@ -210,10 +207,6 @@ class TableExtents(ReleasedOperator):
         own["out_of_order"] += counts["out_of_order"]
         return counts | {name: n for name, n in own.items() if name in counts and name != "rows"}
 
-    def before_saving(self) -> None:
-        if self.config.stores_rows:
-            self.rows.keep(self.operator.numbers)
-
     def after_loading(self) -> None:
         super().after_loading()
         if self.config.stores_rows and not np.isin(self.operator.numbers, self.rows.numbers).all():
@@ -232,7 +225,9 @@ class TableExtents(ReleasedOperator):
             names = enumerate(self.config.key_names)
             keys = {name: self.index.take(extents.group, i) for i, name in names}
             if self.config.missed:
-                keys |= {"missed": pa.nulls(len(extents), self._missed_type())}
+                assert self.rows.empty is not None
+                missed = pa.struct([*self.rows.empty.schema, pa.field("reason", pa.string())])
+                keys |= {"missed": pa.nulls(len(extents), missed)}
             return [pa.table(keys | answers)]
         assert extents.members is not None
         assert extents.offsets is not None
@@ -310,10 +305,6 @@ class TableExtents(ReleasedOperator):
         nothing = self._answers(self.operator.idle(np.empty(0, np.int64)))
         nulls = {name: pa.nulls(rows.num_rows, column.type) for name, column in nothing.items()}
         return [pa.table(columns | nulls)]
-
-    def _missed_type(self) -> pa.DataType:
-        assert self.rows.empty is not None
-        return pa.struct([*self.rows.empty.schema, pa.field("reason", pa.string())])
 
 
 def _grid_of(window: Range) -> tuple[Calendar | None, tuple[int, int]]:

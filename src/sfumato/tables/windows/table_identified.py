@@ -19,7 +19,6 @@ from sfumato.operators.windows.identified_extents import (
 from sfumato.tables.arrow import as_numbers, has_all_values
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.windows.table_extents import (
-    MIN_FORGOTTEN,
     ROW_VERSION,
     ExtentTableConfig,
     TableExtents,
@@ -43,7 +42,6 @@ class IdentifiedTableExtents(TableExtents):
     def __init__(self, config: IdentifiedTableConfig) -> None:
         super().__init__(config)
         self.ids = KeyIndex()  # codes of (id, key code)
-        self._forget_ids_at = MIN_FORGOTTEN  # number of ids at which idle ids are forgotten
 
     def ids_of(self, rows: pa.Table, group: Ints) -> Ints:
         """Return int64[n]: codes of the rows' ids, -1 for a row without an id."""
@@ -56,22 +54,16 @@ class IdentifiedTableExtents(TableExtents):
 
     def forget_expired(self) -> None:
         """Forget ids whose extents have all been emitted, then keys."""
-        if len(self.ids) >= self._forget_ids_at:
-            self._forget_ids()
+        self.ids.drop_unneeded(self.operator.needed_ids)
         super().forget_expired()
 
     def before_saving(self) -> None:
-        super().before_saving()
-        self._forget_ids()
+        self.ids.keep(self.operator.needed_ids())
 
     def after_loading(self) -> None:
         super().after_loading()
         if self.ids.size > len(self.operator.ids):
             raise ValueError("every id must have a row")
-
-    def _forget_ids(self) -> None:
-        self.ids.keep(self.operator.needed_ids())
-        self._forget_ids_at = 2 * len(self.ids) + MIN_FORGOTTEN
 
 
 @dataclass(frozen=True, kw_only=True)

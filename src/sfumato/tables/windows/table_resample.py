@@ -69,7 +69,10 @@ class Segments(NamedTuple):
 
     new : bool[n], whether the grid starts at the row, because no earlier row is known
     before, after : int64[n], start and end of each segment; before = after - 1 if `new`
-    earlier, later : int64[n], number of the row at the start (any row if `new`) and at the end
+    earlier, later : int64[n], place in `table` of the row at the start (any row if `new`) and end
+    table : the carried columns of the newest earlier rows, followed by those of the new rows
+    starts, present : from `grouped`, each key's first segment, and the codes of the keys
+    known : bool[keys], whether the key has an earlier row
     """
 
     new: np.ndarray
@@ -77,6 +80,10 @@ class Segments(NamedTuple):
     after: Ints
     earlier: Ints
     later: Ints
+    table: pa.Table
+    starts: Ints
+    present: Ints
+    known: np.ndarray
 
 
 class TableResample(ReleasedOperator):
@@ -101,7 +108,7 @@ class TableResample(ReleasedOperator):
         super().__init__(config)
         self.newest = np.empty(0, np.int64)  # time of each key's newest row
         self.number = np.empty(0, np.int64)  # number of that row in `rows`, or -1
-        self.rows = RowStore()
+        self.rows = RowStore(lambda: self.number[self.number >= 0])
         columns = config.columns if config.fill == "mean" else 0
         # Per key since its last grid point: each column's integral, and the covered microseconds.
         self.integral, self.covered = np.zeros((2, 0, columns))
@@ -131,13 +138,13 @@ class TableResample(ReleasedOperator):
                 self.counts["out_of_order"] += int(behind.sum())
             rows, codes, time = rows.filter(pa.array(~behind)), codes[~behind], time[~behind]
             order, starts, present = grouped(codes)
-        return self._points(rows, order, starts, present, time) if len(codes) else []
-
-    def _points(
-        self, rows: pa.Table, order: Ints, starts: Ints, present: Ints, time: Ints
-    ) -> list[pa.Table]:
-        """Return the grid points that rows emit. order, starts, present : from `grouped`"""
-        known, carried = self.number[present] >= 0, self._carried_columns(rows)
+        if not len(codes):
+            return []
+        known = self.number[present] >= 0
+        if self.config.fill in ("linear", "mean"):
+            carried = rows.select([f"value{i}" for i in range(self.config.columns)])
+        else:
+            carried = pa.table(dict(list(fields_of(rows.column(ROW)).items())[self.config.keys :]))
         held = self.rows.take(self.number[present[known]]) if known.any() else carried.slice(0, 0)
         table = pa.concat_tables([held, carried]).combine_chunks()
         first, later = starts[:-1], order + held.num_rows
@@ -147,26 +154,17 @@ class TableResample(ReleasedOperator):
         new = np.zeros(len(order), bool)
         new[first[~known]] = True
         before = np.where(new, time[order] - 1, before)
-        segments = Segments(new, before, time[order], earlier, later)
-        answers = self._resample(rows, table, segments, starts, present, known)
+        given = earlier, later, table, starts, present, known
+        answers = self._resample(rows, Segments(new, before, time[order], *given))
         last = starts[1:] - 1
         self.newest[present] = time[order[last]]
         self.number[present] = self.rows.append(carried.take(pa.array(order[last])))
-        if self.rows.is_mostly_unneeded(len(self.index)):
-            self.before_saving()
+        self.rows.drop_unneeded(len(self.index) or 1)
         return answers
 
-    def _carried_columns(self, rows: pa.Table) -> pa.Table:
-        if self.config.fill in ("linear", "mean"):
-            return rows.select([f"value{i}" for i in range(self.config.columns)])
-        return pa.table(dict(list(fields_of(rows.column(ROW)).items())[self.config.keys :]))
-
-    def _resample(
-        self, rows: pa.Table, table: pa.Table, segments: Segments, starts: Ints, present: Ints,
-        known: np.ndarray,
-    ) -> list[pa.Table]:  # fmt: skip
-        """Return the grid points in emission order. known : keys in `present` with a newest row"""
-        every, fill = self.config.every, self.config.fill
+    def _resample(self, rows: pa.Table, segments: Segments) -> list[pa.Table]:
+        """Return the grid points in emission order."""
+        every, fill, table = self.config.every, self.config.fill, segments.table
         new, before, after = segments[:3]
         points = after // every - before // every
         skips = points > MAX_GAP
@@ -179,7 +177,7 @@ class TableResample(ReleasedOperator):
         of, grid = np.repeat(np.arange(len(points)), points), number * every
         turn = np.argsort(segments.later[of], kind="stable")  # the order of the emitting rows
         if fill == "mean":
-            means = self._means(table, segments, offsets, grid, starts, present, known)[turn]
+            means = self._means(segments, offsets, grid)[turn]
         if not len(grid):
             return []
         of, grid = of[turn], grid[turn]
@@ -190,7 +188,7 @@ class TableResample(ReleasedOperator):
         columns = {name: field.take(row) for name, field in keys}
         if fill in ("linear", "mean"):
             linear = fill == "linear"
-            values = self._lines(table, segments, of, grid, exact) if linear else means
+            values = self._lines(segments, of, grid, exact) if linear else means
             numbers = enumerate(values.T)
             columns |= {f"value{i}": pa.array(x, mask=~np.isfinite(x)) for i, x in numbers}
         else:
@@ -202,11 +200,10 @@ class TableResample(ReleasedOperator):
         seconds = age / SECOND_US if pa.types.is_timestamp(kind) else age.astype(float)
         return [pa.table(columns | {"order": as_times(grid, kind), AGE: seconds})]
 
-    def _lines(
-        self, table: pa.Table, segments: Segments, of: Ints, grid: Ints, exact: np.ndarray
-    ) -> Floats:
+    def _lines(self, segments: Segments, of: Ints, grid: Ints, exact: np.ndarray) -> Floats:
         """Return float64[points, columns]: linear interpolation between neighbouring rows."""
-        values, length = numbers_of(table, table.column_names), segments.after - segments.before
+        values = numbers_of(segments.table, segments.table.column_names)
+        length = segments.after - segments.before
         begin, end = values[segments.earlier[of]], values[segments.later[of]]
         share = ((grid - segments.before[of]) / length[of])[:, None]
         found = np.where(exact[:, None], end, begin + (end - begin) * share)
@@ -214,16 +211,13 @@ class TableResample(ReleasedOperator):
             found[~exact & (length[of] > self.config.limit)] = np.nan
         return found
 
-    def _means(
-        self, table: pa.Table, segments: Segments, offsets: Ints, grid: Ints, starts: Ints,
-        present: Ints, known: np.ndarray,
-    ) -> Floats:  # fmt: skip
+    def _means(self, segments: Segments, offsets: Ints, grid: Ints) -> Floats:
         """Return float64[points, columns]: time-weighted means over (point - every, point].
 
         Each cell's integrals are summed from left to right, so that sums do not depend on how rows
         are split into calls.
         """
-        new, before, after, earlier, _ = segments
+        new, before, after, earlier, _, table, starts, present, known = segments
         # A run of segments without a gap has one cell per point, and an open cell at its end.
         begins = new.copy()
         begins[starts[:-1]] = True
@@ -267,9 +261,6 @@ class TableResample(ReleasedOperator):
     def forget(self, codes: np.ndarray) -> None:
         self.newest[codes], self.number[codes] = BEGINNING, -1
         self.integral[codes] = self.covered[codes] = 0.0
-
-    def before_saving(self) -> None:
-        self.rows.keep(self.number[self.number >= 0])
 
     def after_loading(self) -> None:
         super().after_loading()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,9 @@ import pyarrow as pa
 from sfumato.operators.arrays import pad
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.state.declared import Array, Part
-from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, fields_of
-from sfumato.tables.disorder.released import punctuations_of
-from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
+from sfumato.tables.operator import ROW, SIZE_GAUGES, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.exact import ExactNumber
-from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.scope import BEGINNING
 from sfumato.windows import Delta, Rows
@@ -55,6 +52,17 @@ def _flat(rows: pa.Table, attribute: int) -> pa.Array:
     return rows.column(f"value{attribute}").combine_chunks().flatten()
 
 
+class _Result(NamedTuple):
+    """A result of a window, see `WindowTableConfig`; kind is "" if results are structs."""
+
+    name: str
+    function: str
+    attribute: Any
+    argument: float | None
+    kind: str
+    exact: ExactNumber | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class WindowTableConfig(TableConfig):
     """Settings of all windows over tables.
@@ -84,25 +92,24 @@ class WindowTableConfig(TableConfig):
     def _parts(self) -> dict[tuple[int, int, bool], range]:
         """Map (attribute, bits, ordered) of exact values to the numbers of their parts."""
         found, end = dict[tuple[int, int, bool], range](), self.attributes
-        for (*_, attribute, _), of in self._results:
+        for *_, attribute, _, _, of in self._results:
             if of is not None and (attribute, of.bits, of.ordered) not in found:
                 found[attribute, of.bits, of.ordered] = range(end, end + of.parts)
                 end += of.parts
         return found
 
-    @property
-    def _results(self) -> list[tuple[Any, ExactNumber | None]]:
-        return [*zip(self.results, self.exact or (None,) * len(self.results), strict=True)]
+    @cached_property
+    def _results(self) -> list[_Result]:
+        kinds = self.kinds or ("",) * len(self.results)
+        exact = self.exact or (None,) * len(self.results)
+        parts = zip(self.results, kinds, exact, strict=True)
+        return [_Result(*of, kind, number) for of, kind, number in parts]
 
     @property
     def picked(self) -> dict[str, tuple[str, str]]:
         """Return the results that are values of rows: name -> (function, column of the values)."""
-        kinds = self.kinds or [""] * len(self.results)
-        return {
-            name: (function, f"value{attribute}")
-            for (name, function, attribute, _), kind in zip(self.results, kinds, strict=True)
-            if kind == PICKED_RESULT
-        }
+        picked = (of for of in self._results if of.kind == PICKED_RESULT)
+        return {of.name: (of.function, f"value{of.attribute}") for of in picked}
 
     @property
     def distances(self) -> set[int]:
@@ -114,12 +121,12 @@ class WindowTableConfig(TableConfig):
         """Return the number of attributes of the operator's tuples, with exact parts."""
         return max([self.attributes, *(numbers.stop for numbers in self._parts.values())])
 
-    @property
+    @cached_property
     def aggregates(self) -> list[Aggregate]:
         """Return the operator's aggregates: one per result, or per part of an exact result."""
-        found, picked = [], self.picked
-        for (name, function, attribute, argument), of in self._results:
-            numbers: Any = [] if name in picked else [attribute]
+        found = []
+        for _, function, attribute, argument, kind, of in self._results:
+            numbers: Any = [] if kind == PICKED_RESULT else [attribute]
             if of is not None:
                 numbers = self._parts[attribute, of.bits, of.ordered]
             found += [Aggregate(function, number, argument) for number in numbers]
@@ -127,15 +134,12 @@ class WindowTableConfig(TableConfig):
 
     @property
     def value_columns(self) -> list[str]:
-        """Return the fixed names of the columns of values."""
         return [f"value{i}" for i in range(self.attributes)]
 
     def tuples(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the rows' tuples as `alternatives_of` does, with the parts of exact values."""
-        used = {attribute for (*_, attribute, _), of in self._results if of is None}
-        if picked := self.picked:
-            used -= {attribute for name, _, attribute, _ in self.results if name in picked}
-        unused = set(range(self.attributes)) - used - self.distances
+        used = {of.attribute for of in self.aggregates} | self.distances
+        unused = set(range(self.attributes)) - used
         offsets, prob, values = alternatives_of(rows, self.attributes, unused)
         parts = list[np.ndarray]()
         for attribute, bits, ordered in self._parts:
@@ -155,7 +159,7 @@ class WindowTableConfig(TableConfig):
             structs = [_distribution_column(measured, self.quantiles) for measured in results]
             return dict(zip(names, structs, strict=True))
         found, columns = iter(results), dict[str, pa.Array]()
-        for ((name, function, *_), of), kind in zip(self._results, self.kinds, strict=True):
+        for name, function, _, _, kind, of in self._results:
             if of is not None:
                 columns[name] = of.join(function, [next(found).mean for _ in range(of.parts)])
             elif kind != PICKED_RESULT:
@@ -170,16 +174,11 @@ def quantile_name(q: float) -> str:
     return f"q{whole:0>2}" + (f"_{part}" if part else "")
 
 
-def _nullable(numbers: np.ndarray | None) -> pa.Array:
-    assert numbers is not None
-    return pa.array(numbers, pa.float64(), mask=np.isnan(numbers))
-
-
 def _value_column(measured: AggregateResult, kind: str) -> pa.Array:
     """Return the values of certain results, NaN as NULL; 2^63 becomes the largest int64."""
     values = measured.mean
     if kind == "number":
-        return _nullable(values)
+        return pa.array(values, from_pandas=True)
     missing = np.isnan(values)
     scaled = np.where(missing, 0.0, values) * (1 if kind == "whole" else 1e6)
     rounded = np.rint(scaled)
@@ -190,24 +189,30 @@ def _value_column(measured: AggregateResult, kind: str) -> pa.Array:
     return array if kind == "whole" else array.cast(ARROW_TIMES[kind])
 
 
+def distribution_names(quantiles: Sequence[float], has_distribution: bool) -> list[str]:
+    """Return the names of the fields of a result that is not a plain value."""
+    names = ["mean", "stddev", "existence", *map(quantile_name, quantiles)]
+    names += ["distribution", "moved"] if has_distribution else []
+    return names + (["error"] if has_distribution or len(quantiles) else [])
+
+
 def _distribution_column(measured: AggregateResult, quantiles: Sequence[float]) -> pa.StructArray:
-    columns = {
-        "mean": _nullable(measured.mean),
-        "stddev": _nullable(measured.stddev),
-        "existence": pa.array(measured.existence),
-    }
-    for i, q in enumerate(quantiles):
-        columns[quantile_name(q)] = _nullable(measured.quantiles[:, i])
-    if measured.value is not None:
-        pairs = pa.StructArray.from_arrays(
-            [pa.array(measured.prob), pa.array(measured.value)], ["prob", "value"]
-        )
-        offsets = pa.array(measured.offsets, pa.int32())
-        columns["distribution"] = pa.ListArray.from_arrays(offsets, pairs)
-        columns["moved"] = _nullable(measured.moved)
-    if len(quantiles) or measured.value is not None:
-        columns["error"] = _nullable(measured.error)
-    return pa.StructArray.from_arrays(list(columns.values()), list(columns))
+    numbers = {quantile_name(q): measured.quantiles[:, i] for i, q in enumerate(quantiles)}
+    names = distribution_names(quantiles, measured.value is not None)
+    columns = [
+        list_of_pairs(measured)
+        if name == "distribution"
+        else pa.array(numbers.get(name, getattr(measured, name, None)), from_pandas=True)
+        for name in names
+    ]
+    return pa.StructArray.from_arrays(columns, names)
+
+
+def list_of_pairs(found: Any) -> pa.ListArray:
+    """Return the lists of (prob, value) with the given `offsets`, `prob` and `value`."""
+    columns = [pa.array(found.prob), pa.array(found.value)]
+    pairs = pa.StructArray.from_arrays(columns, ["prob", "value"])
+    return pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), pairs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,9 +232,9 @@ class RowWindowTableConfig(WindowTableConfig):
     kind, version = "window aggregate", 7
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZE_GAUGES}
 
-    def arrival(self, side: int = 0) -> Arrival:
-        first, *others = super().arrival(side).columns
-        return Arrival((first, *([PUNCTUATION] if self.controlled else []), *others))
+    @property
+    def by_punctuation(self) -> bool:
+        return self.controlled
 
     @property
     def distances(self) -> set[int]:
@@ -290,15 +295,6 @@ class TableRowWindow(TableOperator):
             results = [measured.take(kept) for measured in results]
         columns = fields_of(row) | {"held": pa.array(held)}
         return [pa.table(columns | self.config.result_columns(results))]
-
-    def arrange(self, rows: pa.Table) -> np.ndarray:
-        if not self.config.controlled:
-            return super().arrange(rows)
-        columns = [
-            punctuations_of(rows) if name == PUNCTUATION else as_numbers(rows.column(name))
-            for name in self.config.arrival().columns
-        ]
-        return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         """Skip rows from a controller, which are ordered only per key, see `_record_keys`."""

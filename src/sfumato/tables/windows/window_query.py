@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
+from sfumato.operators.arguments import flag
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber, exact_number
@@ -19,6 +20,7 @@ from sfumato.tables.reading.frame import (
     ARRIVED,
     CONTROLLER_COLUMNS,
     EARLY_COLUMN,
+    EXISTENCE,
     TIME_KINDS,
     Frame,
     forget_after_of,
@@ -36,6 +38,7 @@ from sfumato.tables.reading.results import (
     alternatives_type,
     mark_shared,
     passthrough_outputs,
+    row_of,
 )
 from sfumato.tables.reading.rows import (
     BooleanColumn,
@@ -63,7 +66,7 @@ from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
 from sfumato.tables.windows.table_windows import (
     PICKED_RESULT,
     RowWindowTableConfig,
-    quantile_name,
+    distribution_names,
 )
 from sfumato.windows import Delta, Range, Rows, Session, duration_us
 
@@ -83,7 +86,6 @@ AGGREGATE_ALIASES = {
     "first_value": "first",
     "last_value": "last",
 }
-COUNT_FUNCTIONS = ("count", "count_distinct")
 WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 NOT_TOGETHER = (  # pairs of arguments
@@ -94,21 +96,36 @@ NOT_TOGETHER = (  # pairs of arguments
 )
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
+VALUE_PAIRS = alternatives_type([Field("value", DOUBLE_TYPE)])  # type of a distribution
 # Functions whose results have the type of the values
 VALUE_FUNCTIONS = ("min", "max", "first", "last")
 
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """One result column: its name, function and SQL expression.
+    """One result column: its name, function and SQL expression, and how it is computed.
 
     expression : None for count(*)    argument : q of a quantile
+    kind, type : of the results of certain rows; see `WindowTableConfig`
+    cast : the type of the result column, if it is not `type`
+    exact : the exact form of the values, or None for doubles
+    hashed : whether values are read as hashes, because doubles may not distinguish them
     """
 
     name: str
     function: str
     expression: str | None
     argument: float | None = None
+    kind: str = "whole"
+    type: Any = LONG_TYPE
+    cast: Any = None
+    exact: ExactNumber | None = None
+    hashed: bool = False
+
+    @property
+    def entry(self) -> str:
+        """Return the aggregate's name in errors."""
+        return f"{self.function} in `aggregates[{self.name!r}]`"
 
 
 def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
@@ -158,7 +175,7 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     return AggregateSpec(name, function, inner.strip(), q)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class WindowQuery:
     """The validated arguments of `window_aggregate`, which documents the other arguments.
 
@@ -194,14 +211,14 @@ class WindowQuery:
 
     def __post_init__(self) -> None:
         frame = self.frame
-        object.__setattr__(self, "quantiles", number_tuple("quantiles", self.quantiles))
+        self.quantiles = number_tuple("quantiles", self.quantiles)
         frame.require_late(metadata=not self.timed)
         frame.require_tuples(self.existence)
         for text, argument in self.arguments.items():
             frame.check_expression(argument, text)
         if self.existence is not None:
             frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
-        object.__setattr__(self, "wanted", [self._as_numeric(w) for w in self.wanted])
+        self.wanted = [*map(self._plan, self.wanted)]
         if not isinstance(self.window, Rows | Range | Delta | Session):
             raise TypeError(
                 f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {self.window!r}"
@@ -239,7 +256,8 @@ class WindowQuery:
         elif self.level is not None:
             raise ValueError('`level` needs `early`: add early="10 seconds", or leave `level` out')
         for one, other in NOT_TOGETHER:
-            if self._is_given(one) and self._is_given(other):
+            given = getattr(self, one), getattr(self, other)
+            if all(of is not None and of is not False and of != () for of in given):
                 raise ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")
         self._check_over_time()
         self._check_versions()
@@ -253,16 +271,12 @@ class WindowQuery:
         if has_copies and frame.remembered_us < self._needed_us:
             warn_of_copies(self.called, self.early is not None)
 
-    def _is_given(self, argument: str) -> bool:
-        value = getattr(self, argument)
-        return bool(value) if isinstance(value, bool | tuple) else value is not None
-
     def _warn_of_gaps(self) -> None:
         attributes = "|".join(map(re.escape, self.frame.attributes))
         for w in self.wanted:
             read = re.search(rf"\b({attributes})\b", w.expression or "", re.IGNORECASE)
             if w.function in ("sum", "avg") and read:
-                warn_of_gaps(self.called, f"{w.function} in `aggregates[{w.name!r}]`")
+                warn_of_gaps(self.called, w.entry)
                 return
 
     @property
@@ -284,81 +298,65 @@ class WindowQuery:
             if w.expression is not None
         }
 
-    @cached_property
-    def exact(self) -> tuple[ExactNumber | None, ...]:
-        """Return the exact form of each aggregate, or None for doubles."""
-        return tuple(map(self._exact, self.wanted))
+    def _plan(self, w: AggregateSpec) -> AggregateSpec:
+        """Return an aggregate with the way it is computed.
 
-    def _exact(self, w: AggregateSpec) -> ExactNumber | None:
-        plain = self.certain and not (self.scored or self.structs) and self.early is None
-        if (
-            not plain
-            or self._is_picked(w)
-            or w.expression is None
-            or w.function not in EXACT_FUNCTIONS
-        ):
-            return None
-        kind = self.frame.arrow_type(self.frame.expression_type(w.expression))
-        return exact_number(w.function, kind)
-
-    def _as_numeric(self, w: AggregateSpec) -> AggregateSpec:
-        """Convert an aggregate to one of numbers: count(x) of other types counts (x) = (x).
-
-        Raises TypeError for other functions of non-numeric values.
+        Raises TypeError for values that are not numbers, unless they are counted or picked.
         """
-        if w.expression is None:
+        text = w.expression
+        if text is None:
             return w
+        own = self.frame.expression_type(text)
+        known, shown = self.frame.kind_of(own), self.frame.text_of(own)
+        is_number, separate = known in self.frame.numeric, replace(w, expression=f"({text})")
+        if w.function == "count":
+            return w if is_number else replace(w, expression=f"({text}) = ({text})")
+        is_text = known in PICKED and "collate" not in shown
+        if is_text and w.function in VALUE_FUNCTIONS and self._picks_values:
+            return replace(separate, kind=PICKED_RESULT, type=own)
+        if w.function == "count_distinct" and is_text:
+            return replace(w, hashed=True)
         argument, of = "`by`", ""
         if w.name:
             argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
-        own = self.frame.expression_type(w.expression)
-        known = self.frame.kind_of(own)
-        kind = None if known in self.frame.numeric else self.frame.text_of(own)
-        if w.function == "count":
-            text = w.expression
-            return w if kind is None else replace(w, expression=f"({text}) = ({text})")
-        if self._is_picked(w):
-            return replace(w, expression=f"({w.expression})")  # count_distinct reads a hash
-        if self._is_hashed(w):
-            # Parentheses keep hashed values separate from the same numbers in other aggregates.
-            return w if kind is not None else replace(w, expression=f"({w.expression})")
-        if kind is not None:
+        if not is_number:
             of_text = w.name and known == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
             if self.picks and w.function in VALUE_FUNCTIONS and known in PICKED:
                 hint = f"{w.function} of it needs certain rows and a time window"
             raise TypeError(
-                f"{argument} needs a numeric expression{of}; `{w.expression}` is {kind}: {hint}"
+                f"{argument} needs a numeric expression{of}; `{text}` is {shown}: {hint}"
             )
-        digits = self.frame.rounded_type(w.expression)
-        if digits is not None and self._exact(w) is None:
-            warn_of_digits(argument, w.expression, digits)
-        return w
+        plain = self._plain and not self.scored and self.early is None
+        if plain and w.function in EXACT_FUNCTIONS:
+            exact = exact_number(w.function, self.frame.arrow_type(own))
+            if exact is not None:
+                precise: Any = LONG_TYPE
+                if exact.precision:
+                    precise = pa.decimal128(exact.precision, exact.scale)
+                cast = None if w.function == "sum" else own
+                return replace(w, kind="exact", type=precise, cast=cast, exact=exact)
+        digits = self.frame.rounded_type(text)
+        if w.function == "count_distinct":
+            # Parentheses keep hashed values separate from the same numbers in other aggregates.
+            wide = shown in WIDE_INTEGERS or digits is not None
+            return replace(separate, hashed=True) if wide else w
+        if digits is not None:
+            warn_of_digits(argument, text, digits)
+        if w.function in VALUE_FUNCTIONS and known in ("timestamp", "timestamp_ntz"):
+            return replace(w, kind=known, type=own)
+        cast = own if w.function in VALUE_FUNCTIONS else None
+        is_sum = w.function == "sum" and self.early is None
+        if known == "whole" and (is_sum or w.function in VALUE_FUNCTIONS):
+            return replace(w, cast=cast)
+        return replace(w, kind="number", type=DOUBLE_TYPE, cast=cast)
 
-    def _is_hashed(self, w: AggregateSpec) -> bool:
-        """Return whether an aggregate counts distinct values that doubles may not distinguish.
-
-        These are dates, strings without a collation, and numbers of more than 15 digits.
-        """
-        if w.function != "count_distinct" or w.expression is None:
-            return False
-        kind = self.frame.expression_type(w.expression)
-        shown = self.frame.text_of(kind)
-        if self.frame.kind_of(kind) in ("text", "date"):
-            return "collate" not in shown
-        return shown in WIDE_INTEGERS or self.frame.rounded_type(w.expression) is not None
-
-    def _is_picked(self, w: AggregateSpec) -> bool:
-        """Return whether a result is one of the values of the window's rows, as they are."""
-        if w.function not in VALUE_FUNCTIONS or w.expression is None:
-            return False
-        if not (self.picks and self.certain and self.timed):
-            return False
+    @property
+    def _picks_values(self) -> bool:
+        """Return whether results may be values of the window's rows, as they are."""
         others = (self.early, self.version, self.shared)
-        if self.structs or self.by_extent or any(of is not None for of in others):
-            return False
-        kind = self.frame.expression_type(w.expression)
-        return self.frame.kind_of(kind) in PICKED and "collate" not in self.frame.text_of(kind)
+        plain = self._plain and self.timed and not self.by_extent
+        return self.picks and plain and all(of is None for of in others)
 
     @property
     def timed(self) -> bool:
@@ -384,10 +382,7 @@ class WindowQuery:
     def _check_rows(self) -> None:
         """Check `missed` and `with_rows`, which return rows of extents."""
         for argument in ("missed", "with_rows"):
-            asked = getattr(self, argument)
-            if not isinstance(asked, bool):
-                raise TypeError(f"`{argument}` must be True or False; got {asked!r}")
-            if not asked:
+            if not flag(argument, getattr(self, argument)):
                 continue
             if not self.timed:
                 raise ValueError(
@@ -396,41 +391,39 @@ class WindowQuery:
                 )
             self._require_certain_times(f"`{argument}`")
         if self.missed:
-            for w in filter(self._is_picked, self.wanted):
+            self.frame.require_free(["reason"])
+        for w in self.wanted:
+            if self.missed and w.kind == PICKED_RESULT:
                 raise ValueError(
                     f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
                     "cannot be combined: leave one of them out"
                 )
-            self.frame.require_free(["reason"])
 
-    def _needs_range(self, asked: str, hint: str = "") -> ValueError:
-        return ValueError(
-            f'{asked} needs a window of fixed length: write window=sf.Range("1 minute"){hint}; got '
-            f"{self.window!r}"
-        )
+    def _require_fixed_length(self, asked: str, or_else: str = "", calendar: bool = True) -> None:
+        """Raise ValueError unless the window is a Range over certain times. or_else : a hint"""
+        window = self.window
+        if not isinstance(window, Range) or not (calendar or window.calendar_unit is None):
+            hint = or_else and f", or {or_else}"
+            raise ValueError(
+                f'{asked} needs a window of fixed length: write window=sf.Range("1 minute"){hint}; '
+                f"got {window!r}"
+            )
+        self._require_certain_times(asked, or_else and f": {or_else}")
 
     def _require_certain_times(self, asked: str, hint: str = "") -> None:
         if self.by_extent:
             raise ValueError(f"{asked} needs certain event times, but `order` is uncertain{hint}")
 
     def _check_early(self) -> None:
-        from sfumato.operators.windows.early_answers import (
-            EARLY_FUNCTIONS,
-            check_early,
-            check_level,
-        )
+        from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS
 
-        if not isinstance(self.window, Range) or self.window.calendar_unit is not None:
-            raise self._needs_range("`early`")
-        self._require_certain_times("`early`")
+        self._require_fixed_length("`early`", calendar=False)
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
                     f"`early` allows only {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` "
                     f"is {w.function}: compute it in a second window_aggregate, without `early`"
                 )
-        check_early(duration_us("early", self.early), self.window.length_us)
-        check_level(DEFAULT_LEVEL if self.level is None else self.level)
         if self.controlled and self.frame.early_column is None:
             raise ValueError(
                 "`early` needs rows at their arrival, but sf.reorder buffers them: write "
@@ -438,13 +431,13 @@ class WindowQuery:
             )
 
     @property
-    def _over_time(self) -> list[AggregateSpec]:
-        """Return the aggregates whose values hold until the next value."""
-        return [w for w in self.wanted if w.function in OVER_TIME]
+    def _over_time(self) -> dict[str, str]:
+        """Return the functions of aggregates whose values hold until the next value, each by the
+        name of the aggregate in errors."""
+        return {w.entry: w.function for w in self.wanted if w.function in OVER_TIME}
 
     def _check_over_time(self) -> None:
-        for w in self._over_time:
-            entry = f"{w.function} in `aggregates[{w.name!r}]`"
+        for entry in self._over_time:
             if not isinstance(self.window, Range):
                 raise ValueError(
                     f'{entry} needs sf.Range: write window=sf.Range("1 minute"); got '
@@ -478,13 +471,11 @@ class WindowQuery:
                 "`version` must be a column of integers or timestamps; "
                 f"`{name}` is {self.frame.type_name(name)}"
             )
-        if not isinstance(self.window, Range):
-            raise self._needs_range("`version`")
-        self._require_certain_times("`version`")
-        for w in self._over_time:
+        self._require_fixed_length("`version`")
+        for entry in self._over_time:
             raise ValueError(
-                f"{w.function} in `aggregates[{w.name!r}]` cannot follow corrections, because its "
-                "values hold beyond their extents: leave this aggregate or `version` out"
+                f"{entry} cannot follow corrections, because its values hold beyond their extents: "
+                "leave this aggregate or `version` out"
             )
 
     def _check_shared(self) -> None:
@@ -506,13 +497,11 @@ class WindowQuery:
             'draw possible worlds with sf.draw_worlds(df, 1000, source="...", '
             f'id="{self.shared}"), in which rows with the same id take the same alternative'
         )
-        if not isinstance(self.window, Range):
-            raise self._needs_range("`shared`", f", or {drawn}")
-        self._require_certain_times("`shared`", f": {drawn}")
-        for w in self._over_time:
+        self._require_fixed_length("`shared`", drawn)
+        for entry in self._over_time:
             raise ValueError(
-                f"{w.function} in `aggregates[{w.name!r}]` cannot have shared errors: leave this "
-                f"aggregate or `shared` out, or {drawn}"
+                f"{entry} cannot have shared errors: leave this aggregate or `shared` out, or "
+                f"{drawn}"
             )
 
     def _check_distributions(self) -> None:
@@ -524,11 +513,11 @@ class WindowQuery:
                     "`alternatives` nor an `existence`, so results are plain values. Leave "
                     f"`{argument}` out"
                 )
-            for w in self._over_time:
+            for function in self._over_time.values():
                 raise ValueError(
-                    f"`{argument}` needs a distribution, but {w.function} has only an exact mean "
+                    f"`{argument}` needs a distribution, but {function} has only an exact mean "
                     f"and standard deviation: leave `{argument}` out, or draw possible worlds with "
-                    f"sf.draw_worlds, compute {w.function} in each world, and collect the results "
+                    f"sf.draw_worlds, compute {function} in each world, and collect the results "
                     "with sf.merge_worlds"
                 )
 
@@ -570,7 +559,7 @@ class WindowQuery:
         """Return the probability column of a frame without alternatives."""
         if self.existence is not None:
             return self.frame.single_column("existence", self.existence)
-        return "existence" if "existence" in self.frame.columns else None
+        return EXISTENCE if EXISTENCE in self.frame.columns else None
 
     @property
     def certain(self) -> bool:
@@ -579,7 +568,6 @@ class WindowQuery:
 
     @property
     def _plain(self) -> bool:
-        """Return whether results are plain values, not structs."""
         return self.certain and not self.structs
 
     @cached_property
@@ -641,17 +629,14 @@ class WindowQuery:
 
     @property
     def row_columns(self) -> list[str]:
+        frame, dropped = self.frame, {ALTERNATIVES}
         if self.missed:
-            return [*self.frame.columns]
-        dropped = self._replaced_columns if self.with_rows else {ALTERNATIVES}
-        return [name for name in self.frame.columns if name not in dropped]
-
-    @property
-    def _replaced_columns(self) -> set[str]:
-        """Return the upstream operator's columns that the columns of extents replace."""
-        extents = self.frame.has_extents
-        found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
-        return (found | ({"window", "held"} if extents else set())) - {*self.keys}
+            dropped = set()
+        elif self.with_rows:  # the columns of extents replace those of the upstream operator
+            of_controller = {*CONTROLLER_COLUMNS} if frame.has_punctuations else set()
+            of_extents = {*CONTROLLER_COLUMNS, "window", "held"} if frame.has_extents else set()
+            dropped = (of_controller | of_extents) - {*self.keys}
+        return [name for name in frame.columns if name not in dropped]
 
     @property
     def emitted_columns(self) -> list[str]:
@@ -660,7 +645,6 @@ class WindowQuery:
 
     @property
     def expressions(self) -> list[str]:
-        """Return the distinct expressions whose values the operator reads."""
         given = [w.expression for w in self.wanted if w.expression is not None]
         if isinstance(self.window, Delta):
             given.append(self.window.on)
@@ -670,21 +654,16 @@ class WindowQuery:
         """Return an expression's number among the operator's attributes."""
         return None if expression is None else self.expressions.index(expression)
 
-    @cached_property
-    def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        return self.frame.computation(
-            self.expressions,
-            self.arguments,
-            self._exact_expressions,
-            [str(w.expression) for w in self.wanted if self._is_hashed(w)],
-        )
-
     @property
     def _exact_expressions(self) -> list[str]:
         """Return the expressions whose values are read in their own type."""
-        both = zip(self.wanted, self.exact, strict=True)
-        read = (w.expression for w, of in both if of is not None or self._is_picked(w))
-        return [text for text in read if text is not None]
+        return [str(w.expression) for w in self.wanted if w.kind in ("exact", PICKED_RESULT)]
+
+    @cached_property
+    def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        hashed = [str(w.expression) for w in self.wanted if w.hashed]
+        expressions = self.expressions, self.arguments, self._exact_expressions, hashed
+        return self.frame.computation(*expressions)
 
     @property
     def computed(self) -> Mapping[str, Any]:
@@ -693,21 +672,18 @@ class WindowQuery:
 
     @property
     def cells(self) -> list[tuple[str, ColumnReader]]:
-        """Return the readers of the probabilities and of the values."""
-        values = enumerate(self._computation[0])
-        found: list[tuple[str, ColumnReader]] = [("prob", Probabilities(self.existence_column))]
-        return [*found, *((f"value{i}", cells) for i, cells in values)]
+        values = ((f"value{i}", cells) for i, cells in enumerate(self._computation[0]))
+        return [("prob", Probabilities(self.existence_column)), *values]
 
     @property
     def bounded(self) -> tuple[str, ...]:
         """Return the fixed names of the values that must be within ±MAX_ABS_VALUE."""
-        exact = self._exact_expressions
-        texts = enumerate(self.expressions)
-        return tuple(f"value{i}" for i, text in texts if text not in exact)
+        doubles = (text not in self._exact_expressions for text in self.expressions)
+        return tuple(f"value{i}" for i, is_double in enumerate(doubles) if is_double)
 
     def reading(self, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : see `Rule`"""
-        existence, values = self.existence_column, self.cells
+        values = self.cells
         values += controller_readers() if self.controlled or self.marks_late else []
         if self.early is not None and self.controlled:
             values += [(EARLY_COLUMN, BooleanColumn(self.frame.early_column or EARLY_COLUMN))]
@@ -716,7 +692,7 @@ class WindowQuery:
         values += [(fixed, Column(name)) for fixed, name in self.unchanged_columns.items()]
         rule = Rule(
             probabilities=True,
-            existence=existence,
+            existence=self.existence_column,
             complete=(
                 *(f"order{i}" for i in range(len(self.orders))),
                 *([ROW_VERSION] if self.version is not None else []),
@@ -736,54 +712,55 @@ class WindowQuery:
     # ---- the columns of the result
 
     @property
-    def added_columns(self) -> list[str]:
-        """Return the answers' columns other than rows and results."""
-        of_extents = ["window", "held", "punctuation", "late"]
-        of_extents += ["missed"] if self.missed else []
-        of_extents += EARLY_COLUMNS if self.early is not None else []
-        return of_extents if self.timed else ["held"]
-
-    @property
-    def outputs(self) -> list[Output]:
+    def _added_types(self) -> dict[str, Any]:
+        """Return the types of the answers' columns other than rows, results and `missed`."""
+        if not self.timed:
+            return {"held": LONG_TYPE}
         time = self.time_type
-        prefix = "c" if self.emits_rows else "key"
-        names = self.emitted_columns
-        found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
-        titles = {name: of.name for name, of in zip(names, found, strict=True)}
         extent = Struct((Field("start", time), Field("end", time)))
         kinds = {"window": extent, "held": LONG_TYPE, "punctuation": time, "late": LONG_TYPE}
         if self.early is not None:
             ends = (Field("low", DOUBLE_TYPE), Field("high", DOUBLE_TYPE))
-            intervals = [
-                Field(w.name, Struct(ends), f"result{i}") for i, w in enumerate(self.wanted)
-            ]
+            named = enumerate(self.wanted)
+            intervals = (Field(w.name, Struct(ends), f"result{i}") for i, w in named)
             shares = Struct((Field("share", DOUBLE_TYPE), *ends))
             of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
+        return kinds
+
+    @property
+    def added_columns(self) -> list[str]:
+        """Return the answers' columns other than rows and results."""
+        return [*self._added_types, *(["missed"] if self.missed else [])]
+
+    @property
+    def outputs(self) -> list[Output]:
+        prefix = "c" if self.emits_rows else "key"
+        names = self.emitted_columns
+        found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
+        titles = {name: of.name for name, of in zip(names, found, strict=True)}
         scope = [titles.get(name, name) for name in self.in_order_within]
         metadata = {"held": {ADDED_COLUMN: "true"}, "window": order_metadata(scope)}
-        for name, kind in kinds.items():
-            if name in self.added_columns:
-                found.append(Output(name, (name,), kind, metadata.get(name)))
+        found += [
+            Output(name, (name,), kind, metadata.get(name))
+            for name, kind in self._added_types.items()
+        ]
         found += self.result_outputs
         if self.missed:
-            row = enumerate(self.row_columns)
-            parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
-            found.append(
-                Output("missed", ("missed",), Struct((*parts, Field("reason", STRING_TYPE))))
-            )
+            row = row_of(self.frame, self.row_columns).parts
+            parts = (*(replace(of, metadata=None) for of in row), Field("reason", STRING_TYPE))
+            found.append(Output("missed", ("missed",), Struct(parts)))
         return mark_shared(found, self._shared, repeated=self.timed)
 
     @property
     def result_outputs(self) -> list[Output]:
-        """Return the columns of the aggregates."""
-        found, metadata = [], {ADDED_COLUMN: "true"}
-        for i, w in enumerate(self.wanted):
-            kind, cast = self._distribution_type, None
-            if self._plain:
-                _, kind, cast = self._value_type(i)
-            found.append(Output(w.name, (f"result{i}",), kind, metadata, cast=cast))
-        return found
+        metadata, struct = {ADDED_COLUMN: "true"}, self._distribution_type
+        return [
+            Output(w.name, (f"result{i}",), w.type, metadata, cast=w.cast)
+            if self._plain
+            else Output(w.name, (f"result{i}",), struct, metadata)
+            for i, w in enumerate(self.wanted)
+        ]
 
     @property
     def _shared(self) -> str | None:
@@ -801,39 +778,11 @@ class WindowQuery:
             return AVERAGES
         return None if apart else WINDOWS
 
-    def _value_type(self, i: int) -> tuple[str, Any, Any]:
-        """Return (kind, type of the answers, type to cast to or None) of a certain result."""
-        w, exact = self.wanted[i], self.exact[i]
-        if w.function in COUNT_FUNCTIONS:
-            return "whole", LONG_TYPE, None
-        if w.function not in (*VALUE_FUNCTIONS, "sum") or w.expression is None:
-            return "number", DOUBLE_TYPE, None
-        own = self.frame.expression_type(w.expression)
-        kind = self.frame.kind_of(own)
-        if self._is_picked(w):
-            return PICKED_RESULT, own, None
-        if exact is not None:
-            precise: Any = LONG_TYPE
-            if exact.precision:
-                precise = pa.decimal128(exact.precision, exact.scale)
-            return "exact", precise, None if w.function == "sum" else own
-        if w.function == "sum":
-            small = kind == "whole" and self.early is None
-            return ("whole", LONG_TYPE, None) if small else ("number", DOUBLE_TYPE, None)
-        if kind in ("timestamp", "timestamp_ntz"):
-            return kind, own, None
-        return ("whole", LONG_TYPE, own) if kind == "whole" else ("number", DOUBLE_TYPE, own)
-
     @property
     def _distribution_type(self) -> Struct:
-        names = ["mean", "stddev", "existence", *map(quantile_name, self.quantiles)]
-        parts = [Field(name, DOUBLE_TYPE) for name in names]
-        if self.distribution is not None:
-            pairs = alternatives_type([Field("value", DOUBLE_TYPE)])
-            parts += [Field("distribution", pairs), Field("moved", DOUBLE_TYPE)]
-        if self.distribution is not None or self.quantiles:
-            parts.append(Field("error", DOUBLE_TYPE))
-        return Struct((*parts,))
+        names = distribution_names(self.quantiles, self.distribution is not None)
+        kinds = {"distribution": VALUE_PAIRS}
+        return Struct(tuple(Field(name, kinds.get(name, DOUBLE_TYPE)) for name in names))
 
     # ---- the configuration
 
@@ -849,14 +798,14 @@ class WindowQuery:
                 "`forget_after` with time_avg or integral needs one controller per key: also "
                 f"write key={self.keys} in sf.reorder, or leave `forget_after` out"
             )
-        kinds = (self._value_type(i)[0] for i in range(len(self.wanted)))
+        exact = tuple(w.exact for w in self.wanted)
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.wanted)
             ),
-            "kinds": tuple(kinds) if self._plain else (),
-            "exact": self.exact if any(self.exact) else (),
+            "kinds": tuple(w.kind for w in self.wanted) if self._plain else (),
+            "exact": exact if any(exact) else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),
             "orders": len(self.orders),
@@ -871,7 +820,7 @@ class WindowQuery:
         }
         if self.early is not None:
             level = DEFAULT_LEVEL if self.level is None else self.level
-            common |= {"early": duration_us("early", self.early), "level": float(level)}
+            common |= {"early": duration_us("early", self.early), "level": level}
         if isinstance(window, TIME_WINDOWS):
             config_class: type[ExtentTableConfig] = ExtentTableConfig
             if self.early is not None:
