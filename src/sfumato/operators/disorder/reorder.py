@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.kernels.disorder.release import release_positions
 from sfumato.kernels.disorder.state import END_OF_TIME, NO_IDS, NO_TIME, RowIds
 from sfumato.operators.arrays import Bools, Ints, grouped
-from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
+from sfumato.operators.disorder.control import ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.rows import NO_CODES, KeyedRuns, Released, WaitingRows, checked_rows
 from sfumato.operators.disorder.sources import Sources
@@ -55,12 +55,10 @@ class Reorder(Operator):
         "waiting": Record(WaitingRows),
     }
 
-    def __init__(
-        self, *, by_source: bool = False, expected_sources: int | None = None, **control: Any
-    ) -> None:
-        self.config = ReorderConfig(DisorderControl(**control), by_source, expected_sources)
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
         self.controllers = Controllers(self.config.control)
-        self.sources = Sources(expected_sources or 1)
+        self.sources = Sources(self.config.expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next row
         self.expelled = 0  # held rows that were emitted as late
         self.newest = int(NO_TIME)  # the latest arrival

@@ -1,6 +1,7 @@
 """Distributions of aggregates over independent tuples that are all inside a window."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -201,6 +202,16 @@ class ResultsWithDistributions:
                 together = [DiscreteDistributions.concat(distributions)]
                 self._parts[r].append(self._options.summarise(moments, together))
                 self._distributions[r] = []
+
+
+def check_aggregates(config: Any, over_time: bool = False) -> None:
+    """Check the fields `aggregates` and `attributes` of a new config, and set the latter if None.
+
+    over_time : whether the functions in OVER_TIME are computed. Raises as `checked_aggregates`.
+    """
+    object.__setattr__(config, "aggregates", tuple(config.aggregates))
+    needed = checked_aggregates(config.aggregates, config.attributes, over_time)
+    object.__setattr__(config, "attributes", needed)
 
 
 def checked_aggregates(

@@ -1,7 +1,6 @@
 """Aggregates over attribute-delta windows of uncertain tuples, with one window per group."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from sfumato.operators.distributions.aggregate import Aggregate, WindowAnswers
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.independent_distribution import (
     ResultsWithDistributions,
-    checked_aggregates,
+    check_aggregates,
 )
 from sfumato.operators.distributions.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Record, Value
@@ -40,12 +39,17 @@ class DeltaWindowConfig:
     delta: float
     on: int
     aggregates: tuple[Aggregate, ...]
-    threshold: float
-    max_tuples: int | None
-    attributes: int
-    options: DistributionOptions
+    threshold: float = 0.5
+    max_tuples: int | None = None
+    attributes: int | None = None
+    options: DistributionOptions = field(default_factory=DistributionOptions)
 
     def __post_init__(self) -> None:
+        on = self.on
+        if isinstance(on, bool) or not isinstance(on, int) or on < 0:
+            raise TypeError(f"`on` must be the number of an attribute, from 0; got {on!r}")
+        check_aggregates(self)
+        object.__setattr__(self, "attributes", max(self.attributes or 0, on + 1))
         Delta(self.delta, f"attribute {self.on}", self.threshold, self.max_tuples)
 
 
@@ -81,28 +85,15 @@ class DeltaWindowAggregate(Operator):
         "held": Record(TupleBatch),
     }
 
-    def __init__(
-        self,
-        delta: float,
-        on: int,
-        aggregates: Sequence[Aggregate],
-        *,
-        threshold: float = 0.5,
-        max_tuples: int | None = None,
-        attributes: int | None = None,
-        **options: Any,
-    ) -> None:
-        if isinstance(on, bool) or not isinstance(on, int) or on < 0:
-            raise TypeError(f"`on` must be the number of an attribute, from 0; got {on!r}")
-        self.attributes = max(checked_aggregates(aggregates, attributes), on + 1)
-        self.aggregates, self.options = list(aggregates), DistributionOptions(**options)
-        self.config = DeltaWindowConfig(
-            delta, on, tuple(aggregates), threshold, max_tuples, self.attributes, self.options
-        )
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        config = self.config
+        self.aggregates, self.options = config.aggregates, config.options
+        self.attributes = config.attributes or 0
         self._channels = Channels(self.aggregates)
         self._measures = measures_of(self._channels)
-        most = NO_LIMIT if max_tuples is None else min(max_tuples, NO_LIMIT)
-        self._rule = DeltaRule(on, float(delta), float(threshold), most)
+        most = NO_LIMIT if config.max_tuples is None else min(config.max_tuples, NO_LIMIT)
+        self._rule = DeltaRule(config.on, float(config.delta), float(config.threshold), most)
         self._stacks: PartialStacks | None = None
         self._has_uncertain = False
         self._groups: dict[int, Ints] = {}  # packed by `_pack`, by code, in order of appearance

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,7 +56,7 @@ from sfumato.operators.distributions.discrete_distributions import (
 )
 from sfumato.operators.distributions.independent_distribution import (
     ResultsWithDistributions,
-    checked_aggregates,
+    check_aggregates,
 )
 from sfumato.operators.distributions.moment_channels import EXTREMES, Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
@@ -117,15 +117,16 @@ class ExtentConfig:
     length: int
     slide: int
     aggregates: tuple[Aggregate, ...]
-    empty: bool
-    most_empty: int
-    members: bool
-    attributes: int
-    certain: bool
-    options: DistributionOptions
+    empty: bool = False
+    most_empty: int = MAX_EMPTY_EXTENTS
+    members: bool = False
+    attributes: int | None = None
+    certain: bool = False
+    options: DistributionOptions = field(default_factory=DistributionOptions)
     earliest: int | None = None
 
     def __post_init__(self) -> None:
+        check_aggregates(self, over_time=True)
         check_extents(whole("length", self.length), whole("slide", self.slide))
 
     @property
@@ -134,6 +135,14 @@ class ExtentConfig:
         totalled = all(of.function in (*TOTALLED, *OVER_TIME) for of in self.aggregates)
         others = self.options.has_distributions or self.members
         return self.certain and totalled and not others
+
+    @property
+    def gaps(self) -> Gaps:
+        """Return the extents without a tuple that are listed."""
+        first = NO_EXTENT
+        if self.earliest is not None:
+            first = -(-(self.earliest + self.length) // self.slide)
+        return Gaps(self.most_empty if self.empty else -1, self.earliest is not None, first)
 
 
 class ReleasedAggregate(Operator):
@@ -144,8 +153,9 @@ class ReleasedAggregate(Operator):
     verdicts : int8[n], on the rows of the last call of `process`
     """
 
-    def __init__(self, attributes: int) -> None:
-        self.attributes = attributes
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.attributes: int = self.config.attributes
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
         self.verdicts = np.empty(0, np.int8)
@@ -282,36 +292,20 @@ class ExtentAggregate(ReleasedAggregate):
     }
 
     def __init__(
-        self,
-        length: int,
-        slide: int,
-        aggregates: Sequence[Aggregate],
-        *,
-        empty: bool = False,
-        most_empty: int = MAX_EMPTY_EXTENTS,
-        earliest: int | None = None,
-        members: bool = False,
-        attributes: int | None = None,
-        certain: bool = False,
-        clock: Callable[[Ints], Ints] | None = None,
-        **options: Any,
+        self, *given: Any, clock: Callable[[Ints], Ints] | None = None, **named: Any
     ) -> None:
-        super().__init__(checked_aggregates(aggregates, attributes, over_time=True))
-        self.aggregates, self.options = list(aggregates), DistributionOptions(**options)
-        self.config = ExtentConfig(
-            length, slide, tuple(aggregates), empty, most_empty, members, self.attributes, certain,
-            self.options, earliest,
-        )  # fmt: skip
-        self._plain = self.config.plain
+        super().__init__(*given, **named)
+        config, aggregates = self.config, self.config.aggregates
+        length, slide, members = config.length, config.slide, config.members
+        self.aggregates, self.options, self._plain = aggregates, config.options, config.plain
         self.readings, self._clock = StepReadings(aggregates), clock or (lambda times: times)
         # Computed from panes and tuples; the other aggregates are computed from readings.
         self._pooled = [of for of in aggregates if of.function not in OVER_TIME]
         self._fields = _total_fields(self._pooled, self.attributes) if self._plain else []
         self._signs = np.array([sign for sign, _ in self._fields])
         self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
-        self.length, self.slide, self.empty, self.members = length, slide, empty, members
-        first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
-        self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
+        self.length, self.slide, self.empty, self.members = length, slide, config.empty, members
+        self._gaps = config.gaps
         with_distributions = any(self.options.needs_distribution(of) for of in self._pooled)
         self._needs_members = members or with_distributions or self.from_tuples
         self._needs_order = any(of.function in OF_VALUES for of in aggregates)

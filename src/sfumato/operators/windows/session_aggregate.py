@@ -1,7 +1,6 @@
 """Aggregates over sessions of uncertain tuples, driven by punctuations."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints, pad
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
-from sfumato.operators.distributions.independent_distribution import checked_aggregates
+from sfumato.operators.distributions.independent_distribution import check_aggregates
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.tuple_batch import GroupedBatch, check_held
 from sfumato.operators.windows.extent_aggregate import (
@@ -41,11 +40,12 @@ class SessionConfig:
     gap: int
     max_length: int | None
     aggregates: tuple[Aggregate, ...]
-    members: bool
-    attributes: int
-    options: DistributionOptions
+    members: bool = False
+    attributes: int | None = None
+    options: DistributionOptions = field(default_factory=DistributionOptions)
 
     def __post_init__(self) -> None:
+        check_aggregates(self)
         for name in ("gap", "max_length"):
             value = getattr(self, name)
             if (value is not None or name == "gap") and not 0 < whole(name, value) <= MAX_TIME_US:
@@ -83,20 +83,9 @@ class SessionAggregate(ReleasedAggregate):
         "next": Value(low=0),
     }
 
-    def __init__(
-        self,
-        gap: int,
-        max_length: int | None,
-        aggregates: Sequence[Aggregate],
-        *,
-        members: bool = False,
-        attributes: int | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(checked_aggregates(aggregates, attributes))
-        asked = tuple(aggregates), members, self.attributes, DistributionOptions(**options)
-        self.config = SessionConfig(gap, max_length, *asked)
-        self._bounds = gap, MAX_TIME_US * 2 if max_length is None else max_length
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._bounds = self.config.gap, self.config.max_length or MAX_TIME_US * 2
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
         self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
         # Tuples of open sessions in order of arrival; `group` is the place of the session.

@@ -1,6 +1,6 @@
 """Aggregates over uncertain count windows, with one answer per arriving tuple."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -57,11 +57,12 @@ class CountWindowConfig:
     rows: int
     confidence: float
     aggregates: tuple[Aggregate, ...]
-    max_tuples: int | None
-    certain: bool
-    options: DistributionOptions
+    max_tuples: int | None = None
+    certain: bool = False
+    options: DistributionOptions = field(default_factory=DistributionOptions)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "aggregates", tuple(self.aggregates))
         UncertainWindowConfig(self.rows, self.confidence, None, self.max_tuples)
 
     @property
@@ -129,25 +130,15 @@ class CountWindowAggregate(Operator):
     flattened_records = ("options",)
     state = {"overflow": Value(low=0), "store": Part()}
 
-    def __init__(
-        self,
-        rows: int,
-        confidence: float,
-        aggregates: Sequence[Aggregate],
-        *,
-        max_tuples: int | None = None,
-        certain: bool = False,
-        **options: Any,
-    ) -> None:
-        self.options = DistributionOptions(**options)
-        self.config = CountWindowConfig(
-            rows, confidence, tuple(aggregates), max_tuples, certain, self.options
-        )
-        self.rows, self.aggregates = rows, list(aggregates)
-        self.attributes = checked_aggregates(aggregates, None)  # number of used columns of `values`
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.rows, self.options = self.config.rows, self.config.options
+        self.aggregates = self.config.aggregates
+        # Number of used columns of `values`.
+        self.attributes = checked_aggregates(self.aggregates, None)
         self.overflow = 0  # tuples of all groups evicted so far only because of `max_tuples`
-        self._limit = min(rows, max_tuples or rows)
-        self._plan(list(dict.fromkeys(aggregates)))
+        self._limit = min(self.rows, self.config.max_tuples or self.rows)
+        self._plan(list(dict.fromkeys(self.aggregates)))
         self._middles = len(self._sums) + len(self._extremes)
         integers = self._middles + len(self._bounds) + len(self._distributions)
         self._plain = self.config.plain
