@@ -19,8 +19,8 @@ from sfumato.operators.arrays import Ints, by_code, compact, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, WindowAnswers
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.independent_distribution import (
-    ResultsWithDistributions,
     check_aggregates,
+    results_of,
 )
 from sfumato.operators.distributions.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Record, Value
@@ -120,19 +120,21 @@ class DeltaWindowAggregate(Operator):
             raise ValueError(f"`group` must contain codes 0, 1, 2, ...; got {group.min()}")
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
         batch = TupleBatch(offsets, prob, table, np.zeros(n, np.int64))
-        held, enters = np.empty(n, np.int64), np.diff(offsets) > 0
+        enters, windows = np.diff(offsets) > 0, dict[int, TupleBatch]()
+        bounds = np.empty((2, n), np.int64)
         moments = np.full((len(self.aggregates), 3, n), np.nan)
-        results = ResultsWithDistributions(self.aggregates, self.options, moments)
         for code, places in by_code(group):
             entering = enters[places]
             arrivals = places[entering]
             given = batch if arrivals.size == n else batch.take(arrivals)
-            tuples, bounds, answers = self._slide(code, given, entering)
-            held[places], moments[:, :, places] = bounds[1] - bounds[0], answers
-            if results.with_distributions:
-                for place, low, high in zip(places, *bounds, strict=True):
-                    results.put(place, tuples.part(low, high))
-        return WindowAnswers(held, results.take(np.arange(n)))
+            windows[code], bounds[:, places], answers = self._slide(code, given, entering)
+            moments[:, :, places] = answers
+
+        def inside(row: int) -> TupleBatch:
+            return windows[int(group[row])].part(*bounds[:, row].tolist())
+
+        results = results_of(self.aggregates, self.options, moments, np.arange(n), inside)
+        return WindowAnswers(bounds[1] - bounds[0], results)
 
     def _slide(self, code: int, arrivals: TupleBatch, enters: Any) -> tuple[TupleBatch, Ints, Any]:
         """Return held and arriving tuples, window bounds int64[2, n], moments float64[r, 3, n]."""

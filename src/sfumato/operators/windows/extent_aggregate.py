@@ -55,8 +55,8 @@ from sfumato.operators.distributions.discrete_distributions import (
     plain_result,
 )
 from sfumato.operators.distributions.independent_distribution import (
-    ResultsWithDistributions,
     check_aggregates,
+    results_of,
 )
 from sfumato.operators.distributions.moment_channels import EXTREMES, Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
@@ -634,11 +634,11 @@ class ExtentAggregate(ReleasedAggregate):
     ) -> list[AggregateResult]:
         """Return the results of m extents, in `order`; see the kernel `complete`."""
         moments = answers.reshape(order.size, len(self._pooled), 3).transpose(1, 2, 0)
-        results = ResultsWithDistributions(self._pooled, self.options, moments)
-        if results.with_distributions:
-            for x in range(order.size):
-                results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
-        return results.take(order)
+
+        def inside(x: int) -> TupleBatch:
+            return self._tuples_at(members[ends[x] : ends[x + 1]])
+
+        return results_of(self._pooled, self.options, moments, order, inside)
 
     def _with_over_time(
         self, measured: list[AggregateResult], found: Records, end: Ints
