@@ -116,7 +116,7 @@ class IncompleteJoin(PairJoin):
 
         Returns answers or changes, ordered as in `SimilarityJoin`, and each arrival's place in
         `IMPUTATION_REASONS`, uint8[n].
-        Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
+        Raises ValueError, with state unchanged, for event times that are too far from 1970.
         """
         reasons: list[ReasonCodes] = []
 
@@ -130,8 +130,7 @@ class IncompleteJoin(PairJoin):
             self.reasons += np.bincount(done.reason, minlength=len(IMPUTATION_REASONS))
             return answers
 
-        checked = arrivals.checked(self.streams, len(self.imputer.names))
-        return self._in_parts(checked, IMPUTED_CHUNK, join), np.concatenate(reasons)
+        return self._in_parts(arrivals, IMPUTED_CHUNK, join), np.concatenate(reasons)
 
     def _match(self, batch: Batch) -> Records:
         counts = np.zeros(1, JOIN_COUNTS)

@@ -76,8 +76,7 @@ class NeighbourCount(SimilarityJoin):
 
     def count(self, arrivals: ArrivalBatch) -> NeighbourCounts:
         """Return the arrivals' numbers of neighbours, and add the arrivals to their windows. Raises
-        TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape."""
-        arrivals = arrivals.checked(self.streams, self.config.dimensions)
+        errors like `process`."""
         parts = (self._count(part)[0] for _, part in self._parts(arrivals, PAIR_CHUNK))
         return NeighbourCounts.concat(list(parts))
 
@@ -86,7 +85,6 @@ class NeighbourCount(SimilarityJoin):
     ) -> Iterator[tuple[ArrivalBatch, NeighbourCounts, NearSamples]]:
         """Yield parts of the arrivals, each with the results of `count` and the near samples of its
         left arrivals. A part is processed when it is requested. Raises errors like `count`."""
-        arrivals = arrivals.checked(self.streams, self.config.dimensions)
         for _, part in self._parts(arrivals, LISTED_CHUNK):
             yield part, *self._count(part, True)
 

@@ -36,7 +36,7 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard
+from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard, check_times
 from sfumato.operators.state.declared import Array, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -185,6 +185,7 @@ class PairJoin(Operator):
 
     def _parts(self, arrivals: Any, step: int) -> Iterator[tuple[int, Any]]:
         """Yield parts of about `step` arrivals; in lockstep, no part ends within one time."""
+        check_times(arrivals.time)
         n, cuts = arrivals.side.size, np.arange(0, arrivals.side.size, step)
         if n <= 2 * step:
             yield 0, arrivals
@@ -255,10 +256,15 @@ class PairJoin(Operator):
         index_windows(self.store)
 
     def _radii(self, n: int, radius: Floats | None) -> Floats:
-        """Return the radii of n tuples. Raises ValueError if they are missing or not expected."""
+        """Return the radii of n tuples. Raises ValueError if they are impossible, missing or not
+        expected."""
         if self.criterion.radii != (radius is not None):
             raise ValueError("tuples must have a `radius` if and only if `within` is None")
-        return np.zeros(n) if radius is None else radius
+        if radius is None:
+            return np.zeros(n)
+        if not ((radius >= 0.0) & (radius < np.inf)).all():
+            raise ValueError("`radius` must be finite and at least 0")
+        return radius
 
     def _batch(self, code: Ints, number: Ints, time: Ints, samples: Any, radius: Floats) -> Batch:
         """Return tuples as arrivals. samples : object with the fields of `SampledTuples`"""

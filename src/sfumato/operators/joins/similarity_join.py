@@ -17,7 +17,6 @@ from sfumato.operators.joins.arrivals import (
     SINGLE_TASK,
     ArrivalBatch,
     Shard,
-    check_radii,
     windows_of,
 )
 from sfumato.operators.joins.pair_join import PairJoin
@@ -136,10 +135,9 @@ class SimilarityJoin(PairJoin):
 
         They are ordered by arrival. For each arrival, found answers come first (by the number of
         the other tuple), then removed answers (by left, then right number).
-        Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
+        Raises ValueError, with state unchanged, for event times that are too far from 1970.
         """
-        checked = arrivals.checked(self.streams, self.config.dimensions)
-        return self._in_parts(checked, PAIR_CHUNK, self._join)
+        return self._in_parts(arrivals, PAIR_CHUNK, self._join)
 
     def _match(self, batch: Batch) -> Records:
         given, counts = (self.store, batch, self.criterion), self.counted.view(JOIN_COUNTS)
@@ -173,7 +171,6 @@ class SimilarityJoin(PairJoin):
         n = held.number.size
         if held.radius.size != (n if self.criterion.radii else 0):
             raise ValueError("held tuples must have a radius if and only if `within` is None")
-        check_radii(held.radius)
         radii = self._radii(n, held.radius if self.criterion.radii else None)
         batch = self._batch(held.code, held.number, held.time, held, radii)
         owned, lengths = self._local_rows(held.number), np.diff(held.offsets)
