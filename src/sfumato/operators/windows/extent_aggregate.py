@@ -76,9 +76,8 @@ NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), SCOPE)
 NO_LATE_ROW = np.array((NONE, 0, 0, NONE, NONE), LATE_ROW)
 NO_GROUP = np.array((NONE, 0, NO_EXTENT, NO_EXTENT, NONE, NONE, 0), GROUP)
 NO_VERSIONS = Versions(
-    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID),
-    np.empty(0, REPLACED), False,
-)  # fmt: skip
+    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID), np.empty(0, REPLACED), False
+)
 SAVED_FIELDS = 4  # leading fields that are saved; the others are derived from the tuples
 TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
 
@@ -190,23 +189,21 @@ class ReleasedAggregate(Operator):
         if punctuation is not None:
             forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        rows = ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool))
+        rows = ReleasedRows(
+            group, scope, time, np.arange(n) + self.next, offsets, prob, table, forced,
+            np.asarray(flags, bool),
+        )  # fmt: skip
         self.verdicts = np.empty(n, np.int8)
-        complete, excluded = self._process_rows(rows, np.arange(n) + self.next, prob, table)
+        complete, excluded = self._process_rows(rows)
         kinds = np.bincount(self.verdicts, minlength=extents.OUTDATED)
         self.counts += [*kinds[extents.TOO_LATE : extents.OUTDATED], excluded, 0]
         self.next += n
         return complete
 
     @abstractmethod
-    def _process_rows(
-        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
-    ) -> tuple[Extents, int]:
-        """Return the complete windows, and the number of rows that a punctuation had excluded.
-
-        numbers : int64[n], the rows' numbers    prob : float64[m]    values : float64[a, m]
-        Also writes `verdicts`.
-        """
+    def _process_rows(self, rows: ReleasedRows) -> tuple[Extents, int]:
+        """Return the complete windows, and the number of rows that a punctuation had excluded. Also
+        writes `verdicts`."""
 
     @abstractmethod
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
@@ -336,12 +333,10 @@ class ExtentAggregate(ReleasedAggregate):
         self.totals: Any = None
         self._empty_result: Extents | None = None  # cached result without complete extents
 
-    def _process_rows(
-        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
-    ) -> tuple[Extents, int]:
-        n = numbers.size
+    def _process_rows(self, rows: ReleasedRows) -> tuple[Extents, int]:
+        n = rows.number.size
         if self._plain:
-            check_certain(n, prob)
+            check_certain(n, rows.prob)
         self.held = None  # free the last snapshot's tuples and totals
         self.panes = self.totals = None
         self._scopes = with_codes(self._scopes, rows.scope, NO_SCOPE)
@@ -352,10 +347,10 @@ class ExtentAggregate(ReleasedAggregate):
             rows, self._grid, self._scopes, self._groups, index, self.verdicts, closings, late_rows,
             self._versions,
         )  # fmt: skip
-        given = rows, index, numbers, late_rows[:late_count], prob, values
+        late_rows = late_rows[:late_count]
         if self.readings:
-            self.readings.add(*given)
-        self._store(*given)
+            self.readings.add(rows, index, rows.number, late_rows, rows.prob, rows.values)
+        self._store(rows, index, late_rows)
         return self._complete(closings[:found]), excluded
 
     def idle_groups(self) -> Ints:
@@ -470,8 +465,11 @@ class ExtentAggregate(ReleasedAggregate):
             self._restore_panes(late_rows)
             return
         none = np.empty(0, np.int64)
-        rows = ReleasedRows(held.group, none, held.time, held.offsets, none, none > 0)
-        self._store(rows, held.index, held.number, late_rows, held.prob, held.values)
+        rows = ReleasedRows(
+            held.group, none, held.time, held.number, held.offsets, held.prob, held.values, none,
+            none > 0,
+        )  # fmt: skip
+        self._store(rows, held.index, late_rows)
 
     def _restore_panes(self, late_rows: Records) -> None:
         group, number = self.panes.T
@@ -496,14 +494,11 @@ class ExtentAggregate(ReleasedAggregate):
         self._totals = np.empty((n, totals.TOTALS_PER_PANE, len(self._fields)))
         self._totals[:, totals.OWN] = self.totals
 
-    def _store(
-        self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
-        values: Floats,
-    ) -> None:  # fmt: skip
+    def _store(self, rows: ReleasedRows, index: Ints, late_rows: Records) -> None:
         """Store the rows with an index. In `late_rows`, tuples are places among these rows."""
         n = int(np.count_nonzero(index != NONE))
         if n and not self._plain:
-            self._make_room(n, prob.size)
+            self._make_room(n, rows.prob.size)
         begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NONE
         late, to = np.zeros(n, bool), np.empty(index.size, np.int64)
         late[late_rows["tuple"][joined]] = True
@@ -516,10 +511,10 @@ class ExtentAggregate(ReleasedAggregate):
                 self._totals = pad(self._totals, len(self._panes))
             attributes = np.array([attribute for _, attribute in self._fields])
             totals.add_rows(
-                rows.group, to, values, attributes, self._signs, self._panes, self._totals
+                rows.group, to, rows.values, attributes, self._signs, self._panes, self._totals
             )
         elif n:
-            extents.store_rows(rows, index, numbers, prob, values, to, self._panes, self._tuples)
+            extents.store_rows(rows, index, to, self._panes, self._tuples)
         if late_rows.size:
             late_rows["pane"][joined] = to[index != NONE][late_rows["tuple"][joined]]
             late_rows["tuple"][joined] += begin
@@ -528,14 +523,13 @@ class ExtentAggregate(ReleasedAggregate):
             late_rows = np.concatenate([self._late_rows, late_rows])
             self._late_rows = late_rows[np.argsort(late_rows["group"], kind="stable")]
         if n and not self._plain:
-            self._add_moments(rows, index, prob, values, to, begin)
+            self._add_moments(rows, to, begin)
 
-    def _add_moments(
-        self, rows: ReleasedRows, index: Ints, prob: Floats, values: Floats, to: Ints, begin: int
-    ) -> None:
+    def _add_moments(self, rows: ReleasedRows, to: Ints, begin: int) -> None:
         """Add rows to the partials of their panes to[i]; they are stored starting at `begin`."""
-        channels = self._channels
-        per_tuple, uncertain = channels.tuple_moments(TupleBatch(rows.offsets, prob, values, index))
+        per_tuple, uncertain = self._channels.tuple_moments(
+            TupleBatch(rows.offsets, rows.prob, rows.values, rows.number)
+        )
         own, prefix, top = self._partials
         have, panes = len(own.sums), int(self._tuples.pool[0]["panes"])
         if panes > have or (uncertain and not self._has_uncertain):

@@ -58,7 +58,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         of, newest = codes("ids", ids, n), codes("version", version, n)
         self._ids = with_codes(self._ids, of, NO_ID)
         replaced = np.full(n, NONE, REPLACED)
-        self._versions = Versions(of, newest, np.arange(n) + self.next, self._ids, replaced, shared)
+        self._versions = Versions(of, newest, self._ids, replaced, shared)
         try:
             return self.process(*rows, scope=scope)
         finally:
@@ -153,11 +153,8 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         if np.count_nonzero(self._late_rows["tuple"] != NONE) != self.held.size:
             raise ValueError("every held tuple must be in an extent")
 
-    def _store(
-        self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
-        values: Floats,
-    ) -> None:  # fmt: skip
-        super()._store(rows, index, numbers, late_rows, prob, values)
+    def _store(self, rows: ReleasedRows, index: Ints, late_rows: Records) -> None:
+        super()._store(rows, index, late_rows)
         replaced = self._versions.replaced
         replaced = replaced[replaced["number"] != NONE]
         if not replaced.size:
@@ -175,9 +172,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         extents.drop_rows(late["pane"][gone], self._panes, self._tuples)
         self._late_rows = np.delete(late, gone)
 
-    def _add_moments(
-        self, rows: ReleasedRows, index: Ints, prob: Floats, values: Floats, to: Ints, begin: int
-    ) -> None:
+    def _add_moments(self, rows: ReleasedRows, to: Ints, begin: int) -> None:
         """Make room for the panes' extremes; moments are added when extents are complete."""
         top = self._partials.top
         panes = int(self._tuples.pool[0]["panes"])

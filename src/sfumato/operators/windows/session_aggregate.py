@@ -11,7 +11,7 @@ from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Floats, Ints, pad
+from sfumato.operators.arrays import Ints, pad
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.independent_distribution import check_aggregates
@@ -92,10 +92,8 @@ class SessionAggregate(ReleasedAggregate):
         self.held = GroupedBatch.empty(attributes=self.attributes)
         self._empty_result = self._results(self.held, np.empty(0, np.int64))
 
-    def _process_rows(
-        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
-    ) -> tuple[Extents, int]:
-        n, known = numbers.size, len(self._sessions)
+    def _process_rows(self, rows: ReleasedRows) -> tuple[Extents, int]:
+        n, known = rows.number.size, len(self._sessions)
         self._scopes = with_codes(self._scopes, rows.scope, NO_SESSION_SCOPE)
         self.groups = pad(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
         self.groups[rows.group] = rows.scope
@@ -111,7 +109,8 @@ class SessionAggregate(ReleasedAggregate):
         root, done, turn, at = sessions.find_complete(
             self._sessions, self._scopes, progress, *self._bounds
         )
-        arrived = GroupedBatch(rows.offsets, prob, values, numbers, places, rows.time, numbers)
+        of = rows.offsets, rows.prob, rows.values, rows.number
+        arrived = GroupedBatch(*of, places, rows.time, rows.number)
         held = GroupedBatch.concat([self.held, arrived.take(places != NONE)])
         self.held = replace(held, group=root[held.group]) if held.size else held
         return self._complete(done, turn, at), excluded
