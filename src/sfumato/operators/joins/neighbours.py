@@ -18,8 +18,7 @@ from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.windows.extent_aggregate import extents_of_groups
-from sfumato.operators.windows.shared_results import with_absent_values
+from sfumato.operators.windows.shared_results import results_of_groups
 
 LISTED_CHUNK = 512  # arrivals whose near samples are in memory together
 SMALLEST_MASS = 1e-300  # regions contain all samples with at least this probability
@@ -128,11 +127,10 @@ def results_of_neighbours(
     for of in aggregates:
         asked.append(Aggregate("count", ones) if of.attribute is None else of)
     values = np.concatenate([values, np.ones((1, prob.size))])
-    batch = with_absent_values(near.begins, prob, values, empty.size)
     full = replace(
         options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
     )
-    found = extents_of_groups(np.append(group, empty), batch, asked, full).results
+    found = results_of_groups(group, empty, near.begins, prob, values, asked, full)
     return [
         mixtures(of, result, weight, own.offsets, options)
         for of, result in zip(asked, found, strict=True)
