@@ -10,7 +10,13 @@ from sfumato.kernels.disorder.state import END_OF_TIME, NO_IDS, NO_TIME, RowIds
 from sfumato.operators.arrays import Bools, Ints, grouped
 from sfumato.operators.disorder.control import ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers, Judgement
-from sfumato.operators.disorder.rows import NO_CODES, KeyedRuns, Released, WaitingRows, checked_rows
+from sfumato.operators.disorder.rows import (
+    NO_CODES,
+    KeyedRuns,
+    Released,
+    WaitingRows,
+    checked_times,
+)
 from sfumato.operators.disorder.sources import Sources
 from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -86,22 +92,20 @@ class Reorder(Operator):
         sent : int64[n] microseconds, with estimator "sent": the punctuation that each row carries,
             the int64 minimum for none
         All sources of a call count from its start.
-        Raises TypeError or ValueError for wrong dtypes, unequal lengths and negative codes.
+        Raises TypeError or ValueError for times of wrong dtypes or unequal lengths.
         Cost: one microsecond per source present, plus O(log) per row and per held row of the keys
         present; with `by_source`, plus O(1) per source of these keys.
         """
-        codes = [keys] if sources is None else [keys, sources]
-        event_time, arrival, *codes = checked_rows(event_time, arrival, codes)
-        if (len(codes) == 2) != self.config.by_source:
-            raise ValueError("`sources` must be given if and only if by_source=True")
+        event_time, arrival = checked_times(event_time, arrival)
+        sources = keys if sources is None else sources
         sent = self.controllers.checked_sent(sent, len(event_time))
-        order, starts, present = by_key = grouped(codes[0])
+        order, starts, present = by_key = grouped(keys)
         by_source, counting = by_key, NO_CODES
-        self.controllers.grow(int(codes[-1].max(initial=-1)) + 1)
+        self.controllers.grow(int(sources.max(initial=-1)) + 1)
         if self.config.by_source:
-            by_source = grouped(codes[1])
+            by_source = grouped(sources)
             one = by_source[0][by_source[1][:-1]]  # one row per source
-            begun = self.sources.activate(codes[1][one], codes[0][one])
+            begun = self.sources.activate(sources[one], keys[one])
             self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
         judged = self.controllers.extend(by_source, event_time, arrival, ids, sent)
@@ -111,8 +115,8 @@ class Reorder(Operator):
         waits_for_ties = self.config.by_source or not self.config.control.is_bounded
         fresh = WaitingRows(
             number=self.arrived + np.arange(len(order)),
-            key=codes[0],
-            source=codes[-1],
+            key=keys,
+            source=sources,
             event_time=event_time,
             arrival=arrival,
             of_source=judged.number,
