@@ -180,14 +180,16 @@ def results_of(
     return [AggregateResult.concat(some) for some in parts]
 
 
-def check_aggregates(config: Any, over_time: bool = False) -> None:
+def check_aggregates(config: Any, over_time: bool = False, more: int = 0) -> None:
     """Check the fields `aggregates` and `attributes` of a new config, and set the latter if None.
 
-    over_time : whether the functions in OVER_TIME are computed. Raises as `checked_aggregates`.
+    over_time : whether the functions in OVER_TIME are computed    more : further attributes
+    Raises errors like `checked_aggregates`.
     """
     object.__setattr__(config, "aggregates", tuple(config.aggregates))
-    needed = checked_aggregates(config.aggregates, config.attributes, over_time)
-    object.__setattr__(config, "attributes", needed)
+    given = None if config.attributes is None else config.attributes - more
+    attributes = more + checked_aggregates(config.aggregates, given, over_time)
+    object.__setattr__(config, "attributes", attributes)
 
 
 def checked_aggregates(

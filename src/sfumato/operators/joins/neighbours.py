@@ -1,7 +1,7 @@
 """The number of near tuples in the window, for each tuple of a stream."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from sfumato.kernels.joins.similarity_join import JOIN_COUNTS
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
-from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
+from sfumato.operators.distributions.mixture import full_options, mixtures
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
@@ -127,10 +127,8 @@ def results_of_neighbours(
     for of in aggregates:
         asked.append(Aggregate("count", ones) if of.attribute is None else of)
     values = np.concatenate([values, np.ones((1, prob.size))])
-    full = replace(
-        options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
-    )
-    found = results_of_groups(group, empty, near.begins, prob, values, asked, full)
+    given = group, empty, near.begins, prob, values
+    found = results_of_groups(*given, asked, full_options(options))
     return [
         mixtures(of, result, weight, own.offsets, options)
         for of, result in zip(asked, found, strict=True)

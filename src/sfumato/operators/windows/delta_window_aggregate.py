@@ -28,7 +28,6 @@ from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
 from sfumato.operators.windows.count.group_store import GroupStore, SavedGroups
-from sfumato.operators.windows.extent_aggregate import measures_of
 from sfumato.windows import Delta
 
 GROUP_MARKS = 3  # per group: tuples in the window's front, index of the next tuple, held tuples
@@ -47,11 +46,8 @@ class DeltaWindowConfig:
     options: DistributionOptions = field(default_factory=DistributionOptions)
 
     def __post_init__(self) -> None:
-        on = self.on
-        if isinstance(on, bool) or not isinstance(on, int) or on < 0:
-            raise TypeError(f"`on` must be the number of an attribute, from 0; got {on!r}")
         check_aggregates(self)
-        object.__setattr__(self, "attributes", max(self.attributes or 0, on + 1))
+        object.__setattr__(self, "attributes", max(self.attributes or 0, self.on + 1))
         Delta(self.delta, f"attribute {self.on}", self.threshold, self.max_tuples)
 
 
@@ -93,7 +89,7 @@ class DeltaWindowAggregate(Operator):
         self.aggregates, self.options = config.aggregates, config.options
         self.attributes = config.attributes or 0
         self._channels = Channels(self.aggregates)
-        self._measures = measures_of(self._channels)
+        self._measures = self._channels.measures
         most = NO_LIMIT if config.max_tuples is None else min(config.max_tuples, NO_LIMIT)
         self._rule = DeltaRule(config.on, float(config.delta), float(config.threshold), most)
         self._stacks: PartialStacks | None = None
@@ -120,8 +116,6 @@ class DeltaWindowAggregate(Operator):
         self.codes = self.marks = self.held = None  # free the last snapshot's tuples
         n = np.asarray(offsets).size - 1
         group = codes("group", group, n)
-        if n and group.min() < 0:
-            raise ValueError(f"`group` must contain codes 0, 1, 2, ...; got {group.min()}")
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
         order, starts, present = grouped(group)
         enters, slots = np.diff(offsets) > 0, self.store.slots(present.tolist())

@@ -22,7 +22,6 @@ from sfumato.kernels.windows.extents import (
     REPLACED,
     SCOPE,
     TUPLE,
-    ChannelMeasures,
     Gaps,
     PaneGrid,
     Partials,
@@ -113,6 +112,7 @@ class Extents:
 class ExtentConfig:
     """Arguments of an `ExtentAggregate`."""
 
+    more_attributes: ClassVar[int] = 0  # beyond the attributes that aggregates need
     length: int
     slide: int
     aggregates: tuple[Aggregate, ...]
@@ -125,7 +125,7 @@ class ExtentConfig:
     earliest: int | None = None
 
     def __post_init__(self) -> None:
-        check_aggregates(self, over_time=True)
+        check_aggregates(self, over_time=True, more=self.more_attributes)
         check_extents(whole("length", self.length), whole("slide", self.slide))
 
     @property
@@ -308,7 +308,7 @@ class ExtentAggregate(ReleasedAggregate):
         self._needs_order = any(of.function in OF_VALUES for of in aggregates)
         unmeasured = self._plain or self.from_tuples
         self._channels = channels = Channels([] if unmeasured else self._pooled)
-        self._measures = measures_of(channels)
+        self._measures = channels.measures
         # Moments of the tuples, if they are computed when an extent is complete; otherwise empty.
         self._per_tuple, self._versions = np.empty((channels.count, 3, 0)), NO_VERSIONS
         whole, part = divmod(length, slide)
@@ -710,17 +710,6 @@ def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
             f"`event_time` must lie within 2**60 microseconds of 1970; got {int(time.min())} to "
             f"{int(time.max())}. Reject such rows first"
         )
-
-
-def measures_of(channels: Channels) -> ChannelMeasures:
-    """Return the channels of aggregates as kernel input."""
-    return ChannelMeasures(
-        channels.what,
-        channels.channel,
-        np.array(channels.extreme, np.int64),
-        np.array([sign for sign, _ in channels.extremes], np.float64),
-        np.array([attribute for _, attribute in channels.extremes], np.int64),
-    )
 
 
 def with_codes(records: Records, used: Ints, fill: Records) -> Records:

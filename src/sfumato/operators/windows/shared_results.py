@@ -18,7 +18,7 @@ from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import MAX_STATES, DistributionOptions
 from sfumato.operators.distributions.independent_distribution import sampled_distribution
-from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
+from sfumato.operators.distributions.mixture import full_options, mixtures
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import extents_of_groups
 
@@ -206,9 +206,6 @@ def _results_of_combinations(
     many = prod(chance.size for chance in outcomes)
     if many > MAX_STATES:
         return [_sampled_result(of, a, options) for a in aggregates]
-    inner = replace(
-        options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
-    )
     step = max(1, MAX_TUPLES_TOGETHER // (of.cluster.size + 1))
     parts, weights = list[list[AggregateResult]](), list[Floats]()
     for low in range(0, many, step):
@@ -218,7 +215,7 @@ def _results_of_combinations(
             number, choice[c] = np.divmod(number, chance.size)
             weight = weight * chance[choice[c]]
         weights.append(weight)
-        parts.append(_results_given(of, choice, aggregates, inner))
+        parts.append(_results_given(of, choice, aggregates, full_options(options)))
     weight = np.concatenate(weights)
     measured = [AggregateResult.concat([part[i] for part in parts]) for i in range(len(aggregates))]
     return [
