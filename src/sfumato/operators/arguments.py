@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.kernels.tolerances import SUM_TOLERANCE as SUM_TOLERANCE
+from sfumato.limits import MAX_TIME_US
 
 OUTPUTS = ("append", "changes")
 RESCALED_SUM_TOLERANCE = 1e-6  # for rescaled values in single precision
@@ -55,6 +56,15 @@ def scaling_pairs(given: Any) -> dict[str, tuple[float, float]]:
             '`scaling` must give (shift, span) by column name, like {"temperature": (-20.0, '
             f"60.0)}}; got {given!r:.80}"
         ) from None
+
+
+def check_times(name: str, times: np.ndarray) -> None:
+    """Raise ValueError unless all times are within MAX_TIME_US microseconds of 1970."""
+    if times.size and max(int(times.max()), -int(times.min())) > MAX_TIME_US:
+        raise ValueError(
+            f"`{name}` must lie within 2**60 microseconds of 1970; got {int(times.min())} to "
+            f"{int(times.max())}. Reject such rows first"
+        )
 
 
 def flag(name: str, value: Any) -> bool:

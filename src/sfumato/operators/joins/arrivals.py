@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
@@ -118,12 +117,6 @@ def _join_window(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
             f"every tuple and has no extents; got {window!r}"
         )
     return JoinWindow(span=timedelta(microseconds=window.length_us))
-
-
-def check_times(time: Ints | None) -> None:
-    """Raise ValueError for event times that are too far from 1970."""
-    if time is not None and time.size and (time.min() < -MAX_TIME_US or time.max() > MAX_TIME_US):
-        raise ValueError(f"`time` must lie within 2**60 microseconds of 1970; got {time!r:.80}")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from sfumato.kernels.joins.store_windows import (
 from sfumato.kernels.joins.tuple_store import MAX_SPAN, Batch, held_slots, padded
 from sfumato.kernels.windows.count.count_boundary import inside_probabilities
 from sfumato.limits import MAX_ALTERNATIVES
+from sfumato.operators.arguments import check_times
 from sfumato.operators.arrays import (
     Bools,
     Floats,
@@ -36,7 +37,7 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard, check_times
+from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard
 from sfumato.operators.state.declared import Array, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -185,7 +186,8 @@ class PairJoin(Operator):
 
     def _parts(self, arrivals: Any, step: int) -> Iterator[tuple[int, Any]]:
         """Yield parts of about `step` arrivals; in lockstep, no part ends within one time."""
-        check_times(arrivals.time)
+        if arrivals.time is not None:
+            check_times("time", arrivals.time)
         n, cuts = arrivals.side.size, np.arange(0, arrivals.side.size, step)
         if n <= 2 * step:
             yield 0, arrivals

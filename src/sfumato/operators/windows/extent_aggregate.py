@@ -30,7 +30,7 @@ from sfumato.kernels.windows.extents import (
     Versions,
 )
 from sfumato.limits import MAX_EMPTY_EXTENTS, MAX_TIME_US, check_extents
-from sfumato.operators.arguments import whole
+from sfumato.operators.arguments import check_times, whole
 from sfumato.operators.arrays import (
     Floats,
     Ints,
@@ -184,7 +184,7 @@ class ReleasedAggregate(Operator):
         n = np.asarray(event_time).size
         group, time = codes("group", group, n), codes("event_time", event_time, n)
         scope = group if scope is None else codes("scope", scope, n)
-        _check_codes(group, scope, time)
+        check_times("event_time", time)
         forced, flags = np.empty(0, np.int64), np.zeros(n, bool) if late is None else late
         if punctuation is not None:
             forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
@@ -434,9 +434,10 @@ class ExtentAggregate(ReleasedAggregate):
         self._groups = groups = restored(self.groups, NO_GROUP)
         self.readings.check(len(groups), MAX_TIME_US)
         held, late_rows = self.held, restored(self.late_rows, NO_LATE_ROW)
-        _check_codes(held.group, held.number, held.time)
+        check_times("event_time", held.time)
         check_held(held.offsets, held.prob, held.values)
-        if (groups["scope"] >= len(self._scopes)).any() or (groups["arrived"] < 0).any():
+        negative = (groups["arrived"] < 0).any() or (held.number < 0).any()
+        if negative or (groups["scope"] >= len(self._scopes)).any():
             raise ValueError("groups must belong to known scopes, and must count from 0")
         if held.size if self._plain else len(self.panes):
             raise ValueError("it must have either tuples or totals, according to its configuration")
@@ -700,16 +701,6 @@ def _total_fields(aggregates: Sequence[Aggregate], attributes: int) -> list[tupl
         if of.function != "count":
             fields.append((EXTREMES.get(of.function, 0.0), of.attribute))
     return list(dict.fromkeys(fields))
-
-
-def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
-    if group.size and min(int(group.min()), int(scope.min())) < 0:
-        raise ValueError("`group` and `scope` must be codes 0, 1, 2, ...; got a negative code")
-    if time.size and max(int(time.max()), -int(time.min())) > MAX_TIME_US:
-        raise ValueError(
-            f"`event_time` must lie within 2**60 microseconds of 1970; got {int(time.min())} to "
-            f"{int(time.max())}. Reject such rows first"
-        )
 
 
 def with_codes(records: Records, used: Ints, fill: Records) -> Records:
