@@ -86,7 +86,7 @@ def test_within_the_distance_of_a_selectivity_that_share_of_pairs_match():
 @pytest.mark.parametrize(("samples", "rows", "within"), [(4, 20, 0.6), (30, 60, 0.3)])
 def test_the_papers_joins_give_the_answers_of_the_library(kind, samples, rows, within):
     arrivals = pair(3, n=200 if rows > 20 else 60, samples=samples)
-    options = {"within": within, "probability": 0.3, "window": Rows(rows, 0.9)}
+    options = {"within": within, "probability": 0.3, "windows": Rows(rows, 0.9)}
     ours, theirs = SimilarityJoin(1, **options), kind(1, **options)
     expected, got = ours.process(arrivals), theirs.process(arrivals)
     assert len(expected) > 20
@@ -107,7 +107,7 @@ def test_index_match_rules_out_tuples_whose_regions_overlap():
         prob=np.full(20, 0.1),
         points=values.reshape(-1, 1),
     )
-    options = {"within": 1.0, "window": Rows(5, 0.9)}
+    options = {"within": 1.0, "windows": Rows(5, 0.9)}
     candidates = []
     for probability in (0.1, 0.5):
         join = IndexMatchJoin(1, probability=probability, **options)

@@ -1,12 +1,12 @@
 """Checks of arguments. Errors name the argument, the expected value and the given value."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from sfumato.kernels.tolerances import SUM_TOLERANCE as SUM_TOLERANCE
+from sfumato.limits import MAX_TIME_US
 
 OUTPUTS = ("append", "changes")
 RESCALED_SUM_TOLERANCE = 1e-6  # for rescaled values in single precision
@@ -58,6 +58,15 @@ def scaling_pairs(given: Any) -> dict[str, tuple[float, float]]:
         ) from None
 
 
+def check_times(name: str, times: np.ndarray) -> None:
+    """Raise ValueError unless all times are within MAX_TIME_US microseconds of 1970."""
+    if times.size and max(int(times.max()), -int(times.min())) > MAX_TIME_US:
+        raise ValueError(
+            f"`{name}` must lie within 2**60 microseconds of 1970; got {int(times.min())} to "
+            f"{int(times.max())}. Reject such rows first"
+        )
+
+
 def flag(name: str, value: Any) -> bool:
     """Return `value`, or raise TypeError unless it is True or False."""
     if not isinstance(value, bool):
@@ -70,22 +79,3 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}")
     return value
-
-
-def checked_arrays(
-    batch: object, declared: Mapping[str, tuple[str, tuple[int, ...]]], of: str
-) -> dict[str, np.ndarray]:
-    """Return a batch's arrays by name, contiguous and writable, as compiled kernels need them.
-
-    declared : dtype and shape of each array    of : what has these shapes, for errors
-    Raises TypeError for an array of a different dtype, and ValueError for a different shape.
-    """
-    arrays = {name: getattr(batch, name) for name in declared}
-    for name, (dtype, _) in declared.items():
-        if not isinstance(arrays[name], np.ndarray) or arrays[name].dtype != np.dtype(dtype):
-            got = getattr(arrays[name], "dtype", type(arrays[name]).__name__)
-            raise TypeError(f"`{name}` must be an array of {np.dtype(dtype)}; got {got}")
-    for name, (_, shape) in declared.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"`{name}` must have shape {shape} for {of}; got {arrays[name].shape}")
-    return {name: np.require(array, requirements=["C", "W"]) for name, array in arrays.items()}

@@ -180,8 +180,6 @@ def test_tied_rows_are_released_in_order_of_the_ranks_of_their_sources():
 def test_expected_sources_without_sources_is_refused():
     with pytest.raises(ValueError, match="`expected_sources` needs `source`"):
         Reorder(slack=1, expected_sources=2)
-    with pytest.raises(ValueError, match="`sources` must be given"):
-        Reorder(slack=1, by_source=True).process(np.array([0]), np.array([1]), np.array([1]))
 
 
 def test_a_source_that_never_resumes_has_state_of_fixed_size():

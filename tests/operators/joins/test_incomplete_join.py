@@ -202,12 +202,6 @@ def test_wrong_arguments_are_named():
                 **{"imputer": imputer, "within": 1.0, "probability": 0.5, "rows": 3, **change}
             )
     join = incomplete_join(imputer, 1.0, 0.5, 3)
-    with pytest.raises(ValueError, match="`values` must have shape"):
-        join.process(
-            IncompleteArrivals(np.zeros(1, np.uint8), np.zeros(1, np.int64), np.zeros((1, 3)))
-        )
-    with pytest.raises(TypeError, match="`side` must be an array of uint8"):
-        join.process(IncompleteArrivals(np.zeros(1), np.zeros(1, np.int64), np.zeros((1, 2))))
     other = Imputer({"a": [0.0, 2.0], "b": [0.0, 1.0]}, [])
     with pytest.raises(SnapshotError, match="a different repository"):
         IncompleteJoin.restore(join.snapshot(), imputer=other)

@@ -171,16 +171,13 @@ def test_no_rows_give_no_answers():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"codes": [-1]}, "`codes`"),
         ({"offsets": [0]}, "`offsets`"),
-        ({"offsets": [0, 0]}, "`offsets`"),
         ({"prob": [0.0]}, "`prob`"),
         ({"prob": [1.1]}, "`prob`"),
         ({"prob": [NULL]}, "`prob`"),
         ({"values": [[]]}, "`values`"),
         ({"values": [[math.inf]]}, "`values` must be within"),
         ({"values": [[-1e141]]}, "`values` must be within"),
-        ({"offsets": [0, 2], "prob": [0.6, 0.6], "values": [[1.0], [2.0]]}, "`prob`"),
     ],
 )
 def test_wrong_arrays_are_refused_and_change_nothing(arguments, message):

@@ -89,14 +89,18 @@ EXTENT = integers("group number closing held late low high")
 class ReleasedRows(NamedTuple):
     """Rows in order of release.
 
-    group, scope, time : int64[n]    offsets : int64[n + 1], of their alternatives
+    group, scope, time, number : int64[n]
+    offsets : int64[n + 1], prob : float64[m], values : float64[attributes, m], alternatives
     punctuation : int64[n], late : bool[n]; or empty: each row brings a punctuation of its time - 1
     """
 
     group: np.ndarray
     scope: np.ndarray
     time: np.ndarray
+    number: np.ndarray
     offsets: np.ndarray
+    prob: np.ndarray
+    values: np.ndarray
     punctuation: np.ndarray
     late: np.ndarray
 
@@ -104,14 +108,13 @@ class ReleasedRows(NamedTuple):
 class Versions(NamedTuple):
     """Ids and versions of rows; all arrays are empty if rows have none.
 
-    id : int64[n], codes, NONE for a row without an id    version, number : int64[n]
+    id : int64[n], codes, NONE for a row without an id    version : int64[n]
     ids : ID[], updated    replaced : REPLACED[n], written
     shared : bool, ids identify shared outcomes, and versions are hashes of their weights
     """
 
     id: np.ndarray
     version: np.ndarray
-    number: np.ndarray
     ids: np.ndarray
     replaced: np.ndarray
     shared: bool
@@ -228,8 +231,8 @@ def _record_late(late_rows, found, g, first, last, of):
 
 
 @lean
-def _take_version(versions, i, g, first, last, verdict, closed):
-    """Make row i, in extents from `first` to `last`, the newest version of its id."""
+def _take_version(versions, i, number, g, first, last, verdict, closed):
+    """Make row i, which is in extents from `first` to `last`, the newest version of its id."""
     newest, replaced = versions.ids[versions.id[i]], versions.replaced[i]
     until = last if verdict in (TAKEN, JOINED, ABSENT) else NO_EXTENT
     replaced.number = NONE
@@ -238,7 +241,7 @@ def _take_version(versions, i, g, first, last, verdict, closed):
         if newest.number != NONE and newest.last >= first:
             replaced.number, replaced.last = newest.number, first - 1
     newest.group, newest.version, newest.since = g, versions.version[i], first
-    newest.number = versions.number[i] if verdict in (TAKEN, JOINED) else NONE
+    newest.number = number if verdict in (TAKEN, JOINED) else NONE
     newest.last, newest.until = last, until
 
 
@@ -324,7 +327,7 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows
             stored += 1
         verdicts[i] = verdict
         if has_id:
-            _take_version(versions, i, g, first, last, verdict, scope.closed)
+            _take_version(versions, i, rows.number[i], g, first, last, verdict, scope.closed)
         if verdict in (JOINED, TOO_LATE):
             before = late_count
             late_count = _record_late(late_rows, late_count, g, missed_from, missed_to, NONE)
@@ -426,12 +429,9 @@ def place_rows(rows, index, late, grid, groups, panes, pools, to):
 
 
 @compiled
-def store_rows(rows, index, numbers, prob, values, to, panes, tuples):
-    """Append the rows with an index to `tuples`, and link them to their panes `to`.
-
-    numbers : int64[n]    prob : float64[m], values : float64[attributes, m].  O(m)
-    """
-    pool = tuples.pool[0]
+def store_rows(rows, index, to, panes, tuples):
+    """Append the rows with an index to `tuples`, and link them to their panes `to`.  O(m)"""
+    pool, prob, values = tuples.pool[0], rows.prob, rows.values
     for i in range(index.size):
         s, n, m = to[i], pool.tuples, pool.alternatives
         if s == NONE:
@@ -442,7 +442,8 @@ def store_rows(rows, index, numbers, prob, values, to, panes, tuples):
         else:
             tuples.at[panes[s].last].following = n
         panes[s].last, of = n, tuples.at[n]
-        of.index, of.group, of.time, of.number = index[i], rows.group[i], rows.time[i], numbers[i]
+        of.index, of.group = index[i], rows.group[i]
+        of.time, of.number = rows.time[i], rows.number[i]
         of.begin, of.end, of.following, of.pane, of.alive = m, m + end - begin, NONE, s, 1
         for k in range(begin, end):
             tuples.prob[m], tuples.owner[m] = prob[k], n

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.operators.arrays import Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import NO_CODES, checked_rows
+from sfumato.operators.disorder.rows import NO_CODES, checked_times
 from sfumato.operators.state.declared import Declaration, Part
 from sfumato.operators.state.stateful import Operator
 
@@ -117,7 +117,7 @@ class Punctuator(Operator):
         self, event_time: np.ndarray, arrival: np.ndarray, sent: Ints = NO_CODES
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (punctuation int64[n], late bool[n]); see `extend`."""
-        event_time, arrival = checked_rows(event_time, arrival, [])
+        event_time, arrival = checked_times(event_time, arrival)
         sent = self.controllers.checked_sent(sent, len(event_time))
         one = grouped(np.zeros_like(event_time))
         judged = self.controllers.extend(one, event_time, arrival, sent=sent)

@@ -8,9 +8,15 @@ import numpy as np
 from sfumato.kernels.disorder.release import release_positions
 from sfumato.kernels.disorder.state import END_OF_TIME, NO_IDS, NO_TIME, RowIds
 from sfumato.operators.arrays import Bools, Ints, grouped
-from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
-from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import NO_CODES, KeyedRuns, Released, WaitingRows, checked_rows
+from sfumato.operators.disorder.control import ReorderConfig
+from sfumato.operators.disorder.controllers import Controllers, Judgement
+from sfumato.operators.disorder.rows import (
+    NO_CODES,
+    KeyedRuns,
+    Released,
+    WaitingRows,
+    checked_times,
+)
 from sfumato.operators.disorder.sources import Sources
 from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -55,12 +61,10 @@ class Reorder(Operator):
         "waiting": Record(WaitingRows),
     }
 
-    def __init__(
-        self, *, by_source: bool = False, expected_sources: int | None = None, **control: Any
-    ) -> None:
-        self.config = ReorderConfig(DisorderControl(**control), by_source, expected_sources)
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
         self.controllers = Controllers(self.config.control)
-        self.sources = Sources(expected_sources or 1)
+        self.sources = Sources(self.config.expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next row
         self.expelled = 0  # held rows that were emitted as late
         self.newest = int(NO_TIME)  # the latest arrival
@@ -88,37 +92,34 @@ class Reorder(Operator):
         sent : int64[n] microseconds, with estimator "sent": the punctuation that each row carries,
             the int64 minimum for none
         All sources of a call count from its start.
-        Raises TypeError or ValueError for wrong dtypes, unequal lengths and negative codes.
+        Raises TypeError or ValueError for times of wrong dtypes or unequal lengths.
         Cost: one microsecond per source present, plus O(log) per row and per held row of the keys
         present; with `by_source`, plus O(1) per source of these keys.
         """
-        codes = [keys] if sources is None else [keys, sources]
-        event_time, arrival, *codes = checked_rows(event_time, arrival, codes)
-        if (len(codes) == 2) != self.config.by_source:
-            raise ValueError("`sources` must be given if and only if by_source=True")
+        event_time, arrival = checked_times(event_time, arrival)
+        sources = keys if sources is None else sources
         sent = self.controllers.checked_sent(sent, len(event_time))
-        order, starts, present = by_key = grouped(codes[0])
+        order, starts, present = by_key = grouped(keys)
         by_source, counting = by_key, NO_CODES
-        self.controllers.grow(int(codes[-1].max(initial=-1)) + 1)
+        self.controllers.grow(int(sources.max(initial=-1)) + 1)
         if self.config.by_source:
-            by_source = grouped(codes[1])
+            by_source = grouped(sources)
             one = by_source[0][by_source[1][:-1]]  # one row per source
-            begun = self.sources.activate(codes[1][one], codes[0][one])
+            begun = self.sources.activate(sources[one], keys[one])
             self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
-        before, after, late, duplicate, of_source, expelled, forced = self.controllers.extend(
-            by_source, event_time, arrival, ids, sent
-        )
-        self.duplicates = self.arrived + np.flatnonzero(duplicate)
+        judged = self.controllers.extend(by_source, event_time, arrival, ids, sent)
+        before, after, late = judged.before, judged.after, judged.late
+        self.duplicates = self.arrived + np.flatnonzero(judged.duplicate)
         self.punctuation_before = before
         waits_for_ties = self.config.by_source or not self.config.control.is_bounded
         fresh = WaitingRows(
             number=self.arrived + np.arange(len(order)),
-            key=codes[0],
-            source=codes[-1],
+            key=keys,
+            source=sources,
             event_time=event_time,
             arrival=arrival,
-            of_source=of_source,
+            of_source=judged.number,
             tied=~late & (event_time == before) & waits_for_ties,
         )
         self.arrived += len(order)
@@ -126,52 +127,42 @@ class Reorder(Operator):
         if self.config.by_source:
             grown = after > before
             self.sources.record_punctuations(fresh.source[grown], after[grown])
-        fresh, late, least = fresh.take(order), late.take(order), after.take(order)
+        fresh, least = fresh.take(order), after.take(order)
         if self.config.by_source:
             least = self.sources.key_punctuations(present, starts, fresh.source, least, counting)
-        elif len(others := np.setdiff1d(np.append(expelled[:, 1], forced[:, 1]), present)):
-            also = np.union1d(present, others)  # keys whose rows make room
+        elif len(judged.expelled) or len(judged.forced):
+            # Also the keys whose rows make room.
+            keys = np.append(judged.expelled[:, 1], judged.forced[:, 1])
+            also = np.union1d(present, keys)
             starts = np.append(starts[np.searchsorted(present, also)], len(order))
             present = also
-        groups, events = (order, starts, present), (expelled, forced)
-        return self._release(fresh, groups, arrival, before, after, least, late, events)
+        return self._release(fresh, (order, starts, present), arrival, judged, least)
 
     def _release(
-        self,
-        fresh: WaitingRows,
-        groups: tuple[Ints, Ints, Ints],
-        arrival: Ints,
-        before: Ints,
-        after: Ints,
-        least: Ints,
-        late: Bools,
-        events: tuple[Ints, Ints],
-    ) -> Released:
+        self, fresh: WaitingRows, groups: tuple[Ints, Ints, Ints], arrival: Ints,
+        judged: Judgement, least: Ints,
+    ) -> Released:  # fmt: skip
         """Emit rows at the arrivals that release them, and hold the others.
 
-        fresh : new rows by key
+        fresh : new rows by key    least : punctuation of each row's key after the row
         groups : their order in the call, the start of each key's rows, and the keys
-        arrival, before, after : arrivals, and punctuations of their sources before and after them,
-            in the order of the call
-        least : punctuation of each row's key after the row
-        events : `expelled` and `forced` of `Judgement`
         """
-        (order, starts, present), expelled, n = groups, events[0], len(fresh.key)
+        (order, starts, present), n = groups, len(fresh.key)
         held, places = self._held.rows_of(present)
         known = self.controllers.punctuation_of
         last = least[starts[1:] - 1] if self.config.by_source else known(present)
         group = np.searchsorted(present, held.key)
         leaving = held.due <= last[group]
-        for _, source, first, end, _ in expelled.tolist():
+        for _, source, first, end, _ in judged.expelled.tolist():
             leaving |= held.has_number_in(source, first, end)
         self._held.remove(places[leaving])
         rows = WaitingRows.concat([held.take(leaving), fresh])
         old = len(rows.key) - n
         group = np.append(group[leaving], np.repeat(np.arange(len(present)), np.diff(starts)))
         arrived = np.append(np.full(old, -1), np.arange(n))
-        on_arrival = np.append(np.zeros(old, bool), late)
+        on_arrival = np.append(np.zeros(old, bool), judged.late[order])
         position = release_positions(rows.due, group, arrived, on_arrival, starts, least)
-        at, late, times = _emissions(rows, position, on_arrival, order, before, after, events)
+        at, late, times = _emissions(rows, position, on_arrival, order, judged)
         self.expelled += int(late.sum() - on_arrival.sum())
         stays, turn = at == n, group * (n + 1) + at
         staying = rows.take(stays)
@@ -323,25 +314,18 @@ class Reorder(Operator):
 
 
 def _emissions(
-    rows: WaitingRows,
-    position: Ints,
-    on_arrival: Bools,
-    order: Ints,
-    before: Ints,
-    after: Ints,
-    events: tuple[Ints, Ints],
+    rows: WaitingRows, position: Ints, on_arrival: Bools, order: Ints, judged: Judgement
 ) -> tuple[Ints, Bools, Ints]:
     """Return when rows are emitted, also expelled or forced out: places in the call, int64[m] (the
     number of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
 
     position : places without these events, among the arrivals by key
-    before, after : punctuations in the order of the call
     """
-    (expelled, forced), n = events, len(order)
+    forced, n = judged.forced, len(order)
     at, late = np.append(order, n)[position], on_arrival.copy()
-    punctuation = np.append(after, NO_TIME)[at]
-    punctuation[on_arrival] = before[at[on_arrival]]
-    for place, source, first, end, time in expelled.tolist():
+    punctuation = np.append(judged.after, NO_TIME)[at]
+    punctuation[on_arrival] = judged.before[at[on_arrival]]
+    for place, source, first, end, time in judged.expelled.tolist():
         row = rows.has_number_in(source, first, end) & ~late & (at >= place)
         at[row], late[row], punctuation[row] = place, True, time
     if len(forced):

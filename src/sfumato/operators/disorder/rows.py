@@ -1,7 +1,7 @@
 """Rows in a reorder buffer, by key and in order of arrival."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 
@@ -134,25 +134,15 @@ class KeyedRuns(Generic[KeyedRows]):
         self._runs, self._size = runs, self._size - len(places)
 
 
-def checked_rows(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
-    """Return clipped times, and int64 codes of keys and sources. Raises TypeError or ValueError."""
-    out = [_microseconds("event_time", event_time), _microseconds("arrival", arrival)]
-    if len(out[0]) != len(out[1]):
+def checked_times(event_time: np.ndarray, arrival: np.ndarray) -> tuple[Ints, Ints]:
+    """Return clipped times, int64[n] each. Raises TypeError or ValueError."""
+    event, arrived = _microseconds("event_time", event_time), _microseconds("arrival", arrival)
+    if len(event) != len(arrived):
         raise ValueError(
             "`event_time` and `arrival` must have the same length; "
-            f"got {len(out[0])} and {len(out[1])}"
+            f"got {len(event)} and {len(arrived)}"
         )
-    for name, values in zip(("keys", "sources"), codes, strict=False):
-        array = np.asarray(values)
-        if array.dtype.kind not in "iu" or array.shape != out[0].shape:
-            raise TypeError(
-                f"`{name}` must be int64 codes, one per row ({len(out[0])}); "
-                f"got {array.dtype} of shape {array.shape}"
-            )
-        if array.min(initial=0) < 0:
-            raise ValueError(f"`{name}` must be codes 0, 1, 2, ...; got {array.min()}")
-        out.append(array.astype(np.int64, copy=False))
-    return out
+    return event, arrived
 
 
 def _microseconds(name: str, values: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Distributions of aggregates over independent tuples that are all inside a window."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -146,61 +147,49 @@ def _extreme(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(prob[:found][::step]), np.ascontiguousarray(at[:found][::step])
 
 
-class ResultsWithDistributions:
-    """Results of several aggregates, row by row, with distributions where requested.
+def results_of(
+    aggregates: Sequence[Aggregate],
+    options: DistributionOptions,
+    moments: Floats,
+    order: Ints,
+    members: Callable[[int], TupleBatch],
+) -> list[AggregateResult]:
+    """Return the results of several aggregates in some rows, with distributions where requested.
 
     moments : float64[r, 3, n], mean, standard deviation and existence of each aggregate in all
         rows; unused for the functions in LISTED
+    order : int64[k], rows    members : function that returns the tuples inside in a row
     """
+    if not order.size:
+        return [options.no_results() for _ in aggregates]
+    wanted = [r for r, of in enumerate(aggregates) if options.needs_distribution(of)]
+    parts: list[list[AggregateResult]] = [[] for _ in aggregates]
+    for begin in range(0, order.size if wanted else 0, MAX_DISTRIBUTIONS):
+        rows = order[begin : begin + MAX_DISTRIBUTIONS]
+        found: list[list[DiscreteDistributions]] = []
+        for tuples in map(members, rows.tolist()):
+            found.append([distribution_of(aggregates[r], tuples, options) for r in wanted])
+        for r, own in zip(wanted, zip(*found, strict=True), strict=True):
+            mean, stddev, existence = moments[r][:, rows]
+            known = None if aggregates[r].function in LISTED else (mean, stddev, existence)
+            parts[r].append(options.summarise(known, [DiscreteDistributions.concat(own)]))
+    for r in range(len(aggregates)):
+        if r not in wanted:
+            mean, stddev, existence = moments[r][:, order]
+            parts[r].append(options.summarise((mean, stddev, existence), None))
+    return [AggregateResult.concat(some) for some in parts]
 
-    def __init__(
-        self, aggregates: Sequence[Aggregate], options: DistributionOptions, moments: Floats
-    ) -> None:
-        self._aggregates, self._options, self._moments = aggregates, options, moments
-        self.with_distributions = [
-            r for r, a in enumerate(aggregates) if options.needs_distribution(a)
-        ]
-        self._rows: list[int] = []  # with distributions, in order of `put`
-        # Not yet summarised.
-        self._distributions: list[list[DiscreteDistributions]] = [[] for _ in aggregates]
-        self._parts: list[list[AggregateResult]] = [[] for _ in aggregates]
 
-    def put(self, row: int, members: TupleBatch) -> None:
-        """Compute a row's distributions from the tuples inside."""
-        self._rows.append(row)
-        for r in self.with_distributions:
-            self._distributions[r].append(
-                distribution_of(self._aggregates[r], members, self._options)
-            )
-        if len(self._rows) % MAX_DISTRIBUTIONS == 0:
-            self._summarise()
+def check_aggregates(config: Any, over_time: bool = False, more: int = 0) -> None:
+    """Check the fields `aggregates` and `attributes` of a new config, and set the latter if None.
 
-    def take(self, order: Ints) -> list[AggregateResult]:
-        """Return these rows' results, in this order; all rows or none must have distributions."""
-        self._summarise()
-        place = np.empty(self._moments.shape[2], np.int64)
-        place[self._rows] = np.arange(len(self._rows))
-        results = []
-        for r, parts in enumerate(self._parts):
-            if parts:
-                results.append(AggregateResult.concat(parts).take(place[order]))
-            elif order.size:
-                mean, stddev, existence = self._moments[r][:, order]
-                results.append(self._options.summarise((mean, stddev, existence), None))
-            else:
-                results.append(self._options.no_results())
-        return results
-
-    def _summarise(self) -> None:
-        for r in self.with_distributions:
-            distributions = self._distributions[r]
-            if distributions:
-                mean, stddev, existence = self._moments[r][:, self._rows[-len(distributions) :]]
-                listed = self._aggregates[r].function in LISTED
-                moments = None if listed else (mean, stddev, existence)
-                together = [DiscreteDistributions.concat(distributions)]
-                self._parts[r].append(self._options.summarise(moments, together))
-                self._distributions[r] = []
+    over_time : whether the functions in OVER_TIME are computed    more : further attributes
+    Raises errors like `checked_aggregates`.
+    """
+    object.__setattr__(config, "aggregates", tuple(config.aggregates))
+    given = None if config.attributes is None else config.attributes - more
+    attributes = more + checked_aggregates(config.aggregates, given, over_time)
+    object.__setattr__(config, "attributes", attributes)
 
 
 def checked_aggregates(

@@ -1,5 +1,6 @@
 """Mixtures of results: the law of total probability."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,12 @@ EXACT_VALUES = ("quantile", "count_distinct", *OF_VALUES)  # without rounding er
 ALL_VALUES = 2**31  # more values than any distribution has
 
 
+def full_options(options: DistributionOptions) -> DistributionOptions:
+    """Return the options of the results that are mixed: full distributions if any are requested."""
+    distribution = ALL_VALUES if options.has_distributions else None
+    return replace(options, quantiles=(), distribution=distribution)
+
+
 def mixtures(
     of: Aggregate,
     given: AggregateResult,
@@ -27,7 +34,7 @@ def mixtures(
 ) -> AggregateResult:
     """Return n results, each a mixture of given results of `of`.
 
-    given : m results, with full distributions if `options` requests distributions
+    given : m results with `full_options`
     weight : float64[m], the weights of a mixture sum to 1    begins : int64[n + 1], of mixtures
     Exact for exact results. Bounds of sampled results are widened so that all bounds of a mixture
     hold together with probability CERTAINTY, and their weighted sum bounds the mixture.

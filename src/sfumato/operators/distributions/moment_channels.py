@@ -14,6 +14,7 @@ from sfumato.kernels.distributions.mergeable_moments import (
     MomentPartials,
 )
 from sfumato.kernels.distributions.tuples import existences, tuple_moments
+from sfumato.kernels.windows.extents import ChannelMeasures
 from sfumato.operators.distributions.aggregate import Aggregate, Floats
 from sfumato.operators.state.tuple_batch import TupleBatch
 
@@ -49,6 +50,15 @@ class Channels:
         pairs = [(EXTREMES.get(a.function, 0.0), a.attribute or 0) for a in aggregates]
         self.extremes = sorted({pair for pair in pairs if pair[0]})
         self.extreme = [self.extremes.index(pair) if pair[0] else -1 for pair in pairs]
+
+    @property
+    def measures(self) -> ChannelMeasures:
+        """The channels of the aggregates as kernel input."""
+        signs, attributes = np.array(self.extremes).reshape(-1, 2).T
+        extreme = np.array(self.extreme, np.int64)
+        return ChannelMeasures(
+            self.what, self.channel, extreme, signs.copy(), attributes.astype(np.int64)
+        )
 
     def tuple_moments(self, batch: TupleBatch) -> tuple[Floats, bool]:
         """Return moments, float64[channels, 3, n], and whether a value to average is uncertain."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arguments import checked_arrays, whole
+from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.windows import Delta, JoinWindow, Range, Rows, window_of
@@ -120,38 +119,8 @@ def _join_window(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
     return JoinWindow(span=timedelta(microseconds=window.length_us))
 
 
-def check_radii(radius: Floats) -> None:
-    """Raise ValueError for radii that are not finite numbers of at least 0."""
-    if not ((radius >= 0.0) & (radius < np.inf)).all():
-        raise ValueError("`radius` must be finite and at least 0")
-
-
-class _StreamArrivals(Columns):
-    """Base class of arrivals of several streams in one order."""
-
-    side: npt.NDArray[np.uint8]
-    key: npt.NDArray[np.int64]
-    time: Ints | None
-
-    def _checked(self, streams: int, of: str, **declared: tuple[str, tuple[int, ...]]) -> Self:
-        """Return the arrivals, contiguous and writable. Raises TypeError or ValueError for arrays
-        of wrong dtype, shape or content. declared : dtypes and shapes of further arrays"""
-        n = self.side.size
-        declared = {"side": ("u1", (n,)), "key": ("i8", (n,)), **declared}
-        if self.time is not None:
-            declared["time"] = ("i8", (n,))
-        arrays = checked_arrays(self, declared, of)
-        if n and (self.side.max() >= streams or self.key.min() < 0):
-            sides = "0 or 1" if streams == 2 else "0"
-            raise ValueError(f"`side` must be {sides} and `key` at least 0")
-        time = self.time
-        if time is not None and n and (time.min() < -MAX_TIME_US or time.max() > MAX_TIME_US):
-            raise ValueError(f"`time` must lie within 2**60 microseconds of 1970; got {time!r:.80}")
-        return type(self)(**arrays)
-
-
 @dataclass(frozen=True)
-class ArrivalBatch(_StreamArrivals, flat=("prob", "points"), begins="offsets"):
+class ArrivalBatch(Columns, flat=("prob", "points"), begins="offsets"):
     """Tuples of both streams in one arrival order; n tuples, m samples.
 
     side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ..., the same in all calls
@@ -171,24 +140,9 @@ class ArrivalBatch(_StreamArrivals, flat=("prob", "points"), begins="offsets"):
     radius: Floats | None = None
     raw: Floats | None = None
 
-    def checked(self, streams: int, dimensions: int) -> ArrivalBatch:
-        """Return the arrivals as kernels expect them. Raises TypeError or ValueError."""
-        n, m = self.side.size, self.prob.size
-        radii = {} if self.radius is None else {"radius": ("f8", (n,))}
-        checked = self._checked(
-            streams, f"{n} tuples with {m} samples", offsets=("i8", (n + 1,)), prob=("f8", (m,)),
-            points=("f8", (m, dimensions)), **radii,
-        )  # fmt: skip
-        offsets = self.offsets
-        if offsets[0] != 0 or offsets[-1] != m or (offsets[1:] < offsets[:-1]).any():
-            raise ValueError(f"`offsets` must rise from 0 to the number of samples, {m}")
-        if self.radius is not None:
-            check_radii(self.radius)
-        return checked
-
 
 @dataclass(frozen=True)
-class IncompleteArrivals(_StreamArrivals):
+class IncompleteArrivals(Columns):
     """Objects of both streams in one arrival order.
 
     side, key, time : as in `ArrivalBatch`
@@ -199,8 +153,3 @@ class IncompleteArrivals(_StreamArrivals):
     key: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
     time: Ints | None = None
-
-    def checked(self, streams: int, columns: int) -> IncompleteArrivals:
-        """Return the arrivals as kernels expect them. Raises TypeError or ValueError."""
-        n = self.side.size
-        return self._checked(streams, f"{n} objects", values=("f8", (n, columns)))

@@ -1,6 +1,5 @@
 """Joins of incomplete tuples, which are imputed on arrival."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -16,12 +15,7 @@ from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputed, Imputer, ReasonCodes
 from sfumato.operators.joins.answers import Answers, SampledTuples
-from sfumato.operators.joins.arrivals import (
-    ArrivalBatch,
-    IncompleteArrivals,
-    StreamWindow,
-    window_pair,
-)
+from sfumato.operators.joins.arrivals import ArrivalBatch, IncompleteArrivals, window_pair
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
 from sfumato.operators.state.snapshot import SnapshotError
@@ -45,6 +39,9 @@ class IncompleteJoinConfig:
     units: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "within", distance("within", self.within))
+        object.__setattr__(self, "windows", window_pair(self.windows))
+        object.__setattr__(self, "units", tuple(self.units))
         share("probability", self.probability)
         one_of("output", self.output, OUTPUTS)
         for unit in self.units:
@@ -68,7 +65,7 @@ class IncompleteJoin(PairJoin):
     within : float > 0, largest Euclidean distance of a match
     units : for each of the imputer's attributes, the number by which its values are divided
     probability : float in (0, 1]: a pair is an answer iff Pr(dist <= within) >= probability
-    window : window of each stream, or a pair for left and right: `Rows`, the newest `rows` objects
+    windows : window of each stream, or a pair for left and right: `Rows`, the newest `rows` objects
         of the stream and key, or `Range`, the objects of the last `length`
     output : "append", answers when they are found; "changes", their removal as well
     alternatives : whether to include each answer's sample pairs, numbered as in `Imputed`
@@ -90,29 +87,17 @@ class IncompleteJoin(PairJoin):
         "reasons": Array(int, len(IMPUTATION_REASONS), low=0),
     }
 
-    def __init__(
-        self,
-        imputer: Imputer,
-        within: float,
-        probability: float,
-        window: StreamWindow | Sequence[StreamWindow],
-        *,
-        output: str = "append",
-        alternatives: bool = False,
-        units: Sequence[float] = (),
-    ) -> None:
-        within, windows = distance("within", within), window_pair(window)
-        self.imputer, d = imputer, len(imputer.attributes)
-        self.config = IncompleteJoinConfig(
-            imputer.fingerprint, within, probability, windows, output, alternatives, tuple(units)
-        )
+    def __init__(self, imputer: Imputer, *given: Any, **named: Any) -> None:
+        super().__init__(imputer.fingerprint, *given, **named)
+        self.imputer, d, of = imputer, len(imputer.attributes), self.config
+        units = of.units
         if units and len(units) != d:
             raise ValueError(f"`units` must have {d} units, one per attribute; got {len(units)}")
-        super().__init__(
-            criterion(d, within, probability), windows, output, alternatives,
-            ("pairs", "candidates", "certain", "refined"), rows=2 * d + len(imputer.names),
+        self._set_up(
+            criterion(d, of.within, of.probability), ("pairs", "candidates", "certain", "refined"),
+            rows=2 * d + len(imputer.names),
         )  # fmt: skip
-        self._sure = certain_square(within, probability, alternatives)
+        self._sure = certain_square(of.within, of.probability, of.alternatives)
         self._units = np.array(units) if units else np.ones(d)
         self.reasons = np.zeros(len(IMPUTATION_REASONS), np.int64)
 
@@ -131,7 +116,7 @@ class IncompleteJoin(PairJoin):
 
         Returns answers or changes, ordered as in `SimilarityJoin`, and each arrival's place in
         `IMPUTATION_REASONS`, uint8[n].
-        Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
+        Raises ValueError, with state unchanged, for event times that are too far from 1970.
         """
         reasons: list[ReasonCodes] = []
 
@@ -145,8 +130,7 @@ class IncompleteJoin(PairJoin):
             self.reasons += np.bincount(done.reason, minlength=len(IMPUTATION_REASONS))
             return answers
 
-        checked = arrivals.checked(self.streams, len(self.imputer.names))
-        return self._in_parts(checked, IMPUTED_CHUNK, join), np.concatenate(reasons)
+        return self._in_parts(arrivals, IMPUTED_CHUNK, join), np.concatenate(reasons)
 
     def _match(self, batch: Batch) -> Records:
         counts = np.zeros(1, JOIN_COUNTS)

@@ -1,7 +1,7 @@
 """The number of near tuples in the window, for each tuple of a stream."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,11 @@ from sfumato.kernels.joins.similarity_join import JOIN_COUNTS
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
-from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
+from sfumato.operators.distributions.mixture import full_options, mixtures
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.windows.extent_aggregate import extents_of_groups
-from sfumato.operators.windows.shared_results import with_absent_values
+from sfumato.operators.windows.shared_results import results_of_groups
 
 LISTED_CHUNK = 512  # arrivals whose near samples are in memory together
 SMALLEST_MASS = 1e-300  # regions contain all samples with at least this probability
@@ -76,8 +75,7 @@ class NeighbourCount(SimilarityJoin):
 
     def count(self, arrivals: ArrivalBatch) -> NeighbourCounts:
         """Return the arrivals' numbers of neighbours, and add the arrivals to their windows. Raises
-        TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape."""
-        arrivals = arrivals.checked(self.streams, self.config.dimensions)
+        errors like `process`."""
         parts = (self._count(part)[0] for _, part in self._parts(arrivals, PAIR_CHUNK))
         return NeighbourCounts.concat(list(parts))
 
@@ -86,7 +84,6 @@ class NeighbourCount(SimilarityJoin):
     ) -> Iterator[tuple[ArrivalBatch, NeighbourCounts, NearSamples]]:
         """Yield parts of the arrivals, each with the results of `count` and the near samples of its
         left arrivals. A part is processed when it is requested. Raises errors like `count`."""
-        arrivals = arrivals.checked(self.streams, self.config.dimensions)
         for _, part in self._parts(arrivals, LISTED_CHUNK):
             yield part, *self._count(part, True)
 
@@ -130,11 +127,8 @@ def results_of_neighbours(
     for of in aggregates:
         asked.append(Aggregate("count", ones) if of.attribute is None else of)
     values = np.concatenate([values, np.ones((1, prob.size))])
-    batch = with_absent_values(near.begins, prob, values, empty.size)
-    full = replace(
-        options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
-    )
-    found = extents_of_groups(np.append(group, empty), batch, asked, full).results
+    given = group, empty, near.begins, prob, values
+    found = results_of_groups(*given, asked, full_options(options))
     return [
         mixtures(of, result, weight, own.offsets, options)
         for of, result in zip(asked, found, strict=True)

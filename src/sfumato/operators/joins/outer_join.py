@@ -125,10 +125,9 @@ class OuterJoin(SimilarityJoin):
     config: OuterJoinConfig
     state = {"lone_left": Part(), "lone_right": Part()}
 
-    def __init__(self, *given: Any, how: str = "left", **options: Any) -> None:
-        super().__init__(*given, **options)
-        self.config = OuterJoinConfig(**vars(self.config), how=how)
-        self.kept = KEPT_SIDES[how]
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.kept = KEPT_SIDES[self.config.how]
         self.lone_left, self.lone_right = self.lone = [
             LoneSide(self.config.probability) for _ in range(2)
         ]

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from sfumato.kernels.joins.store_windows import (
 from sfumato.kernels.joins.tuple_store import MAX_SPAN, Batch, held_slots, padded
 from sfumato.kernels.windows.count.count_boundary import inside_probabilities
 from sfumato.limits import MAX_ALTERNATIVES
+from sfumato.operators.arguments import check_times
 from sfumato.operators.arrays import (
     Bools,
     Floats,
@@ -50,9 +51,6 @@ SPARE_KEYS = 1 << 20  # codes of held keys are below the number of tuples so far
 class PairJoin(Operator):
     """Base class of joins of tuples from different streams; subclasses define the match.
 
-    counts : names of the counters of pairs    indexed : whether to maintain a grid
-    columns, rows : sizes of the tuples' summaries (None: summaries of regions) and boxes
-
     The time of a key's windows is the newest time of its tuples; a tuple with an older time is
     treated as if it had the newest time. The contents of windows do not depend on matches, so they
     are known for a whole batch in advance.  Source: Dallachiesa et al. (2015), Algorithm 2.
@@ -72,12 +70,9 @@ class PairJoin(Operator):
         "clock": Array(int, None),
     }
 
-    def __init__(
+    def _set_up(
         self,
         criterion: Criterion,
-        windows: Sequence[JoinWindow],
-        output: str,
-        alternatives: bool,
         counts: tuple[str, ...],
         *,
         columns: int | None = None,
@@ -85,7 +80,13 @@ class PairJoin(Operator):
         indexed: bool = False,
         task: Shard = SINGLE_TASK,
     ) -> None:
-        self.output, self.alternatives = output, alternatives
+        """Create the state of a join without tuples.
+
+        counts : names of the counters of pairs    indexed : whether to maintain a grid
+        columns, rows : sizes of the tuples' summaries (None: summaries of regions) and boxes
+        """
+        windows: Sequence[JoinWindow] = self.config.windows
+        self.output, self.alternatives = self.config.output, self.config.alternatives
         self.criterion, self.windows, self.streams = criterion, windows, len(windows)
         self.rows = np.array([MAX_SPAN if w.rows is None else w.rows for w in windows])
         # Sizes of windows without uncertain existences.
@@ -113,11 +114,6 @@ class PairJoin(Operator):
         self.given = np.zeros(self.streams, np.int64)  # tuples per stream so far
         self.counts, self.counted = counts, np.zeros(len(counts), np.int64)
         self.found = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
-
-    @classmethod
-    def from_config(cls, config: Any, **resources: Any) -> Self:
-        given = {**vars(config), **resources}
-        return cls(**{"window": given.pop("windows"), **given})
 
     @abstractmethod
     def _match(self, batch: Batch) -> Records:
@@ -190,6 +186,8 @@ class PairJoin(Operator):
 
     def _parts(self, arrivals: Any, step: int) -> Iterator[tuple[int, Any]]:
         """Yield parts of about `step` arrivals; in lockstep, no part ends within one time."""
+        if arrivals.time is not None:
+            check_times("time", arrivals.time)
         n, cuts = arrivals.side.size, np.arange(0, arrivals.side.size, step)
         if n <= 2 * step:
             yield 0, arrivals
@@ -260,10 +258,15 @@ class PairJoin(Operator):
         index_windows(self.store)
 
     def _radii(self, n: int, radius: Floats | None) -> Floats:
-        """Return the radii of n tuples. Raises ValueError if they are missing or not expected."""
+        """Return the radii of n tuples. Raises ValueError if they are impossible, missing or not
+        expected."""
         if self.criterion.radii != (radius is not None):
             raise ValueError("tuples must have a `radius` if and only if `within` is None")
-        return np.zeros(n) if radius is None else radius
+        if radius is None:
+            return np.zeros(n)
+        if not ((radius >= 0.0) & (radius < np.inf)).all():
+            raise ValueError("`radius` must be finite and at least 0")
+        return radius
 
     def _batch(self, code: Ints, number: Ints, time: Ints, samples: Any, radius: Floats) -> Batch:
         """Return tuples as arrivals. samples : object with the fields of `SampledTuples`"""

@@ -1,8 +1,7 @@
 """Joins of uncertain tuples by the similarity of their values."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,6 @@ from sfumato.operators.joins.arrivals import (
     SINGLE_TASK,
     ArrivalBatch,
     Shard,
-    StreamWindow,
-    check_radii,
     windows_of,
 )
 from sfumato.operators.joins.pair_join import PairJoin
@@ -65,6 +62,9 @@ class SimilarityJoinConfig:
     sphere: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.within is not None:
+            object.__setattr__(self, "within", distance("within", self.within))
+        object.__setattr__(self, "windows", windows_of(self.windows, 1))
         whole("dimensions", self.dimensions)
         if not 0.0 <= self.sphere < np.inf:
             raise ValueError(f"`sphere` must be a radius of at least 0; got {self.sphere}")
@@ -84,7 +84,7 @@ class SimilarityJoin(PairJoin):
     within : float > 0, largest distance at which samples match; None: the sum of both tuples' radii
     sphere : radius of the sphere on which points lie and distances are arcs; 0: Euclidean distances
     probability : float in (0, 1], beta: a pair is an answer iff Pr(match) >= beta
-    window : window of each side and key, or a pair for left and right. `Rows` is as for
+    windows : window of each side and key, or a pair for left and right. `Rows` is as for
         `UncertainWindow` with probability beta. With `Range`, an arriving tuple evicts tuples of
         its key that are older by at least `length`. A list of one window joins the stream with
         itself: each tuple, as the left, with earlier tuples, as the right
@@ -121,29 +121,13 @@ class SimilarityJoin(PairJoin):
 
     columns: ClassVar[int | None] = None  # of summaries, see `PairJoin`
 
-    def __init__(
-        self,
-        dimensions: int,
-        within: float | None,
-        probability: float,
-        window: StreamWindow | Sequence[StreamWindow],
-        *,
-        strategy: str = "auto",
-        output: str = "append",
-        alternatives: bool = True,
-        task: Shard = SINGLE_TASK,
-        sphere: float = 0.0,
-    ) -> None:
-        within = None if within is None else distance("within", within)
-        windows = windows_of(window, 1)
-        self.config = SimilarityJoinConfig(
-            dimensions, within, probability, windows, strategy, output, alternatives, task, sphere
-        )
-        indexed = strategy in ("auto", "index")
-        super().__init__(
-            criterion(dimensions, within, probability, sphere), windows, output, alternatives,
-            JOIN_COUNTS.names or (), columns=self.columns if indexed else 0, indexed=indexed,
-            task=task,
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        of = self.config
+        indexed = of.strategy in ("auto", "index")
+        self._set_up(
+            criterion(of.dimensions, of.within, of.probability, of.sphere), JOIN_COUNTS.names or (),
+            columns=self.columns if indexed else 0, indexed=indexed, task=of.task,
         )  # fmt: skip
 
     def process(self, arrivals: ArrivalBatch) -> Answers:
@@ -151,10 +135,9 @@ class SimilarityJoin(PairJoin):
 
         They are ordered by arrival. For each arrival, found answers come first (by the number of
         the other tuple), then removed answers (by left, then right number).
-        Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
+        Raises ValueError, with state unchanged, for event times that are too far from 1970.
         """
-        checked = arrivals.checked(self.streams, self.config.dimensions)
-        return self._in_parts(checked, PAIR_CHUNK, self._join)
+        return self._in_parts(arrivals, PAIR_CHUNK, self._join)
 
     def _match(self, batch: Batch) -> Records:
         given, counts = (self.store, batch, self.criterion), self.counted.view(JOIN_COUNTS)
@@ -188,7 +171,6 @@ class SimilarityJoin(PairJoin):
         n = held.number.size
         if held.radius.size != (n if self.criterion.radii else 0):
             raise ValueError("held tuples must have a radius if and only if `within` is None")
-        check_radii(held.radius)
         radii = self._radii(n, held.radius if self.criterion.radii else None)
         batch = self._batch(held.code, held.number, held.time, held, radii)
         owned, lengths = self._local_rows(held.number), np.diff(held.offsets)

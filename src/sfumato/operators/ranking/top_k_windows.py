@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -93,15 +93,8 @@ class TopKWindows(Operator):
         **dict.fromkeys(_COUNTS, Value(low=0)),
     }
 
-    def __init__(
-        self,
-        queries: Mapping[str, Sequence[int]],
-        least: Mapping[str, float] | None = None,
-        **settings: Any,
-    ) -> None:
-        given = tuple((name, *query) for name, query in queries.items())
-        settings["least"] = tuple((least or {}).items())
-        self.config = TopKWindowConfig(given, **settings)  # type: ignore[arg-type]
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
         self.queries = queries_by_name(self.config.queries)
         self.latest = self.due = self.reach = self.arrived = np.empty(0, np.int64)
         self.schedules: list[Schedule | None] = []
@@ -109,11 +102,6 @@ class TopKWindows(Operator):
         self.held: list[RankingTuples] = []
         self.size = self.largest = 0  # held tuples; most tuples in a window since reset to 0
         self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
-
-    @classmethod
-    def from_config(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:
-        given = {"queries": queries_by_name(config.queries), "least": dict(config.least)}
-        return cls(**{**vars(config), **given})
 
     def grow(self, keys: int) -> None:
         """Add empty windows up to this number."""

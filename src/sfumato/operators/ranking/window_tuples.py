@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -18,7 +19,8 @@ DEFAULT_SEMANTICS = Semantics()
 
 @dataclass(frozen=True)
 class TopKWindowConfig:
-    """Arguments of `TopKWindows`, with queries as (name, k, every) and least as (name, Pr_k)."""
+    """Arguments of `TopKWindows`, with queries as (name, k, every) and least as (name, Pr_k); both
+    may be given as dictionaries, by name."""
 
     queries: tuple[tuple[str, int, int], ...]
     length: int | None = None
@@ -34,10 +36,13 @@ class TopKWindowConfig:
     least: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        named = [
-            (str(name), *timetable([query], self.plan).queries[0]) for name, *query in self.queries
-        ]
+        rows, least = self.queries, self.least
+        if isinstance(rows, Mapping):
+            rows = tuple((name, *query) for name, query in rows.items())
+        named = [(str(name), *timetable([query], self.plan).queries[0]) for name, *query in rows]
         object.__setattr__(self, "queries", tuple(named))
+        if isinstance(least, Mapping):
+            object.__setattr__(self, "least", tuple(least.items()))
         if not isinstance(self.semantics, Semantics):
             object.__setattr__(self, "semantics", Semantics(self.semantics))
         if self.streams and (self.least or self.semantics.name != "pk_topk"):

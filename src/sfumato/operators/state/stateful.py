@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 import numpy as np
@@ -96,13 +97,24 @@ class Operator(Stateful):
     """Base class of operators without an engine, with a frozen config and declared state.
 
     A subclass sets `kind` and `version`, annotates `config` with the class of its config, and
-    declares `state`. Snapshot, restore and fingerprint follow from them.
+    declares `state`. Constructor, snapshot, restore and fingerprint follow from them.
+
+    given, named : the fields of the config; fields of its `flattened_records` by their own names
     """
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     # Records of the config whose fields are arguments of the constructor.
     flattened_records: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        owner: Any = type(self)
+        kind = _class_of(owner, "config")
+        for name in self.flattened_records:
+            record = _class_of(kind, name)
+            own = {f.name: named.pop(f.name) for f in fields(record) if f.name in named}
+            named[name] = record(**own)
+        self.config = kind(*given, **named)
 
     @classmethod
     def from_config(cls, config: Any, **resources: Any) -> Self:
@@ -125,12 +137,19 @@ class Operator(Stateful):
         Raises SnapshotError for bytes that are damaged, or of a different kind or version.
         """
         values, saved = load_bytes(data, cls.kind, cls.version)
-        kind = get_type_hints(cls)["config"]
+        owner: Any = cls
+        kind = _class_of(owner, "config")
         return restore_state(
             cls.kind,
             lambda: cls.from_config(from_json(kind, values["config"]), **resources),
             saved,
         )
+
+
+@cache
+def _class_of(owner: type, name: str) -> Any:
+    """Return the class with which an attribute is annotated."""
+    return get_type_hints(owner)[name]
 
 
 def _bytes_of(held: Any, seen: set[int]) -> int:

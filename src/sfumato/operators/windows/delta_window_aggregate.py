@@ -1,12 +1,12 @@
 """Aggregates over attribute-delta windows of uncertain tuples, with one window per group."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.windows.count.count_groups import PackedTuples
 from sfumato.kernels.windows.delta_window import (
     STACK_HEADER,
     STRIDE,
@@ -16,18 +16,18 @@ from sfumato.kernels.windows.delta_window import (
     slide_delta,
 )
 from sfumato.operators.arguments import NO_LIMIT
-from sfumato.operators.arrays import Ints, by_code, compact, offsets_of
+from sfumato.operators.arrays import Ints, grouped, ranges_of
 from sfumato.operators.distributions.aggregate import Aggregate, WindowAnswers
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.independent_distribution import (
-    ResultsWithDistributions,
-    checked_aggregates,
+    check_aggregates,
+    results_of,
 )
 from sfumato.operators.distributions.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
-from sfumato.operators.state.tuple_batch import TupleBatch, check_held, checked_alternatives, codes
-from sfumato.operators.windows.extent_aggregate import measures_of
+from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
+from sfumato.operators.windows.count.group_store import GroupStore, SavedGroups
 from sfumato.windows import Delta
 
 GROUP_MARKS = 3  # per group: tuples in the window's front, index of the next tuple, held tuples
@@ -40,12 +40,14 @@ class DeltaWindowConfig:
     delta: float
     on: int
     aggregates: tuple[Aggregate, ...]
-    threshold: float
-    max_tuples: int | None
-    attributes: int
-    options: DistributionOptions
+    threshold: float = 0.5
+    max_tuples: int | None = None
+    attributes: int | None = None
+    options: DistributionOptions = field(default_factory=DistributionOptions)
 
     def __post_init__(self) -> None:
+        check_aggregates(self)
+        object.__setattr__(self, "attributes", max(self.attributes or 0, self.on + 1))
         Delta(self.delta, f"attribute {self.on}", self.threshold, self.max_tuples)
 
 
@@ -81,31 +83,20 @@ class DeltaWindowAggregate(Operator):
         "held": Record(TupleBatch),
     }
 
-    def __init__(
-        self,
-        delta: float,
-        on: int,
-        aggregates: Sequence[Aggregate],
-        *,
-        threshold: float = 0.5,
-        max_tuples: int | None = None,
-        attributes: int | None = None,
-        **options: Any,
-    ) -> None:
-        if isinstance(on, bool) or not isinstance(on, int) or on < 0:
-            raise TypeError(f"`on` must be the number of an attribute, from 0; got {on!r}")
-        self.attributes = max(checked_aggregates(aggregates, attributes), on + 1)
-        self.aggregates, self.options = list(aggregates), DistributionOptions(**options)
-        self.config = DeltaWindowConfig(
-            delta, on, tuple(aggregates), threshold, max_tuples, self.attributes, self.options
-        )
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        config = self.config
+        self.aggregates, self.options = config.aggregates, config.options
+        self.attributes = config.attributes or 0
         self._channels = Channels(self.aggregates)
-        self._measures = measures_of(self._channels)
-        most = NO_LIMIT if max_tuples is None else min(max_tuples, NO_LIMIT)
-        self._rule = DeltaRule(on, float(delta), float(threshold), most)
+        self._measures = self._channels.measures
+        most = NO_LIMIT if config.max_tuples is None else min(config.max_tuples, NO_LIMIT)
+        self._rule = DeltaRule(config.on, float(config.delta), float(config.threshold), most)
         self._stacks: PartialStacks | None = None
         self._has_uncertain = False
-        self._groups: dict[int, Ints] = {}  # packed by `_pack`, by code, in order of appearance
+        self.store = GroupStore(self.attributes, 1, 0)  # the integer: tuples in a window's front
+        self.codes: Any = None  # saved groups and tuples
+        self.marks: Any = None
         self.held: Any = None
         self.overflow = 0  # tuples of all groups evicted so far only because of `max_tuples`
 
@@ -122,33 +113,41 @@ class DeltaWindowAggregate(Operator):
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
-        self.held = None  # free the last snapshot's tuples
+        self.codes = self.marks = self.held = None  # free the last snapshot's tuples
         n = np.asarray(offsets).size - 1
         group = codes("group", group, n)
-        if n and group.min() < 0:
-            raise ValueError(f"`group` must contain codes 0, 1, 2, ...; got {group.min()}")
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        batch = TupleBatch(offsets, prob, table, np.zeros(n, np.int64))
-        held, enters = np.empty(n, np.int64), np.diff(offsets) > 0
+        order, starts, present = grouped(group)
+        enters, slots = np.diff(offsets) > 0, self.store.slots(present.tolist())
+        if not enters.all():
+            entering = TupleBatch(offsets, prob, table, group).take(enters)
+            offsets, prob, table = entering.offsets, entering.prob, entering.values
+        places = (np.cumsum(enters) - 1)[order[enters[order]]]  # among the entering tuples
+        cuts = np.append(0, np.cumsum(enters[order]))[starts]
+        groups = self.store.join(slots, PackedTuples(offsets, prob, table), places, cuts)
+        index = ranges_of(groups.first, np.diff(groups.begin))[1]
+        tuples, bounds = TupleBatch(*groups.tuples, index), np.empty((2, n), np.int64)
         moments = np.full((len(self.aggregates), 3, n), np.nan)
-        results = ResultsWithDistributions(self.aggregates, self.options, moments)
-        for code, places in by_code(group):
-            entering = enters[places]
-            arrivals = places[entering]
-            given = batch if arrivals.size == n else batch.take(arrivals)
-            tuples, bounds, answers = self._slide(code, given, entering)
-            held[places], moments[:, :, places] = bounds[1] - bounds[0], answers
-            if results.with_distributions:
-                for place, low, high in zip(places, *bounds, strict=True):
-                    results.put(place, tuples.part(low, high))
-        return WindowAnswers(held, results.take(np.arange(n)))
+        heads, fronts = np.empty(slots.size, np.int64), self.store.integers[0, slots]
+        for j, begin in enumerate(groups.begin[:-1].tolist()):
+            rows = order[starts[j] : starts[j + 1]]
+            own = tuples.part(begin, int(groups.begin[j + 1]), copy=slots.size > 1)
+            heads[j], fronts[j], inside, answers = self._slide(own, fronts[j], enters[rows])
+            bounds[:, rows], moments[:, :, rows] = begin + inside, answers
+        self.store.integers[0, slots] = fronts
+        self.store.keep(slots, groups, heads)
+        results = results_of(
+            self.aggregates, self.options, moments, np.arange(n),
+            lambda row: tuples.part(*bounds[:, row].tolist()),
+        )  # fmt: skip
+        return WindowAnswers(bounds[1] - bounds[0], results)
 
-    def _slide(self, code: int, arrivals: TupleBatch, enters: Any) -> tuple[TupleBatch, Ints, Any]:
-        """Return held and arriving tuples, window bounds int64[2, n], moments float64[r, 3, n]."""
-        (front, arrived, held), tuples = self._group(code)
-        fresh = np.arange(arrivals.size) + arrived
-        given = TupleBatch(arrivals.offsets, arrivals.prob, arrivals.values, fresh)
-        tuples = TupleBatch.concat([tuples, given]) if tuples.size else given
+    def _slide(self, tuples: TupleBatch, front: int, enters: Any) -> tuple[int, int, Ints, Any]:
+        """Process the arrivals of a group; `tuples` are its held tuples, then those that enter.
+
+        Returns the position of the oldest held tuple, the number of tuples in the front, the bounds
+        of windows, int64[2, n], and moments, float64[r, 3, n].
+        """
         per_tuple, uncertain = self._channels.tuple_moments(tuples)
         owner = np.arange(tuples.size)
         if tuples.prob.size != tuples.size:
@@ -157,15 +156,14 @@ class DeltaWindowAggregate(Operator):
         parts = DeltaTuples(tuples.offsets, tuples.prob, tuples.values, owner, per_tuple, rest)
         bounds = np.empty((2, enters.size), np.int64)
         answers = np.full((len(self.aggregates), 3, enters.size), np.nan)
-        state = np.array([(0, front, held, -1)], STACK_HEADER)
+        held = tuples.size - np.count_nonzero(enters)
+        state = np.array([(0, max(front, 0), held, -1)], STACK_HEADER)
         scratch = self._scratch_stacks(tuples.size, uncertain)
         self.overflow += slide_delta(
             parts, state, enters, self._rule, self._measures, scratch, bounds, answers
         )
-        head, middle, tail, _ = state[0].tolist()
-        marks = np.array([middle - head, arrived + fresh.size, tail - head])
-        self._groups[code] = _pack(marks, tuples.part(head, tail))
-        return tuples, bounds, answers
+        head, middle, _, _ = state[0].tolist()
+        return head, middle - head, bounds, answers
 
     def _scratch_stacks(self, tuples: int, uncertain: bool) -> PartialStacks:
         """Return scratch partials for a number of tuples, with nodes once tuples are uncertain."""
@@ -182,40 +180,23 @@ class DeltaWindowAggregate(Operator):
 
     def forget(self, codes: npt.ArrayLike) -> None:
         """Delete groups whose input has ended; unknown codes are ignored."""
-        for code in np.asarray(codes).tolist():
-            self._groups.pop(code, None)
-        self._groups = compact(self._groups)
+        self.store.forget(codes)
 
     def before_saving(self) -> None:
-        self.codes = np.array(list(self._groups), np.int64)
-        groups = [self._group(code) for code in self._groups]
-        self.marks = np.array([marks for marks, _ in groups], np.int64).reshape(-1, GROUP_MARKS)
-        none = TupleBatch.empty(attributes=self.attributes)
-        self.held = TupleBatch.concat([none, *(tuples for _, tuples in groups)])
+        of = self.store.saved
+        arrived = of.status[:, 0]
+        self.codes, self.marks = of.codes, np.stack([of.memo[0], arrived, of.held], axis=1)
+        index = ranges_of(arrived - of.held, of.held)[1]
+        self.held = TupleBatch(of.offsets, of.prob, of.values, index)
 
     def after_loading(self) -> None:
-        check_held(self.held.offsets, self.held.prob, self.held.values)
-        front, _, sizes = self.marks.T
-        if sizes.sum() != self.held.size or (front > sizes).any():
+        held, (front, arrived, sizes) = self.held, np.ascontiguousarray(self.marks.T)
+        if sizes.sum() != held.size or (front > sizes).any():
             raise ValueError("the front of a window must be among its tuples")
-        if np.unique(self.codes).size < self.codes.size:
-            raise ValueError("every code must have exactly one group")
-        ends = offsets_of(sizes)
-        for i, code in enumerate(self.codes.tolist()):
-            self._groups[code] = _pack(self.marks[i], self.held.part(ends[i], ends[i + 1]))
-
-    def _group(self, code: int) -> tuple[list[int], TupleBatch]:
-        packed = self._groups.get(code)
-        if packed is None:
-            return [0] * GROUP_MARKS, TupleBatch.empty(attributes=self.attributes)
-        marks = packed[:GROUP_MARKS].tolist()
-        end = GROUP_MARKS + 1 + marks[-1]
-        offsets, index = packed[GROUP_MARKS:end], packed[end : end + marks[-1]]
-        table = packed[end + marks[-1] :].view(np.float64).reshape(1 + self.attributes, -1)
-        return marks, TupleBatch(offsets, table[0], table[1:], index)
-
-
-def _pack(marks: Ints, held: TupleBatch) -> Ints:
-    """Pack a group's marks and held tuples into one array, to save memory."""
-    reals = [held.prob.view(np.int64), held.values.ravel().view(np.int64)]
-    return np.concatenate([marks, held.offsets, held.index, *reals])
+        if not np.array_equal(held.index, ranges_of(arrived - sizes, sizes)[1]):
+            raise ValueError("the tuples of a group must be numbered in order")
+        status = np.stack([arrived, arrived * 0, arrived * 0], axis=1)
+        none = np.empty((0, sizes.size, 3))
+        self.store.saved = SavedGroups(
+            self.codes, sizes, status, front[None], none, held.offsets, held.prob, held.values
+        )

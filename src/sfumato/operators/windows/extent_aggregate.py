@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,6 @@ from sfumato.kernels.windows.extents import (
     REPLACED,
     SCOPE,
     TUPLE,
-    ChannelMeasures,
     Gaps,
     PaneGrid,
     Partials,
@@ -31,7 +30,7 @@ from sfumato.kernels.windows.extents import (
     Versions,
 )
 from sfumato.limits import MAX_EMPTY_EXTENTS, MAX_TIME_US, check_extents
-from sfumato.operators.arguments import whole
+from sfumato.operators.arguments import check_times, whole
 from sfumato.operators.arrays import (
     Floats,
     Ints,
@@ -55,8 +54,8 @@ from sfumato.operators.distributions.discrete_distributions import (
     plain_result,
 )
 from sfumato.operators.distributions.independent_distribution import (
-    ResultsWithDistributions,
-    checked_aggregates,
+    check_aggregates,
+    results_of,
 )
 from sfumato.operators.distributions.moment_channels import EXTREMES, Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
@@ -76,9 +75,8 @@ NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), SCOPE)
 NO_LATE_ROW = np.array((NONE, 0, 0, NONE, NONE), LATE_ROW)
 NO_GROUP = np.array((NONE, 0, NO_EXTENT, NO_EXTENT, NONE, NONE, 0), GROUP)
 NO_VERSIONS = Versions(
-    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID),
-    np.empty(0, REPLACED), False,
-)  # fmt: skip
+    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID), np.empty(0, REPLACED), False
+)
 SAVED_FIELDS = 4  # leading fields that are saved; the others are derived from the tuples
 TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
 
@@ -114,18 +112,20 @@ class Extents:
 class ExtentConfig:
     """Arguments of an `ExtentAggregate`."""
 
+    more_attributes: ClassVar[int] = 0  # beyond the attributes that aggregates need
     length: int
     slide: int
     aggregates: tuple[Aggregate, ...]
-    empty: bool
-    most_empty: int
-    members: bool
-    attributes: int
-    certain: bool
-    options: DistributionOptions
+    empty: bool = False
+    most_empty: int = MAX_EMPTY_EXTENTS
+    members: bool = False
+    attributes: int | None = None
+    certain: bool = False
+    options: DistributionOptions = field(default_factory=DistributionOptions)
     earliest: int | None = None
 
     def __post_init__(self) -> None:
+        check_aggregates(self, over_time=True, more=self.more_attributes)
         check_extents(whole("length", self.length), whole("slide", self.slide))
 
     @property
@@ -134,6 +134,14 @@ class ExtentConfig:
         totalled = all(of.function in (*TOTALLED, *OVER_TIME) for of in self.aggregates)
         others = self.options.has_distributions or self.members
         return self.certain and totalled and not others
+
+    @property
+    def gaps(self) -> Gaps:
+        """Return the extents without a tuple that are listed."""
+        first = NO_EXTENT
+        if self.earliest is not None:
+            first = -(-(self.earliest + self.length) // self.slide)
+        return Gaps(self.most_empty if self.empty else -1, self.earliest is not None, first)
 
 
 class ReleasedAggregate(Operator):
@@ -144,8 +152,9 @@ class ReleasedAggregate(Operator):
     verdicts : int8[n], on the rows of the last call of `process`
     """
 
-    def __init__(self, attributes: int) -> None:
-        self.attributes = attributes
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.attributes: int = self.config.attributes
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
         self.verdicts = np.empty(0, np.int8)
@@ -175,28 +184,26 @@ class ReleasedAggregate(Operator):
         n = np.asarray(event_time).size
         group, time = codes("group", group, n), codes("event_time", event_time, n)
         scope = group if scope is None else codes("scope", scope, n)
-        _check_codes(group, scope, time)
+        check_times("event_time", time)
         forced, flags = np.empty(0, np.int64), np.zeros(n, bool) if late is None else late
         if punctuation is not None:
             forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        rows = ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool))
+        rows = ReleasedRows(
+            group, scope, time, np.arange(n) + self.next, offsets, prob, table, forced,
+            np.asarray(flags, bool),
+        )  # fmt: skip
         self.verdicts = np.empty(n, np.int8)
-        complete, excluded = self._process_rows(rows, np.arange(n) + self.next, prob, table)
+        complete, excluded = self._process_rows(rows)
         kinds = np.bincount(self.verdicts, minlength=extents.OUTDATED)
         self.counts += [*kinds[extents.TOO_LATE : extents.OUTDATED], excluded, 0]
         self.next += n
         return complete
 
     @abstractmethod
-    def _process_rows(
-        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
-    ) -> tuple[Extents, int]:
-        """Return the complete windows, and the number of rows that a punctuation had excluded.
-
-        numbers : int64[n], the rows' numbers    prob : float64[m]    values : float64[a, m]
-        Also writes `verdicts`.
-        """
+    def _process_rows(self, rows: ReleasedRows) -> tuple[Extents, int]:
+        """Return the complete windows, and the number of rows that a punctuation had excluded. Also
+        writes `verdicts`."""
 
     @abstractmethod
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
@@ -282,42 +289,26 @@ class ExtentAggregate(ReleasedAggregate):
     }
 
     def __init__(
-        self,
-        length: int,
-        slide: int,
-        aggregates: Sequence[Aggregate],
-        *,
-        empty: bool = False,
-        most_empty: int = MAX_EMPTY_EXTENTS,
-        earliest: int | None = None,
-        members: bool = False,
-        attributes: int | None = None,
-        certain: bool = False,
-        clock: Callable[[Ints], Ints] | None = None,
-        **options: Any,
+        self, *given: Any, clock: Callable[[Ints], Ints] | None = None, **named: Any
     ) -> None:
-        super().__init__(checked_aggregates(aggregates, attributes, over_time=True))
-        self.aggregates, self.options = list(aggregates), DistributionOptions(**options)
-        self.config = ExtentConfig(
-            length, slide, tuple(aggregates), empty, most_empty, members, self.attributes, certain,
-            self.options, earliest,
-        )  # fmt: skip
-        self._plain = self.config.plain
+        super().__init__(*given, **named)
+        config, aggregates = self.config, self.config.aggregates
+        length, slide, members = config.length, config.slide, config.members
+        self.aggregates, self.options, self._plain = aggregates, config.options, config.plain
         self.readings, self._clock = StepReadings(aggregates), clock or (lambda times: times)
         # Computed from panes and tuples; the other aggregates are computed from readings.
         self._pooled = [of for of in aggregates if of.function not in OVER_TIME]
         self._fields = _total_fields(self._pooled, self.attributes) if self._plain else []
         self._signs = np.array([sign for sign, _ in self._fields])
         self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
-        self.length, self.slide, self.empty, self.members = length, slide, empty, members
-        first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
-        self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
+        self.length, self.slide, self.empty, self.members = length, slide, config.empty, members
+        self._gaps = config.gaps
         with_distributions = any(self.options.needs_distribution(of) for of in self._pooled)
         self._needs_members = members or with_distributions or self.from_tuples
         self._needs_order = any(of.function in OF_VALUES for of in aggregates)
         unmeasured = self._plain or self.from_tuples
         self._channels = channels = Channels([] if unmeasured else self._pooled)
-        self._measures = measures_of(channels)
+        self._measures = channels.measures
         # Moments of the tuples, if they are computed when an extent is complete; otherwise empty.
         self._per_tuple, self._versions = np.empty((channels.count, 3, 0)), NO_VERSIONS
         whole, part = divmod(length, slide)
@@ -342,12 +333,10 @@ class ExtentAggregate(ReleasedAggregate):
         self.totals: Any = None
         self._empty_result: Extents | None = None  # cached result without complete extents
 
-    def _process_rows(
-        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
-    ) -> tuple[Extents, int]:
-        n = numbers.size
+    def _process_rows(self, rows: ReleasedRows) -> tuple[Extents, int]:
+        n = rows.number.size
         if self._plain:
-            check_certain(n, prob)
+            check_certain(n, rows.prob)
         self.held = None  # free the last snapshot's tuples and totals
         self.panes = self.totals = None
         self._scopes = with_codes(self._scopes, rows.scope, NO_SCOPE)
@@ -358,10 +347,10 @@ class ExtentAggregate(ReleasedAggregate):
             rows, self._grid, self._scopes, self._groups, index, self.verdicts, closings, late_rows,
             self._versions,
         )  # fmt: skip
-        given = rows, index, numbers, late_rows[:late_count], prob, values
+        late_rows = late_rows[:late_count]
         if self.readings:
-            self.readings.add(*given)
-        self._store(*given)
+            self.readings.add(rows, index, rows.number, late_rows, rows.prob, rows.values)
+        self._store(rows, index, late_rows)
         return self._complete(closings[:found]), excluded
 
     def idle_groups(self) -> Ints:
@@ -445,9 +434,10 @@ class ExtentAggregate(ReleasedAggregate):
         self._groups = groups = restored(self.groups, NO_GROUP)
         self.readings.check(len(groups), MAX_TIME_US)
         held, late_rows = self.held, restored(self.late_rows, NO_LATE_ROW)
-        _check_codes(held.group, held.number, held.time)
+        check_times("event_time", held.time)
         check_held(held.offsets, held.prob, held.values)
-        if (groups["scope"] >= len(self._scopes)).any() or (groups["arrived"] < 0).any():
+        negative = (groups["arrived"] < 0).any() or (held.number < 0).any()
+        if negative or (groups["scope"] >= len(self._scopes)).any():
             raise ValueError("groups must belong to known scopes, and must count from 0")
         if held.size if self._plain else len(self.panes):
             raise ValueError("it must have either tuples or totals, according to its configuration")
@@ -476,8 +466,11 @@ class ExtentAggregate(ReleasedAggregate):
             self._restore_panes(late_rows)
             return
         none = np.empty(0, np.int64)
-        rows = ReleasedRows(held.group, none, held.time, held.offsets, none, none > 0)
-        self._store(rows, held.index, held.number, late_rows, held.prob, held.values)
+        rows = ReleasedRows(
+            held.group, none, held.time, held.number, held.offsets, held.prob, held.values, none,
+            none > 0,
+        )  # fmt: skip
+        self._store(rows, held.index, late_rows)
 
     def _restore_panes(self, late_rows: Records) -> None:
         group, number = self.panes.T
@@ -502,14 +495,11 @@ class ExtentAggregate(ReleasedAggregate):
         self._totals = np.empty((n, totals.TOTALS_PER_PANE, len(self._fields)))
         self._totals[:, totals.OWN] = self.totals
 
-    def _store(
-        self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
-        values: Floats,
-    ) -> None:  # fmt: skip
+    def _store(self, rows: ReleasedRows, index: Ints, late_rows: Records) -> None:
         """Store the rows with an index. In `late_rows`, tuples are places among these rows."""
         n = int(np.count_nonzero(index != NONE))
         if n and not self._plain:
-            self._make_room(n, prob.size)
+            self._make_room(n, rows.prob.size)
         begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NONE
         late, to = np.zeros(n, bool), np.empty(index.size, np.int64)
         late[late_rows["tuple"][joined]] = True
@@ -522,10 +512,10 @@ class ExtentAggregate(ReleasedAggregate):
                 self._totals = pad(self._totals, len(self._panes))
             attributes = np.array([attribute for _, attribute in self._fields])
             totals.add_rows(
-                rows.group, to, values, attributes, self._signs, self._panes, self._totals
+                rows.group, to, rows.values, attributes, self._signs, self._panes, self._totals
             )
         elif n:
-            extents.store_rows(rows, index, numbers, prob, values, to, self._panes, self._tuples)
+            extents.store_rows(rows, index, to, self._panes, self._tuples)
         if late_rows.size:
             late_rows["pane"][joined] = to[index != NONE][late_rows["tuple"][joined]]
             late_rows["tuple"][joined] += begin
@@ -534,14 +524,13 @@ class ExtentAggregate(ReleasedAggregate):
             late_rows = np.concatenate([self._late_rows, late_rows])
             self._late_rows = late_rows[np.argsort(late_rows["group"], kind="stable")]
         if n and not self._plain:
-            self._add_moments(rows, index, prob, values, to, begin)
+            self._add_moments(rows, to, begin)
 
-    def _add_moments(
-        self, rows: ReleasedRows, index: Ints, prob: Floats, values: Floats, to: Ints, begin: int
-    ) -> None:
+    def _add_moments(self, rows: ReleasedRows, to: Ints, begin: int) -> None:
         """Add rows to the partials of their panes to[i]; they are stored starting at `begin`."""
-        channels = self._channels
-        per_tuple, uncertain = channels.tuple_moments(TupleBatch(rows.offsets, prob, values, index))
+        per_tuple, uncertain = self._channels.tuple_moments(
+            TupleBatch(rows.offsets, rows.prob, rows.values, rows.number)
+        )
         own, prefix, top = self._partials
         have, panes = len(own.sums), int(self._tuples.pool[0]["panes"])
         if panes > have or (uncertain and not self._has_uncertain):
@@ -640,11 +629,11 @@ class ExtentAggregate(ReleasedAggregate):
     ) -> list[AggregateResult]:
         """Return the results of m extents, in `order`; see the kernel `complete`."""
         moments = answers.reshape(order.size, len(self._pooled), 3).transpose(1, 2, 0)
-        results = ResultsWithDistributions(self._pooled, self.options, moments)
-        if results.with_distributions:
-            for x in range(order.size):
-                results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
-        return results.take(order)
+
+        def inside(x: int) -> TupleBatch:
+            return self._tuples_at(members[ends[x] : ends[x + 1]])
+
+        return results_of(self._pooled, self.options, moments, order, inside)
 
     def _with_over_time(
         self, measured: list[AggregateResult], found: Records, end: Ints
@@ -712,27 +701,6 @@ def _total_fields(aggregates: Sequence[Aggregate], attributes: int) -> list[tupl
         if of.function != "count":
             fields.append((EXTREMES.get(of.function, 0.0), of.attribute))
     return list(dict.fromkeys(fields))
-
-
-def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
-    if group.size and min(int(group.min()), int(scope.min())) < 0:
-        raise ValueError("`group` and `scope` must be codes 0, 1, 2, ...; got a negative code")
-    if time.size and max(int(time.max()), -int(time.min())) > MAX_TIME_US:
-        raise ValueError(
-            f"`event_time` must lie within 2**60 microseconds of 1970; got {int(time.min())} to "
-            f"{int(time.max())}. Reject such rows first"
-        )
-
-
-def measures_of(channels: Channels) -> ChannelMeasures:
-    """Return the channels of aggregates as kernel input."""
-    return ChannelMeasures(
-        channels.what,
-        channels.channel,
-        np.array(channels.extreme, np.int64),
-        np.array([sign for sign, _ in channels.extremes], np.float64),
-        np.array([attribute for _, attribute in channels.extremes], np.int64),
-    )
 
 
 def with_codes(records: Records, used: Ints, fill: Records) -> Records:

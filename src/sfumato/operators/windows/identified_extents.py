@@ -1,6 +1,6 @@
 """Aggregates over time extents of rows with ids: of versions of a row, or of shared outcomes."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,14 @@ from sfumato.kernels.distributions.sampled_worlds import list_hashes
 from sfumato.kernels.windows import extents
 from sfumato.kernels.windows.extents import ID, NO_EXTENT, NONE, REPLACED, ReleasedRows, Versions
 from sfumato.operators.arrays import Bools, Floats, Ints, Records, gather_lists, pad, resize
-from sfumato.operators.distributions.aggregate import OVER_TIME, Aggregate, AggregateResult
-from sfumato.operators.distributions.independent_distribution import checked_aggregates
+from sfumato.operators.distributions.aggregate import OVER_TIME, AggregateResult
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.tuple_batch import checked_alternatives, codes
 from sfumato.operators.windows.extent_aggregate import (
     NO_VERSIONS,
     TIME_BOUNDS,
     ExtentAggregate,
+    ExtentConfig,
     Extents,
     as_numbers,
     restored,
@@ -58,7 +58,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         of, newest = codes("ids", ids, n), codes("version", version, n)
         self._ids = with_codes(self._ids, of, NO_ID)
         replaced = np.full(n, NONE, REPLACED)
-        self._versions = Versions(of, newest, np.arange(n) + self.next, self._ids, replaced, shared)
+        self._versions = Versions(of, newest, self._ids, replaced, shared)
         try:
             return self.process(*rows, scope=scope)
         finally:
@@ -127,11 +127,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
     def process_versions(
         self, ids: npt.ArrayLike, version: npt.ArrayLike, *rows: Any, scope: npt.ArrayLike
     ) -> Extents:
-        """Process rows like `process`.
-
-        ids : int64[n], dense codes, each within one group; -1 for a row without an id
-        version : int64[n]
-        """
+        """Process rows like `process`; ids, version : as for `_process_ids`."""
         self._closed = self._scopes["closed"].copy()
         complete = self._process_ids(ids, version, *rows, scope=scope, shared=False)
         self.corrections += [0, int((self.verdicts == extents.OUTDATED).sum())]
@@ -153,11 +149,8 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         if np.count_nonzero(self._late_rows["tuple"] != NONE) != self.held.size:
             raise ValueError("every held tuple must be in an extent")
 
-    def _store(
-        self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
-        values: Floats,
-    ) -> None:  # fmt: skip
-        super()._store(rows, index, numbers, late_rows, prob, values)
+    def _store(self, rows: ReleasedRows, index: Ints, late_rows: Records) -> None:
+        super()._store(rows, index, late_rows)
         replaced = self._versions.replaced
         replaced = replaced[replaced["number"] != NONE]
         if not replaced.size:
@@ -175,9 +168,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         extents.drop_rows(late["pane"][gone], self._panes, self._tuples)
         self._late_rows = np.delete(late, gone)
 
-    def _add_moments(
-        self, rows: ReleasedRows, index: Ints, prob: Floats, values: Floats, to: Ints, begin: int
-    ) -> None:
+    def _add_moments(self, rows: ReleasedRows, to: Ints, begin: int) -> None:
         """Make room for the panes' extremes; moments are added when extents are complete."""
         top = self._partials.top
         panes = int(self._tuples.pool[0]["panes"])
@@ -188,6 +179,13 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         if closings.size:
             self._per_tuple, _ = self._channels.tuple_moments(self._stored)
         return super()._complete(closings, at_once)
+
+
+@dataclass(frozen=True)
+class SharedExtentConfig(ExtentConfig):
+    """Arguments of a `SharedExtentAggregate`."""
+
+    more_attributes = 1  # the id
 
 
 class SharedExtentAggregate(IdentifiedExtentAggregate):
@@ -207,22 +205,13 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
     48 bytes per id.
     """
 
+    config: SharedExtentConfig
     from_tuples = True
     kind, version = "shared_extents", 1
     state = {"unequal": Value(low=0)}
 
-    def __init__(
-        self,
-        length: int,
-        slide: int,
-        aggregates: Sequence[Aggregate],
-        *,
-        attributes: int | None = None,
-        **options: Any,
-    ) -> None:
-        given = None if attributes is None else attributes - 1
-        attributes = checked_aggregates(aggregates, given, over_time=True) + 1
-        super().__init__(length, slide, aggregates, attributes=attributes, **options)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self.unequal = 0
 
     def process_shared(self, ids: npt.ArrayLike, *rows: Any, scope: npt.ArrayLike) -> Extents:

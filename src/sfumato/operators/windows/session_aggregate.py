@@ -1,7 +1,6 @@
 """Aggregates over sessions of uncertain tuples, driven by punctuations."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Floats, Ints, pad
+from sfumato.operators.arrays import Ints, pad
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
-from sfumato.operators.distributions.independent_distribution import checked_aggregates
+from sfumato.operators.distributions.independent_distribution import check_aggregates
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.tuple_batch import GroupedBatch, check_held
 from sfumato.operators.windows.extent_aggregate import (
@@ -41,11 +40,12 @@ class SessionConfig:
     gap: int
     max_length: int | None
     aggregates: tuple[Aggregate, ...]
-    members: bool
-    attributes: int
-    options: DistributionOptions
+    members: bool = False
+    attributes: int | None = None
+    options: DistributionOptions = field(default_factory=DistributionOptions)
 
     def __post_init__(self) -> None:
+        check_aggregates(self)
         for name in ("gap", "max_length"):
             value = getattr(self, name)
             if (value is not None or name == "gap") and not 0 < whole(name, value) <= MAX_TIME_US:
@@ -83,30 +83,17 @@ class SessionAggregate(ReleasedAggregate):
         "next": Value(low=0),
     }
 
-    def __init__(
-        self,
-        gap: int,
-        max_length: int | None,
-        aggregates: Sequence[Aggregate],
-        *,
-        members: bool = False,
-        attributes: int | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(checked_aggregates(aggregates, attributes))
-        asked = tuple(aggregates), members, self.attributes, DistributionOptions(**options)
-        self.config = SessionConfig(gap, max_length, *asked)
-        self._bounds = gap, MAX_TIME_US * 2 if max_length is None else max_length
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._bounds = self.config.gap, self.config.max_length or MAX_TIME_US * 2
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
         self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
         # Tuples of open sessions in order of arrival; `group` is the place of the session.
         self.held = GroupedBatch.empty(attributes=self.attributes)
         self._empty_result = self._results(self.held, np.empty(0, np.int64))
 
-    def _process_rows(
-        self, rows: ReleasedRows, numbers: Ints, prob: Floats, values: Floats
-    ) -> tuple[Extents, int]:
-        n, known = numbers.size, len(self._sessions)
+    def _process_rows(self, rows: ReleasedRows) -> tuple[Extents, int]:
+        n, known = rows.number.size, len(self._sessions)
         self._scopes = with_codes(self._scopes, rows.scope, NO_SESSION_SCOPE)
         self.groups = pad(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
         self.groups[rows.group] = rows.scope
@@ -122,7 +109,8 @@ class SessionAggregate(ReleasedAggregate):
         root, done, turn, at = sessions.find_complete(
             self._sessions, self._scopes, progress, *self._bounds
         )
-        arrived = GroupedBatch(rows.offsets, prob, values, numbers, places, rows.time, numbers)
+        of = rows.offsets, rows.prob, rows.values, rows.number
+        arrived = GroupedBatch(*of, places, rows.time, rows.number)
         held = GroupedBatch.concat([self.held, arrived.take(places != NONE)])
         self.held = replace(held, group=root[held.group]) if held.size else held
         return self._complete(done, turn, at), excluded

@@ -18,7 +18,7 @@ from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import MAX_STATES, DistributionOptions
 from sfumato.operators.distributions.independent_distribution import sampled_distribution
-from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
+from sfumato.operators.distributions.mixture import full_options, mixtures
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import extents_of_groups
 
@@ -171,19 +171,26 @@ def _results_of_totals(
         return []
     empty = np.setdiff1d(np.arange(m), of.extent)
     values = np.stack([of.totals(a, m) for a in aggregates])
-    batch = with_absent_values(of.firsts.offsets, of.firsts.prob, values, empty.size)
     asked = [Aggregate(TOTALS[a.function], i) for i, a in enumerate(aggregates)]
-    return extents_of_groups(np.append(of.extents, empty), batch, asked, options).results
+    given = of.extents, empty, of.firsts.offsets, of.firsts.prob, values
+    return results_of_groups(*given, asked, options)
 
 
-def with_absent_values(offsets: Ints, prob: Floats, values: Floats, more: int) -> TupleBatch:
-    """Append `more` tuples without values, which affect no result except the number of tuples."""
-    none = np.full((len(values), more), np.nan)
-    ends = offsets[-1] + np.arange(1, more + 1)
-    return TupleBatch(
-        np.append(offsets, ends), np.append(prob, np.ones(more)),
-        np.concatenate([values, none], axis=1), np.arange(offsets.size - 1 + more),
-    )  # fmt: skip
+def results_of_groups(
+    group: Ints, empty: Ints, offsets: Ints, prob: Floats, values: Floats,
+    aggregates: Sequence[Aggregate], options: DistributionOptions,
+) -> list[AggregateResult]:  # fmt: skip
+    """Return results over independent tuples, by group. group : int64[n], of each tuple
+    empty : int64[], groups with a further tuple, which has no value and affects no result except
+        the number of tuples    offsets, prob, values : as in `TupleBatch`
+    """
+    batch = TupleBatch(
+        np.append(offsets, offsets[-1] + np.arange(1, empty.size + 1)),
+        np.append(prob, np.ones(empty.size)),
+        np.concatenate([values, np.full((len(values), empty.size), np.nan)], axis=1),
+        np.arange(offsets.size - 1 + empty.size),
+    )
+    return extents_of_groups(np.append(group, empty), batch, aggregates, options).results
 
 
 def _results_of_combinations(
@@ -199,9 +206,6 @@ def _results_of_combinations(
     many = prod(chance.size for chance in outcomes)
     if many > MAX_STATES:
         return [_sampled_result(of, a, options) for a in aggregates]
-    inner = replace(
-        options, quantiles=(), distribution=ALL_VALUES if options.has_distributions else None
-    )
     step = max(1, MAX_TUPLES_TOGETHER // (of.cluster.size + 1))
     parts, weights = list[list[AggregateResult]](), list[Floats]()
     for low in range(0, many, step):
@@ -211,7 +215,7 @@ def _results_of_combinations(
             number, choice[c] = np.divmod(number, chance.size)
             weight = weight * chance[choice[c]]
         weights.append(weight)
-        parts.append(_results_given(of, choice, aggregates, inner))
+        parts.append(_results_given(of, choice, aggregates, full_options(options)))
     weight = np.concatenate(weights)
     measured = [AggregateResult.concat([part[i] for part in parts]) for i in range(len(aggregates))]
     return [
@@ -237,9 +241,8 @@ def _results_given(
     there = lengths > 0
     offsets, flat = ranges_of(begin[there], lengths[there])
     chance = np.where(np.repeat(shared[there], lengths[there]), 1.0, tuples.prob[flat])
-    batch = with_absent_values(offsets, chance, tuples.values[:, flat], k)
-    group = np.append(np.nonzero(there)[0], np.arange(k))
-    return extents_of_groups(group, batch, aggregates, options).results
+    given = np.nonzero(there)[0], np.arange(k), offsets, chance, tuples.values[:, flat]
+    return results_of_groups(*given, aggregates, options)
 
 
 def _sampled_result(

@@ -137,7 +137,7 @@ class TopKTableConfig(ReleasedTableConfig):
             held = {name: getattr(self.window, name) for name in shape}
         names = ("semantics", "plan", "ascending", "streams", "rescale")
         same = {name: getattr(self, name) for name in names}
-        return TopKWindows(self.named, dict(self.least), **held, **same)
+        return TopKWindows(self.queries, least=self.least, **held, **same)
 
     @property
     def named(self) -> dict[str, tuple[int, int]]:

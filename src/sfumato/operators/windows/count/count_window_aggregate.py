@@ -1,6 +1,6 @@
 """Aggregates over uncertain count windows, with one answer per arriving tuple."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -22,7 +22,7 @@ from sfumato.kernels.windows.count.count_groups import (
     move_sums,
 )
 from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
-from sfumato.operators.arguments import NO_LIMIT, SUM_TOLERANCE
+from sfumato.operators.arguments import NO_LIMIT
 from sfumato.operators.arrays import Floats, Ints, grouped
 from sfumato.operators.distributions.aggregate import (
     LISTED,
@@ -57,11 +57,12 @@ class CountWindowConfig:
     rows: int
     confidence: float
     aggregates: tuple[Aggregate, ...]
-    max_tuples: int | None
-    certain: bool
-    options: DistributionOptions
+    max_tuples: int | None = None
+    certain: bool = False
+    options: DistributionOptions = field(default_factory=DistributionOptions)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "aggregates", tuple(self.aggregates))
         UncertainWindowConfig(self.rows, self.confidence, None, self.max_tuples)
 
     @property
@@ -129,25 +130,15 @@ class CountWindowAggregate(Operator):
     flattened_records = ("options",)
     state = {"overflow": Value(low=0), "store": Part()}
 
-    def __init__(
-        self,
-        rows: int,
-        confidence: float,
-        aggregates: Sequence[Aggregate],
-        *,
-        max_tuples: int | None = None,
-        certain: bool = False,
-        **options: Any,
-    ) -> None:
-        self.options = DistributionOptions(**options)
-        self.config = CountWindowConfig(
-            rows, confidence, tuple(aggregates), max_tuples, certain, self.options
-        )
-        self.rows, self.aggregates = rows, list(aggregates)
-        self.attributes = checked_aggregates(aggregates, None)  # number of used columns of `values`
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.rows, self.options = self.config.rows, self.config.options
+        self.aggregates = self.config.aggregates
+        # Number of used columns of `values`.
+        self.attributes = checked_aggregates(self.aggregates, None)
         self.overflow = 0  # tuples of all groups evicted so far only because of `max_tuples`
-        self._limit = min(rows, max_tuples or rows)
-        self._plan(list(dict.fromkeys(aggregates)))
+        self._limit = min(self.rows, self.config.max_tuples or self.rows)
+        self._plan(list(dict.fromkeys(self.aggregates)))
         self._middles = len(self._sums) + len(self._extremes)
         integers = self._middles + len(self._bounds) + len(self._distributions)
         self._plain = self.config.plain
@@ -186,11 +177,15 @@ class CountWindowAggregate(Operator):
 
         codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], start of each tuple's
         alternatives; prob : float64[m]; values : float64[m, a], NaN for no value
-        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays, and for
-        probabilities outside (0, 1] or with a sum above 1 + 1e-9.
+        Every tuple has alternatives, whose probabilities sum to at most 1 + 1e-9.
+        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
-        group_of, batch = self._checked(codes, offsets, prob, values)
+        group_of = np.require(codes, np.int64, ["C", "W"])
         n = group_of.size
+        offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
+        if self._plain:
+            check_certain(n, prob)
+        batch = PackedTuples(offsets, np.minimum(prob, 1.0), table)
         if not n:
             nothing = [self.options.no_results() for _ in self.aggregates]
             return WindowAnswers(group_of, nothing, group_of)
@@ -359,22 +354,3 @@ class CountWindowAggregate(Operator):
             self._cached_bytes -= self._caches.pop(next(iter(self._caches))).size
         self._caches[code] = cache
         return cache
-
-    def _checked(
-        self, code: Any, offsets: Any, prob: Any, values: Any
-    ) -> tuple[Ints, PackedTuples]:
-        code = np.require(code, np.int64, ["C", "W"])
-        if code.ndim != 1 or code.min(initial=0) < 0:
-            raise ValueError("`codes` must be a one-dimensional array of group numbers from 0")
-        offsets, prob, table = checked_alternatives(
-            code.size, offsets, prob, values, self.attributes
-        )
-        if (np.diff(offsets) < 1).any():
-            raise ValueError(
-                "`offsets` must rise by at least 1 per tuple, because every tuple has alternatives"
-            )
-        if code.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + SUM_TOLERANCE).any():
-            raise ValueError("`prob` must sum to at most 1 over the alternatives of a tuple")
-        if self._plain:
-            check_certain(code.size, prob)
-        return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)
