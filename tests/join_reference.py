@@ -111,7 +111,7 @@ def brute_force(
                 if near_on_paper(x, y, reach)
             }
             match = inside * sum(pairs.values())
-            if match >= probability:
+            if match >= probability * (1 - SAME):
                 left, right = (number, opposite) if side == 0 else (opposite, number)
                 found = (left, right, match, {pair: p * inside for pair, p in pairs.items()})
                 changes.append((i, 1, *found))

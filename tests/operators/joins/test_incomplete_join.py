@@ -86,7 +86,7 @@ def answers_by_definition(imputer, arrivals, within, probability, rows, units=1.
                 for m in theirs
                 if near_on_paper(values[k], values[m], within)
             )
-            if pr >= probability:
+            if pr >= probability * (1 - 1e-12):
                 found[(number, other) if side == 0 else (other, number)] = pr
         window = windows.setdefault((key, side), [])
         window.append((number, mine))

@@ -58,15 +58,15 @@ def round_to_one(total, terms):
 def reaches(probability, threshold):
     """Return whether a computed probability is at least a threshold in [0, 1].
 
-    Every operator applies this rule of certainty: a probability within CERTAIN of 1 reaches a
-    threshold of 1. Otherwise the floats are compared, and rounding decides ties.
+    Every operator applies this rule: a probability that misses the threshold by a share of at most
+    CERTAIN reaches it, so that rounding does not decide ties such as 8 * 0.1 and 0.8.
     """
-    return probability >= threshold or probability >= 1.0 - CERTAIN
+    return probability >= threshold * (1.0 - CERTAIN)
 
 
 def reaches_all(probability, threshold):
     """Return `reaches` for an array of probabilities, bool[n], without compiled code."""
-    return (probability >= threshold) | (probability >= 1.0 - CERTAIN)
+    return probability >= threshold * (1.0 - CERTAIN)
 
 
 @compiled_ieee

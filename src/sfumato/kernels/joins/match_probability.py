@@ -362,12 +362,13 @@ def _sum_of_points(tuples, u, v, criterion):
 def resolve_near_one(tuples, u, v, criterion, total):
     """Return the answer for a sum: 1 if it misses 1 by rounding only, -1 if below the threshold.
 
-    This is the rule of `reaches`, with the sum of the complement, which rounds much less.
+    This is the rule of `reaches`. Near 1, the sum of the complement decides, which rounds much less.
     """
     if total >= criterion.probability:
         return min(total, 1.0)
-    if total < 1.0 - SIFT_SLACK or tuples.existence[u] * tuples.existence[v] < 1.0 - CERTAIN:
-        return -1.0
+    exists = tuples.existence[u] * tuples.existence[v]
+    if total < 1.0 - SIFT_SLACK or exists < 1.0 - CERTAIN:
+        return total if total >= criterion.probability * (1.0 - CERTAIN) else -1.0
     return 1.0 if defining_sum(tuples, u, v, criterion, False) <= CERTAIN else -1.0
 
 
@@ -408,7 +409,7 @@ def match_probability(tuples, u, v, criterion):
         return total
     if criterion.d == 1:
         total = sorted_sum(tuples, u, v, limit_of(tuples, u, v, criterion))
-        return total if total >= criterion.probability else -1.0
+        return total if total >= criterion.probability * (1.0 - CERTAIN) else -1.0
     if tuples.axis[u] < 0 and tuples.axis[v] < 0:
         total = _sum_of_points(tuples, u, v, criterion)
         if total < criterion.least:

@@ -99,7 +99,7 @@ def _rank_by_front_probability(items, ks, least):
         if np.isnan(least[a]):
             chosen = best[begins[c] : begins[c + 1]]
         else:
-            enough = np.flatnonzero((column >= least[a]) | (column >= 1.0 - CERTAIN))
+            enough = np.flatnonzero(column >= least[a] * (1.0 - CERTAIN))
             chosen = enough[stable_order(-round_probability(column[enough]))]
         offsets[a + 1] = offsets[a] + chosen.size
         write_at(places, offsets[a], chosen)
