@@ -327,7 +327,8 @@ def test_init_takes_every_usual_form_of_a_time_for_a_timestamp(tmp_path, text):
 
 
 def test_init_skips_lines_of_a_folder_that_cannot_be_read_and_names_dead_letters(tmp_path):
-    put(tmp_path / "in" / "a.json", '{"id": 1, "x": 0.5}', '{"id": 2, "x": 0.', "[3]")
+    other_types = ['{"id": "two", "x": 1}', '{"id": 2, "x": [1]}', '{"id": null, "x": null}']
+    put(tmp_path / "in" / "a.json", '{"id": 1, "x": 0.5}', '{"id": 2, "x": 0.', "[3]", *other_types)
     text = first_file(str(tmp_path / "in"), tmp_path)
     assert parse_pipeline(text, tmp_path / "p").sources[0].schema == "id bigint, x double"
     with_dead_letters = parse_pipeline(text.replace("# dead", "dead"), tmp_path / "p")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from io import BytesIO
 from itertools import islice
@@ -18,6 +19,7 @@ from sfumato.cli.pipeline.permissions import CONNECTORS
 
 SUFFIXES = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
 ISO_TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?$"
+NULL_KIND = type(None).__name__
 SAMPLE_ROWS = 1000  # rows used to infer the columns
 DEAD_LETTERS = '# dead_letters = "spoiled"              # a table of what cannot be decoded\n'
 TYPES = (
@@ -94,17 +96,36 @@ def _columns(file: Path, skip_unreadable: bool = False) -> tuple[str, dict[str, 
 
 
 def _readable_lines(file: Path) -> pa.Table:
-    """Return the JSON objects among the first lines; Spark makes other lines dead letters."""
+    """Return the JSON objects among the first lines; Spark makes other lines dead letters.
+
+    Objects in which a value has another type than in most objects are left out.
+    """
     with file.open("rb") as lines:
-        readable = (line for line in islice(lines, SAMPLE_ROWS) if _is_object(line))
-        return read_json(BytesIO(b"".join(readable)))
+        found = [(line, _object(line)) for line in islice(lines, SAMPLE_ROWS)]
+    kinds = Counter((name, _kind(value)) for _, of in found for name, value in of.items())
+    usual: dict[str, str] = {}
+    for (name, kind), _ in kinds.most_common():
+        if kind != NULL_KIND:
+            usual.setdefault(name, kind)
+    readable = (
+        line
+        for line, of in found
+        if of and all(_kind(of[name]) in (usual.get(name), NULL_KIND) for name in of)
+    )
+    return read_json(BytesIO(b"".join(readable)))
 
 
-def _is_object(line: bytes) -> bool:
+def _object(line: bytes) -> dict[str, object]:
+    """Return the JSON object in a line; an empty one if there is none."""
     try:
-        return isinstance(json.loads(line), dict)
+        found = json.loads(line)
     except ValueError:
-        return False
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _kind(value: object) -> str:
+    return "float" if type(value) is int else type(value).__name__
 
 
 def _with_times(table: pa.Table) -> pa.Schema:
