@@ -174,6 +174,19 @@ def test_final_answers_are_those_without_early_answers(uncertain):
     pd.testing.assert_frame_equal(finals, expected, check_dtype=False)
 
 
+def test_an_invalid_row_is_counted_once_although_it_comes_twice():
+    at = pd.to_datetime([0, 10, 20, 90], unit="s")
+    rows = pd.DataFrame({"made": at, "arrival": at, "x": [1.0, math.inf, 3.0, 4.0]})
+    times = {"event_time": "made", "arrival": "arrival", "max_delay": "5 seconds"}
+    shown = sf.reorder(rows, early=True, **times)
+    found = sf.window_aggregate(
+        shown, {"n": "avg(x)"}, window="1 minute", order="made", early="20 seconds", name="w"
+    )
+    counted = sf.ops.counters(found)["sfumato_window_w_input"]
+    assert (counted["rows"], counted["invalid"]) == (4, 1)
+    assert found[found["final"]]["n"].tolist() == [2.0, 4.0]
+
+
 def test_the_final_answer_is_last_and_is_its_own_interval():
     answers = early(trace(2, 3000), 4000, 4000, 1000, 3000)
     answers["end"] = answers["window"].map(lambda w: w["end"])

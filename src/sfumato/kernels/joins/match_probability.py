@@ -362,7 +362,7 @@ def _sum_of_points(tuples, u, v, criterion):
 def resolve_near_one(tuples, u, v, criterion, total):
     """Return the answer for a sum: 1 if it misses 1 by rounding only, -1 if below the threshold.
 
-    This is the rule of `reaches`. Near 1, the sum of the complement decides, which rounds much less.
+    This is the rule of `reaches`. Near 1, the sum of the complement decides: it rounds much less.
     """
     if total >= criterion.probability:
         return min(total, 1.0)

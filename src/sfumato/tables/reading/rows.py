@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import MAX_ABS_VALUE
+from sfumato.operators.arrays import Bools
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
@@ -199,6 +200,7 @@ class Rule:
     radius : the column that is read as RADIUS, whose values must be finite and at least 0
     unless_late : whether rows flagged late may be invalid
     duplicate : the column that flags rows to ignore without counting them, or None
+    shown : the column that flags early copies of rows that come again; only the others are counted
     without_order : the reason why a row has no order, if this is not a NULL column
     keeps_absent : whether rows with existence 0 are read
     max_alternatives : maximum per row; None for the maximum of in-memory tables
@@ -215,6 +217,7 @@ class Rule:
     radius: str | None = None
     unless_late: bool = False
     duplicate: str | None = None
+    shown: str | None = None
     without_order: str = ""
     max_alternatives: int | None = None
     keeps_absent: bool = field(default=False, metadata={"fingerprint": "added"})
@@ -230,7 +233,7 @@ class Rule:
             existence = self.existence if self.existence in frame.columns else None
             plain = [] if frame.uncertain else self.attributes
             found = [*Probabilities(existence).names(frame), *plain, *found]
-        return found if self.duplicate is None else [*found, self.duplicate]
+        return [*found, *(name for name in (self.duplicate, self.shown) if name is not None)]
 
     def check_table(self, tuples: Tuples) -> Reasons:
         """Return why rows are invalid, judged by the columns with the table's own names."""
@@ -328,7 +331,7 @@ class Reading:
         if self.rule.duplicate is not None:
             flags = pc.fill_null(as_array(table.column(self.rule.duplicate)), False)
             table = table.filter(pc.invert(flags))
-        given, tuples = table.num_rows, Tuples(table)
+        given, tuples = int(self._counted(table).sum()), Tuples(table)
         wrong = self.rule.check_table(tuples)
         counts = self._count_left_out(table, wrong)
         out, dropped = wrong.invalid, []
@@ -341,7 +344,7 @@ class Reading:
         rows = self._project(tuples, whole)
         wrong = self.rule.check_rows(rows)
         left_out = self._count_left_out(tuples.table, wrong)
-        if left_out:
+        if wrong.invalid.any():
             if self.keeps_dropped:
                 left = tuples.table.filter(pa.array(wrong.invalid))
                 dropped.append(self._dropped_rows(left, np.ones(left.num_rows, np.bool_)))
@@ -366,7 +369,12 @@ class Reading:
         if self.rule.unless_late:
             late = pc.fill_null(as_array(table.column(LATE)), False)
             wrong.number[late.to_numpy(zero_copy_only=False)] = -1
-        return wrong.counts()
+        return wrong.counts(self._counted(table))
+
+    def _counted(self, table: pa.Table) -> Bools:
+        if self.rule.shown is None:
+            return np.ones(table.num_rows, np.bool_)
+        return as_numbers(table.column(self.rule.shown)) == 0
 
     def _project(self, tuples: Tuples, whole: bool) -> pa.Table:
         table = tuples.table

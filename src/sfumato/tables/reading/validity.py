@@ -56,10 +56,11 @@ class Reasons:
             self.number[fresh] = len(self.texts)
             self.texts.append(text)
 
-    def counts(self) -> dict[str, int]:
-        """Return the number of rows per reason."""
+    def counts(self, counted: Bools | None = None) -> dict[str, int]:
+        """Return the number of rows per reason. counted : bool[n], the rows that count, or None"""
         found: dict[str, int] = {}
-        of_each = np.bincount(self.number[self.invalid], minlength=len(self.texts)).tolist()
+        which = self.invalid if counted is None else self.invalid & counted
+        of_each = np.bincount(self.number[which], minlength=len(self.texts)).tolist()
         for text, count in zip(self.texts, of_each, strict=True):
             if count:
                 found[text] = found.get(text, 0) + count

@@ -702,6 +702,7 @@ class WindowQuery:
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
             duplicate=self.frame.duplicate_column if self.controlled else None,
+            shown=self.frame.early_column if self.controlled else None,
             keeps_absent=self.version is not None,
         )
         carried = self.row_columns if self.missed or self.emits_rows else []
