@@ -84,8 +84,7 @@ def reorder(
 
     Returns
     -------
-    Each row once (with `early` twice), with `late`, `punctuation` (the event time up to which the
-    order is final) and, with `unique`, `duplicate`.
+    Each row once, with `late`, `duplicate` and `punctuation` (time up to which the order is final).
 
     Raises
     ------
