@@ -91,7 +91,7 @@ def alternatives(
     -----
     If the lengths of the arrays differ, the missing parts are NULL. Such a row is invalid, as is a
     row with a negative probability or a sum above 1 + 1e-6: operators skip it. A stream warns of
-    invalid rows. For a static frame only `sf.split_invalid` reports them; with ``strict=True`` it
+    invalid rows. For a static frame, `sf.split_invalid` returns them; with ``strict=True`` it
     raises an error.
     For a map from values to probabilities, use F.map_keys and F.map_values. For dicts in memory,
     pass the keys and the values as two lists.
