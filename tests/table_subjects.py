@@ -600,7 +600,8 @@ TABLES = {
     ),
     "reorder of unique rows of three sources": subject(
         ReorderTableConfig(
-            control=DisorderControl(0.1), keys=1, sources=1, expected_sources=3, unique=1
+            control=DisorderControl(0.1), keys=1, sources=1, expected_sources=3, unique=1,
+            remember=60,
         ),
         fed("event", "source0", "id0"),
     ),

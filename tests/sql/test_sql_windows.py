@@ -648,6 +648,22 @@ def test_unique_with_a_version_corrects_rows_in_windows_as_the_function_does(tab
     assert "unique" not in plan
 
 
+def test_remember_keeps_the_columns_of_unique_as_the_function_does(tables):
+    spark = tables["spark"]
+    query = "SELECT vehID, late, duplicate FROM Disordered [WATTR ts SLACK 1 UNIQUE vehID {}]"
+    answers = sql(spark, query.format("REMEMBER 1 DAY"))
+    expected = sf.reorder(
+        spark.table("Disordered"), event_time="ts", arrival="arrival", slack=1, unique="vehID",
+        remember="1 day",
+    ).select("vehID", "late", "duplicate")  # fmt: skip
+    assert sorted(answers.collect()) == sorted(expected.collect())
+    counts = {word: sum(row.duplicate for row in sql(spark, query.format(word)).collect())
+              for word in ("", "REMEMBER 1 DAY")}  # fmt: skip
+    assert counts[""] < counts["REMEMBER 1 DAY"]
+    assert "REMEMBER needs UNIQUE" in str(error(spark, query.format("REMEMBER 1 DAY").replace(
+        "UNIQUE vehID", "")))  # fmt: skip
+
+
 SHARED = "SELECT window, SUM(x) AS s FROM u [RANGE 300 s WATTR ts ARRIVAL ts SLACK 8 SHARED {}]"
 
 

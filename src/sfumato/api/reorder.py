@@ -36,6 +36,7 @@ def reorder(
     max_ahead: str | timedelta | None = None,
     max_behind: str | timedelta | None = None,
     unique: ColumnNames | None = None,
+    remember: str | timedelta | None = None,
     early: bool = False,
     idle_timeout: str | timedelta | None = None,
     forget_after: str | timedelta | float | None = None,
@@ -70,11 +71,11 @@ def reorder(
         `source` or `forget_after`); the oldest rows are emitted first.
     max_ahead, max_behind
         A row is late if its event time is more than this ("1 hour") after or before its arrival.
-    unique
-        Column(s) that identify a row. Copies of a row are emitted as late, and flagged.
+    unique, remember
+        Column(s) that identify a row: its copies are emitted as late, and flagged. They are known
+        until the row's turn has come, and for at least `remember` ("1 hour") after its arrival.
     early
-        Also emit each row on its arrival, with ``early = true`` and ``late = true``, for
-        `window_aggregate` with `early`. Not with `forget_after`.
+        Also emit each row on arrival, for `window_aggregate` with `early`. Not with `forget_after`.
     idle_timeout
         On a stream: a key or source without rows for this long no longer delays the others.
     forget_after
@@ -106,7 +107,7 @@ def reorder(
     >>> [(row.id, row.late) for row in ordered.collect()]
     [(1, False), (2, False), (4, False), (3, False)]
     """
-    columns = event_time, arrival, key, source, unique
+    columns = event_time, arrival, key, source, unique, remember
     waits: dict[str, Any] = {"drop_ratio": drop_ratio, "slack": slack, "estimator": estimator}
     waits |= {"max_buffer": max_buffer, "max_buffer_total": max_buffer_total}
     waits |= {"max_delay": max_delay, "max_ahead": max_ahead, "max_behind": max_behind}

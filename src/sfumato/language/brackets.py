@@ -83,7 +83,7 @@ class TimeOptions(TableOptions):
         *words_of(reorder, "max_delay", "punctuation"),
         Word("MAX", "", "estimator", constant="max"),
         *words_of(reorder, "estimator", "max_buffer", "max_buffer_total", "max_ahead"),
-        *words_of(reorder, "max_behind", "unique"),
+        *words_of(reorder, "max_behind", "unique", "remember"),
         *words_of(reorder, "idle_timeout", "forget_after", "name"),
         *AGGREGATE,
     )

@@ -132,25 +132,66 @@ def test_rows_far_from_their_arrival_are_late_and_move_no_punctuation():
 
 
 @pytest.mark.parametrize(
-    ("window", "forget_after", "warned"),
+    ("window", "remembered", "warned"),
     [
-        (sf.Range("100 us"), None, True),
-        (sf.Range("100 us"), 50.0, True),
-        (sf.Range("100 us"), 200.0, False),
-        (sf.Session("100 us"), None, True),
-        (sf.Range("1 day", zone="Asia/Kolkata"), 200.0, True),
-        (sf.Rows(3), None, False),
+        (sf.Range("100 us"), {}, True),
+        (sf.Range("100 us"), {"forget_after": 50.0}, True),
+        (sf.Range("100 us"), {"forget_after": 200.0}, False),
+        (sf.Range("100 us"), {"remember": "50 us"}, True),
+        (sf.Range("100 us"), {"remember": "200 us"}, False),
+        (sf.Session("100 us"), {}, True),
+        (sf.Range("1 day", zone="Asia/Kolkata"), {"forget_after": 200.0}, True),
+        (sf.Rows(3), {}, False),
     ],
 )
-def test_a_window_warns_where_ids_may_be_forgotten_while_it_is_open(window, forget_after, warned):
+def test_a_window_warns_where_ids_may_be_forgotten_while_it_is_open(window, remembered, warned):
     given = pa.table({"k": [1, 1], "made": [1, 2], "came": [1, 2], "id": [1, 2]})
-    ordered = sf.reorder(
-        given, **TIMES, slack=1, key="k", unique="id", forget_after=forget_after
-    )  # fmt: skip
+    ordered = sf.reorder(given, **TIMES, slack=1, key="k", unique="id", **remembered)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         sf.window_aggregate(ordered, {"n": "count(*)"}, window=window, order="made", key="k")
     assert any("is counted again while" in str(each.message) for each in found) == warned
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_copy_counts_if_ids_are_remembered_longer_than_the_window(seed, early):
+    random = np.random.default_rng(seed)
+    made = np.sort(random.integers(0, 4_000, 400))
+    given = pd.DataFrame(
+        {"id": range(400), "made": made, "came": made + random.integers(0, 60, 400)}
+    )
+    copies = given.sample(frac=0.3, random_state=seed)
+    copies["came"] += random.integers(0, 500, len(copies))
+    sent = pd.concat([given, copies]).sort_values("came", kind="stable")
+    window = {"window": sf.Range("700 us"), "order": "made"}
+    if early:
+        window["early"] = "100 us"
+
+    def counted(given, **unique):
+        ordered = sf.reorder(given, **TIMES, max_delay="100 us", early=early, **unique)
+        found = sf.window_aggregate(ordered, {"n": "count(*)"}, **window)
+        return found[found["final"] if early else found["n"] > 0]["n"].tolist()
+
+    sent = sent.reset_index(drop=True)
+    once = counted(given.sort_values("came"))
+    assert sum(once) == 400
+    assert counted(sent, unique="id", remember="1 ms") == once
+    assert sum(counted(sent, unique="id")) > 400
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"remember": "1 s"}, "`remember` needs `unique`"),
+        ({"remember": "soon", "unique": "id"}, "`remember`"),
+        ({"remember": -1, "unique": "id"}, "`remember`"),
+    ],
+)
+def test_arguments_of_remembering_that_cannot_be_used_are_refused(arguments, said):
+    given = pd.DataFrame({"id": [1], "made": [1], "came": [1]})
+    with pytest.raises((ValueError, TypeError), match=said):
+        sf.reorder(given, **TIMES, slack=1, **arguments)
 
 
 def test_points_of_a_grid_are_no_duplicates():

@@ -71,6 +71,7 @@ class ReorderTableConfig(TableConfig):
     control : settings of each controller    expected_sources : as for `Reorder`
     sources, unique : numbers of columns source0.. and id0..    idle_timeout : milliseconds, or None
     early : whether rows are also emitted on arrival
+    remember : minimum time to remember an id after its row's arrival, in microseconds
     """
 
     control: DisorderControl
@@ -79,6 +80,7 @@ class ReorderTableConfig(TableConfig):
     expected_sources: int | None = None
     idle_timeout: int | None = None
     early: bool = field(default=False, metadata={"fingerprint": "added"})
+    remember: int = field(default=0, metadata={"fingerprint": "added"})
 
     kind, version = "reorder table", 9
     counters = (
@@ -109,6 +111,11 @@ class ReorderTableConfig(TableConfig):
                 "depend on how fast its sources are read. Leave `forget_after` out, or reorder "
                 "each source by `key`"
             )
+
+    @property
+    def remembered_us(self) -> int:
+        """Minimum time for which an id is remembered, in microseconds."""
+        return max(self.remember, int(self.forget_after or 0))
 
     def arrival(self, side: int = 0) -> Arrival:
         times = ("order0", EVENT)
@@ -148,7 +155,7 @@ class TableReorder(TableOperator):
         )
         self.operator.sources.ranks = self._ranks
         self.rows = RowStore(lambda: self.operator.waiting.number)  # the buffered rows
-        self.ids = SeenIds(config.unique, int(config.forget_after or 0))
+        self.ids = SeenIds(config.unique, config.remembered_us)
         self.source_index = KeyIndex()
         self.seen = self.since = NO_CODES
         self._present = self._forgotten = NO_CODES  # keys of the last call; expired keys
@@ -320,6 +327,7 @@ def reorder_job(
     key: str | Sequence[str] | None,
     source: str | Sequence[str] | None,
     unique: str | Sequence[str] | None,
+    remember: str | timedelta | None,
     waits: Mapping[str, Any],
     expected_sources: int | None,
     idle_timeout: str | timedelta | None,
@@ -349,6 +357,8 @@ def reorder_job(
         )
     if flag("early", early) and forget_after is not None:
         raise ValueError("`early` and `forget_after` cannot be combined: leave one of them out")
+    if remember is not None and not ids:
+        raise ValueError("`remember` needs `unique`, the columns that identify a row")
     flags = [DUPLICATE] * bool(ids) + [EARLY_COLUMN] * early
     for added in (*CONTROLLER_COLUMNS, *flags):
         found = frame.find_column(added)
@@ -387,6 +397,7 @@ def reorder_job(
         expected_sources=expected_sources,
         idle_timeout=milliseconds_of(idle_timeout),
         early=early,
+        remember=0 if remember is None else microseconds("remember", remember),
         keys=len(keys),
         forget_after=forget_after_of(frame, arrived, keys, forget_after),
     )
@@ -404,7 +415,7 @@ def reorder_job(
     outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
     for added in flags:
-        remembered = {REMEMBERED: str(config.forget_after or 0.0)} if added == DUPLICATE else {}
+        remembered = {REMEMBERED: str(config.remembered_us)} if added == DUPLICATE else {}
         about = with_roles({ADDED_COLUMN: "true", **remembered}, [added])
         outputs.append(Output(added, (added,), BOOLEAN_TYPE, about, default=False))
     shares_buffer = waits["max_buffer_total"] is not None

@@ -83,14 +83,12 @@ def warn_of_shared_readings(operator: str) -> None:
     )
 
 
-def warn_of_copies(operator: str, is_early: bool) -> None:
+def warn_of_copies(operator: str) -> None:
     """Warn that a window may stay open longer than ids are remembered."""
-    remedy = "Give sf.reorder a `key`, and a `forget_after` longer than the window and its delay"
-    if is_early:
-        remedy = "With `early`, remove such copies before sf.reorder"
     warn_user(
         f"{operator}: a duplicate that arrives after sf.reorder has forgotten its id is a late "
-        f"row, and is counted again while its window is open. {remedy}",
+        "row, and is counted again while its window is open. Give sf.reorder a `remember` longer "
+        "than the window and its delay",
     )
 
 

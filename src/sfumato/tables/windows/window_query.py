@@ -269,7 +269,7 @@ class WindowQuery:
             self._warn_of_gaps()
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
-            warn_of_copies(self.called, self.early is not None)
+            warn_of_copies(self.called)
 
     def _warn_of_gaps(self) -> None:
         attributes = "|".join(map(re.escape, self.frame.attributes))
