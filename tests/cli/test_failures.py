@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
+import time
 from types import SimpleNamespace
 
+import pytest
 from pyspark.errors import StreamingQueryException
 
 from sfumato.cli.failures import find_unwritable, first_cause
@@ -14,6 +17,7 @@ from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, format_cell
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.run import follow
+from sfumato.cli.session import _interrupts
 from sfumato.cli.sink_query import SinkQuery
 from sfumato.metrics.figures import SessionFigures
 
@@ -102,6 +106,17 @@ def test_who_watches_sees_a_failure_and_an_end(monkeypatch):
         followed(sink)
         (query,) = figures.queries()
         assert (query.active, query.error) == (False, cause)
+
+
+def test_an_interrupt_in_a_finalizer_which_python_ignores_is_sent_again():
+    class Proxy:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), _interrupts():
+        proxy = Proxy()
+        del proxy
+        time.sleep(30)
 
 
 def test_an_interrupt_is_remembered_and_no_failure(monkeypatch):

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -167,17 +168,32 @@ def _started(part: SparkPart, **options: Any) -> SparkSession:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt for Ctrl-C and SIGTERM; PySpark's handler would cancel jobs."""
+    """Raise KeyboardInterrupt for Ctrl-C and SIGTERM; PySpark's handler would cancel jobs.
+
+    Python ignores an exception in the finalizer of an object, such as a Py4J proxy. The signal is
+    then sent once more.
+    """
+    report = sys.unraisablehook
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
+    def send_again(ignored: Any) -> None:
+        if ignored.exc_type is not KeyboardInterrupt:
+            report(ignored)
+            return
+        again = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
+        again.daemon = True
+        again.start()
+
     try:
         before = {s: signal.signal(s, interrupt) for s in (signal.SIGINT, signal.SIGTERM)}
+        sys.unraisablehook = send_again
     except ValueError:
         before = {}
     try:
         yield
     finally:
+        sys.unraisablehook = report
         for number, handler in before.items():
             signal.signal(number, handler)

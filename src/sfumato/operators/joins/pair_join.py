@@ -186,6 +186,7 @@ class PairJoin(Operator):
 
     def _parts(self, arrivals: Any, step: int) -> Iterator[tuple[int, Any]]:
         """Yield parts of about `step` arrivals; in lockstep, no part ends within one time."""
+        arrivals = arrivals.for_kernels()
         if arrivals.time is not None:
             check_times("time", arrivals.time)
         n, cuts = arrivals.side.size, np.arange(0, arrivals.side.size, step)

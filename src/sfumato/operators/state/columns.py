@@ -52,6 +52,13 @@ class Columns:
                 arrays[name] = np.concatenate(several, axis=cls._axis if first.ndim > 1 else 0)
         return cls(**arrays)
 
+    def for_kernels(self) -> Self:
+        """Return the items with contiguous and writable arrays: one form of compiled kernels."""
+        arrays = vars(self).items()
+        return type(self)(
+            **{name: a if a is None else np.require(a, None, ["C", "W"]) for name, a in arrays}
+        )
+
     def part(self, begin: int, end: int, copy: bool = False) -> Self:
         """Return items [begin, end), as views unless `copy`."""
         items, flat, offsets = slice(begin, end), slice(0, 0), getattr(self, self._begins, None)
