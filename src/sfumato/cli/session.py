@@ -182,7 +182,8 @@ def _interrupts() -> Iterator[None]:
         if ignored.exc_type is not KeyboardInterrupt:
             report(ignored)
             return
-        again = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
+        main = threading.main_thread().ident
+        again = threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT])
         again.daemon = True
         again.start()
 
