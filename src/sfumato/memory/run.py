@@ -21,7 +21,7 @@ from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarnin
 
 # Functions that add columns to rows, so that the result has the rows in their given order
 ADD_COLUMNS = ("impute", "earlier_values")
-PLACE = "__place"  # of a row in its table
+PLACE = "__place"  # of a row in its table; with underscores at the end if the name is taken
 
 
 def run_in_memory(job: Job) -> pa.Table:
@@ -36,8 +36,9 @@ def run_in_memory(job: Job) -> pa.Table:
         given.append(one.frame.table)
         table, reading = one.frame.table, one.reading
         if adds_columns:
-            outputs.append(Output(PLACE, (ROW, f"c{len(reading.passed)}"), LONG_TYPE))
+            place = (ROW, f"c{len(reading.passed)}")
             table, reading = with_places(table, reading)
+            outputs.append(Output(reading.passed[-1], place, LONG_TYPE))
         read = reading.read(table, whole=len(job.inputs) == 1)
         of = "" if side == "_input" else f" of the {side[1:]} table"
         counted = count_invalid(job.function + of, read.given, read.invalid)
@@ -52,7 +53,7 @@ def run_in_memory(job: Job) -> pa.Table:
     _warn_of_counted(job, counts[""])
     result = table_of(answers, outputs)
     if adds_columns:
-        result = result.sort_by(PLACE).drop_columns(PLACE)
+        result = result.sort_by(outputs[-1].name).drop_columns(outputs[-1].name)
     return with_record(result, given, job.metrics, job.name, counts)
 
 
@@ -60,8 +61,10 @@ def with_places(table: pa.Table, reading: Reading) -> tuple[pa.Table, Reading]:
     """Add the places of the rows to a table and to the columns that pass through its operator."""
     if reading.tie == Ties():  # of the given columns
         reading = replace(reading, tie=Ties(tuple(table.column_names)))
-    places = pa.array(np.arange(table.num_rows))
-    return table.append_column(PLACE, places), replace(reading, passed=(*reading.passed, PLACE))
+    name, places = PLACE, pa.array(np.arange(table.num_rows))
+    while name in table.column_names:
+        name += "_"
+    return table.append_column(name, places), replace(reading, passed=(*reading.passed, name))
 
 
 def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table:
