@@ -75,6 +75,21 @@ def test_rows_in_order_for_each_key_only_need_this_key(spark, tmp_path, of, key)
             called()
 
 
+def test_an_end_of_a_window_keeps_the_order_of_the_windows(spark, tmp_path):
+    rows = stream_of(spark, tmp_path / "in", SCHEMA + ", x double")
+    given = sf.reorder(rows, event_time="ts", arrival="ts", slack=2, key="id").drop("alternatives")
+    means = sf.window_aggregate(
+        given, {"m": "avg(x)"}, window=sf.Range("1 minute"), order="ts", key="id"
+    )
+    met = sf.extent_join(means, means.withColumnRenamed("m", "n"), key="id")
+    for extents in (means, met.select("window", "left.id", "left.m")):
+        done = extents.selectExpr("id", "window.end AS done", "m")
+        near = {"on": "m", "within": 1.0, "order": "done", "window": "1 hour"}
+        assert sf.neighbours(done, key="id", **near).isStreaming
+        with pytest.raises(ValueError, match="in order only per id: add id to `key`"):
+            sf.neighbours(done, **near)
+
+
 def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
     put_rows(spark, tmp_path / "in", 0, range(10))
     out = sf.window_aggregate(

@@ -47,6 +47,7 @@ from sfumato.tables.reading.results import (
     Field,
     Output,
     alternatives_type,
+    extent_type,
     mark_shared,
     row_of,
     world_outputs,
@@ -395,7 +396,8 @@ def extent_join_job(
         keys[0], left.ordered_by_keys("window") or [], right.ordered_by_keys("window") or []
     )
     order = {**left.metadata("window"), **order_metadata([keys[0][i] for i in scope])}
-    outputs = [Output("window", ("window",), left.type("window"), order)]
+    time = left.arrow_type(left.type("window")).field("end").type
+    outputs = [Output("window", ("window",), extent_type(time, order), order)]
     inputs, fields = [], []
     for (side, frame), own in zip(frames.items(), keys, strict=True):
         reading = Reading(tuple(frame.columns), (), tuple(own), tuple(values), tie=None)

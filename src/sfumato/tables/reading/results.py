@@ -90,6 +90,11 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
     return Struct(tuple(parts) or (Field("col1", INT_TYPE, "c0"),))
 
 
+def extent_type(time: Any, order: Mapping[str, Any] | None = None) -> Struct:
+    """Return the type of extents. order : the metadata of both ends, which users may select"""
+    return Struct(tuple(Field(name, time, metadata=order) for name in ("start", "end")))
+
+
 def mark_shared(
     outputs: Sequence[Output], shared: str | None, repeated: bool = False
 ) -> list[Output]:

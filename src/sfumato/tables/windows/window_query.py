@@ -36,6 +36,7 @@ from sfumato.tables.reading.results import (
     Output,
     Struct,
     alternatives_type,
+    extent_type,
     mark_shared,
     passthrough_outputs,
     row_of,
@@ -718,8 +719,8 @@ class WindowQuery:
         if not self.timed:
             return {"held": LONG_TYPE}
         time = self.time_type
-        extent = Struct((Field("start", time), Field("end", time)))
-        kinds = {"window": extent, "held": LONG_TYPE, "punctuation": time, "late": LONG_TYPE}
+        kinds = {"window": extent_type(time), "held": LONG_TYPE}
+        kinds |= {"punctuation": time, "late": LONG_TYPE}
         if self.early is not None:
             ends = (Field("low", DOUBLE_TYPE), Field("high", DOUBLE_TYPE))
             named = enumerate(self.wanted)
@@ -741,11 +742,12 @@ class WindowQuery:
         found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
         titles = {name: of.name for name, of in zip(names, found, strict=True)}
         scope = [titles.get(name, name) for name in self.in_order_within]
-        metadata = {"held": {ADDED_COLUMN: "true"}, "window": order_metadata(scope)}
-        found += [
-            Output(name, (name,), kind, metadata.get(name))
-            for name, kind in self._added_types.items()
-        ]
+        order = order_metadata(scope)
+        metadata = {"held": {ADDED_COLUMN: "true"}, "window": order}
+        types = self._added_types
+        if self.timed:
+            types["window"] = extent_type(self.time_type, order)
+        found += [Output(name, (name,), kind, metadata.get(name)) for name, kind in types.items()]
         found += self.result_outputs
         if self.missed:
             row = row_of(self.frame, self.row_columns).parts
