@@ -15,7 +15,6 @@ from seeds import examples
 from sfumato import engine_free
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.timetable import LONGEST_CYCLE, RUN_TIME
-from sfumato.operators.state.snapshot import Saved
 
 EXAMPLE_1 = [(3, 2), (4, 3), (5, 5)]
 EXAMPLE_2 = [(2, 30), (3, 51), (4, 60)]
@@ -321,10 +320,7 @@ def test_queries_come_and_go_without_any_bound_being_missed(some, start, plan, c
             watch.remove(name)
             whole.remove(name)
         elif what == "restore":
-            saved = Saved()
-            watch.schedule.save_state(saved)
-            watch.schedule = Schedule({}, 0, plan)
-            watch.schedule.load_state(saved)
+            watch.schedule = Schedule.resumed(watch.schedule.plans, watch.schedule.course, plan)
     watch.take(now + 100)
     assert watch.dues == split + whole.take(now + 100)
     assert set(watch.schedule.queries) == set(watch.since)  # all entered by their deadlines
@@ -385,6 +381,6 @@ def test_a_renamed_query_is_due_when_it_was_before():
     assert schedule.take(102) != expected.take(102)
     schedule.rename({"a": "c"})
     assert schedule.take(130) == expected.take(130)
-    assert schedule.course == expected.course
+    assert (schedule.plans, schedule.course) == (expected.plans, expected.course)
     schedule.rename({"c": "b"})  # a name in use is not given twice
     assert schedule.queries == {"c": (3, 2), "b": (4, 3)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,11 +16,10 @@ from sfumato.operators.ranking.timetable import (
     checked_query,
     timetable,
 )
-from sfumato.operators.state.declared import Value
-from sfumato.operators.state.stateful import Stateful
 
 NO_RUN = 2**62  # no instant is due
 MAX_TIME = 2**61  # sums of times fit
+COURSE = ("clock", "origin", "early end")  # the times that describe a schedule
 
 
 class DueRun(NamedTuple):
@@ -30,7 +29,7 @@ class DueRun(NamedTuple):
     queries: tuple[str, ...]
 
 
-class Schedule(Stateful):
+class Schedule:
     """Instants, starting at `start`, at which named queries are due.
 
     queries : name -> (k, every), `every` in microseconds;  start : int, microseconds
@@ -51,8 +50,6 @@ class Schedule(Stateful):
     >>> [(due.time, due.queries) for due in schedule.take(104)]
     [(102, ('a', 'b')), (104, ('a', 'b', 'c'))]
     """
-
-    state = {"course": Value(dict)}
 
     def __init__(self, queries: Mapping[str, Sequence[int]], start: int, plan: str = "dp") -> None:
         self.plan = plan
@@ -136,28 +133,30 @@ class Schedule(Stateful):
         self._live.clear()
 
     @property
-    def course(self) -> dict[str, Any]:
-        """State to save: the queries, and the origin, clock and early end of their timetable."""
-        return {
-            "queries": query_rows(self.queries),
-            "waiting": query_rows(self.waiting),
-            "planned": query_rows(self._planned),
-            "clock": self.clock,
-            "origin": self.origin,
-            "switch": self._switch,
-        }
+    def plans(self) -> tuple[tuple[tuple[str, int, int], ...], ...]:
+        """The queries, those that wait for the next timetable, and those of the timetable."""
+        return tuple(query_rows(of) for of in (self.queries, self.waiting, self._planned))
 
-    @course.setter
-    def course(self, course: Mapping[str, Any]) -> None:
-        self.waiting = queries_by_name(course["waiting"])
-        self.queries = queries_by_name(course["planned"])
-        self._replan(operator.index(course["origin"]))
-        self.queries = queries_by_name(course["queries"])
-        self.clock, self._switch = operator.index(course["clock"]), course["switch"]
-        possible = self.clock >= self.origin and self.queries.keys() <= self._planned.keys()
-        times = self.origin, self.clock, 0 if self._switch is None else operator.index(self._switch)
+    @property
+    def course(self) -> tuple[int, int, int]:
+        """The times in COURSE; NO_RUN if the timetable has no early end."""
+        return self.clock, self.origin, NO_RUN if self._switch is None else self._switch
+
+    @classmethod
+    def resumed(cls, plans: Sequence[Iterable[Any]], course: Sequence[int], plan: str) -> Self:
+        """Return the schedule with these `plans` and `course`. Raises ValueError."""
+        queries, waiting, planned = map(queries_by_name, plans)
+        clock, origin, switch = course
+        found = cls({}, origin, plan)
+        found.queries = planned
+        found._replan(origin)
+        found.queries, found.waiting, found.clock = queries, waiting, clock
+        found._switch = None if switch == NO_RUN else switch
+        possible = clock >= origin and queries.keys() <= planned.keys()
+        times = clock, origin, found._switch or 0
         if not possible or any(abs(time) > MAX_TIME for time in times):
-            raise ValueError(f"a schedule cannot have reached the state {course}")
+            raise ValueError(f"a schedule cannot have reached the state {plans}, {course}")
+        return found
 
     def _runs(self, end: int | None) -> Iterator[DueRun]:
         """Yield the runs after the clock and before `end` that answer at least one query."""
@@ -211,8 +210,8 @@ def queries_by_name(rows: Iterable[Sequence[Any]]) -> dict[str, KAndFrequency]:
     return {str(name): checked_query((k, every)) for name, k, every in rows}
 
 
-def query_rows(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int]]:
-    return [(name, k, every) for name, (k, every) in queries.items()]
+def query_rows(queries: Mapping[str, KAndFrequency]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((name, k, every) for name, (k, every) in queries.items())
 
 
 def _find_steady(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools, Ints, Ints]:

@@ -22,6 +22,7 @@ from sfumato.kernels.ranking.windows import (
 )
 from sfumato.operators.arrays import Ints, grouped, offsets_of, pad
 from sfumato.operators.ranking.schedule import (
+    COURSE,
     MAX_TIME,
     NO_RUN,
     DueRun,
@@ -34,7 +35,7 @@ from sfumato.operators.ranking.schedule import (
 from sfumato.operators.ranking.semantics import TooManyVectorsError
 from sfumato.operators.ranking.timetable import KAndFrequency
 from sfumato.operators.ranking.window_tuples import RankingTuples, TopKAnswers, TopKWindowConfig
-from sfumato.operators.state.declared import Array, List, Optional, Part, Record, Value
+from sfumato.operators.state.declared import Array, List, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
@@ -80,16 +81,17 @@ class TopKWindows(Operator):
     ([10], [0], [0.54])
     """
 
-    kind, version = "top_k_windows", 1
+    kind, version = "top_k_windows", 2
     config: TopKWindowConfig
     state = {
         "registered": Value(list),
         "latest": Array(int, "keys", low=NO_INSTANT, high=MAX_TIME + 1),
         "due": Array(int, "keys"),
         **dict.fromkeys(("reach", "arrived"), Array(int, "keys", low=0)),
-        "schedules": List(Optional(Part("_new_schedule"))),
-        "counts": List(Optional(Part("_new_count"))),
-        "held": List(Record(RankingTuples)),
+        "plans": Value(list),
+        "courses": Array(int, "keys", len(COURSE) + 1),
+        "counts": List(Part("_new_count")),
+        "held": Record(RankingTuples),
         **dict.fromkeys(_COUNTS, Value(low=0)),
     }
 
@@ -98,36 +100,39 @@ class TopKWindows(Operator):
         self.queries = queries_by_name(self.config.queries)
         self.latest = self.due = self.reach = self.arrived = np.empty(0, np.int64)
         self.schedules: list[Schedule | None] = []
-        self.counts: list[UncertainWindow | None] = []
-        self.held: list[RankingTuples] = []
-        self.size = self.largest = 0  # held tuples; most tuples in a window since reset to 0
+        self.counts: list[UncertainWindow] = []  # only with a confidence
+        self.held = RankingTuples.empty()
+        self.largest = 0  # most tuples in a window since reset to 0
         self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
 
     def grow(self, keys: int) -> None:
         """Add empty windows up to this number."""
         for name, start in _INITIAL_VALUES.items():
             setattr(self, name, pad(getattr(self, name), keys, start))
-        for _ in range(len(self.held), keys):
-            for values, value in zip(self._window_lists(), self._empty_window(), strict=True):
-                values.append(value)
+        for _ in range(len(self.schedules), keys):
+            self.schedules.append(self._first_schedule())
+            if self.config.confidence is not None:
+                self.counts.append(self._new_count())
 
     def reset(self, keys: Ints) -> None:
         """Reset these windows."""
+        if not len(keys):
+            return
+        self.held = self.held.take(~np.isin(self.held.window, keys))
         for key in keys.tolist():
-            self.size -= self.held[key].size
-            for values, value in zip(self._window_lists(), self._empty_window(), strict=True):
-                values[key] = value
+            self.schedules[key] = self._first_schedule()
+            if self.counts:
+                self.counts[key] = self._new_count()
         for name, start in _INITIAL_VALUES.items():
             getattr(self, name)[keys] = start
 
-    def _window_lists(self) -> tuple[list[Any], ...]:
-        return self.held, self.counts, self.schedules
+    def _first_schedule(self) -> Schedule | None:
+        return None if self.config.start is None else self._build_schedule(self.config.start)
 
-    def _empty_window(self) -> tuple[Any, ...]:
-        start, count = self.config.start, None
-        if self.config.confidence is not None:
-            count = self._new_count()
-        return RankingTuples.empty(), count, None if start is None else self._build_schedule(start)
+    @property
+    def size(self) -> int:
+        """Number of held tuples."""
+        return self.held.size
 
     def extend(
         self,
@@ -155,8 +160,9 @@ class TopKWindows(Operator):
         """
         n = np.size(time)
         number, none = np.arange(n), np.full(n, -1)
+        window = np.zeros(n, np.int64) if key is None else np.asarray(key, np.int64)
         fresh = RankingTuples(
-            number, number if id is None else np.asarray(id, np.int64),
+            window, number, number if id is None else np.asarray(id, np.int64),
             np.asarray(time, np.int64),
             none if exclusive is None else np.maximum(np.asarray(exclusive, np.int64), -1),
             none if group is None else np.asarray(group, np.int64),
@@ -164,11 +170,8 @@ class TopKWindows(Operator):
             np.arange(n + 1) if offsets is None else np.asarray(offsets, np.int64),
             np.asarray(scores, np.float64), np.minimum(np.asarray(prob, np.float64), 1.0),
         )  # fmt: skip
-        if key is None:
-            keys, starts = np.zeros(min(n, 1), np.int64), np.array([0, n])
-        else:
-            order, starts, keys = grouped(np.asarray(key, np.int64))
-            fresh = fresh.take(order)
+        order, starts, keys = grouped(window)
+        fresh = fresh if key is None else fresh.take(order)
         self.grow(int(keys.max(initial=0)) + 1)
         sizes = np.diff(starts)[: keys.size]
         return self._move(keys, fresh, sizes, np.full(keys.size, NO_INSTANT), own_ids=id is None)
@@ -177,7 +180,7 @@ class TopKWindows(Operator):
         """Answer at every instant up to `to`: int64[keys], or one number for all windows."""
         if keys is None:
             self.grow(1)
-            keys = np.arange(len(self.held))
+            keys = np.arange(len(self.schedules))
             to = np.full(keys.size, operator.index(to))
         to = np.minimum(to, MAX_TIME)
         begun = np.array([self.schedules[key] is not None for key in keys.tolist()], np.bool_)
@@ -225,8 +228,8 @@ class TopKWindows(Operator):
 
     @property
     def ids(self) -> Ints:
-        """Ids of the tuples that can still be in an answer, by window."""
-        return np.concatenate([np.empty(0, np.int64), *(held.id for held in self.held)])
+        """Ids of the tuples that can still be in an answer."""
+        return self.held.id
 
     # ---- one call
 
@@ -281,7 +284,6 @@ class TopKWindows(Operator):
         existence, since = fresh.existence, np.empty(fresh.size, np.int64)
         for j, key in enumerate(keys.tolist()):
             count, own = self.counts[key], slice(begin[j], begin[j + 1])
-            assert count is not None
             before = count.overflow
             since[own] = count.extend(existence[own])
             self.overflow += count.overflow - before
@@ -291,12 +293,14 @@ class TopKWindows(Operator):
         self, keys: Ints, fresh: RankingTuples, sizes: Ints
     ) -> tuple[RankingTuples, Ints, RankedWindowTuples]:
         """Return held and arriving tuples by window, each tuple's window, and the kernel input."""
-        parts = [self.held[key] for key in keys.tolist()]
-        counts = np.array([part.size for part in parts], np.int64)
-        owner = np.concatenate([np.repeat(np.arange(keys.size), each) for each in (counts, sizes)])
+        place = np.full(self.latest.size, -1)
+        place[keys] = np.arange(keys.size)
+        earlier = self.held.take(place[self.held.window] >= 0)
+        counts = np.bincount(place[earlier.window], minlength=keys.size)
+        held = RankingTuples.concat([earlier, fresh])
+        owner = place[held.window]
         order = np.argsort(owner, kind="stable")
-        held, owner = RankingTuples.concat([*parts, fresh]), owner[order]
-        held = held if (np.diff(order) == 1).all() else held.take(order)
+        held, owner = held.take(order), owner[order]
         rules, rule = 0, held.rule
         if rule.max(initial=-1) >= 0:
             names, rule = np.unique(np.append(rule, -1), return_inverse=True)
@@ -330,22 +334,15 @@ class TopKWindows(Operator):
             fits = held.number >= self.reach[keys][owner]
         left = np.flatnonzero(held.valid & fits)
         kept = np.bincount(owner[left], minlength=keys.size)
-        held, ends = held.take(left), offsets_of(kept).tolist()
-        due = self.runs_next(keys)
-        self.due[keys] = np.where(kept > 0, due, NO_RUN)
+        self.due[keys] = np.where(kept > 0, self.runs_next(keys), NO_RUN)
         self.largest = max(self.largest, int(kept.max(initial=0)))
-        for j, key in enumerate(keys.tolist()):
-            self.size += ends[j + 1] - ends[j] - self.held[key].size
-            # Copy, because a view would keep the tuples of all windows alive.
-            self.held[key] = held.part(ends[j], ends[j + 1], copy=len(ends) > 2)
+        others = self.held.take(~np.isin(self.held.window, keys))
+        self.held = RankingTuples.concat([others, held.take(left)])
 
     # ---- state
 
     def _build_schedule(self, start: int) -> Schedule:
         return Schedule(self.queries, start, self.config.plan)
-
-    def _new_schedule(self) -> Schedule:
-        return Schedule({}, 0, self.config.plan)
 
     def _new_count(self) -> UncertainWindow:
         rows, confidence = self.config.rows or 0, self.config.confidence or 0.0
@@ -353,28 +350,35 @@ class TopKWindows(Operator):
 
     @property
     def registered(self) -> list[tuple[str, int, int]]:
-        return query_rows(self.queries)
+        return [*query_rows(self.queries)]
 
     @registered.setter
     def registered(self, queries: list[Any]) -> None:
         self.queries = queries_by_name(queries)
 
+    def before_saving(self) -> None:
+        plans: dict[Any, int] = {}
+        self.courses = np.full((len(self.schedules), 1 + len(COURSE)), NO_RUN)
+        for course, schedule in zip(self.courses, self.schedules, strict=True):
+            if schedule is not None:
+                course[0] = plans.setdefault(schedule.plans, len(plans))
+                course[1:] = schedule.course
+        self.plans = [*plans]
+
     def after_loading(self) -> None:
-        if not len(self.held) == len(self.schedules) == len(self.counts) == self.latest.size:
-            raise ValueError("every window must have tuples, a schedule and a count")
-        uncertain = self.config.confidence is not None
-        if any((count is not None) != uncertain for count in self.counts):
-            raise ValueError(
-                "windows must have an uncertain window if and only if they have a confidence"
-            )
-        for held, schedule, arrived in zip(self.held, self.schedules, self.arrived, strict=True):
-            held.check_restored(int(arrived))
+        if len(self.counts) != (0 if self.config.confidence is None else self.latest.size):
+            raise ValueError("windows must have counts if and only if they have a confidence")
+        self.schedules = [
+            None if plan == NO_RUN else Schedule.resumed(self.plans[plan], course, self.config.plan)
+            for plan, *course in self.courses.tolist()
+        ]
+        for schedule, arrived in zip(self.schedules, self.arrived, strict=True):
             known = self.queries if schedule is None else {**schedule.queries, **schedule.waiting}
             if known != self.queries or (schedule is None and arrived):
                 raise ValueError("every window must have a schedule of the registered queries")
-            if np.abs(held.time).max(initial=0) >= MAX_TIME:
-                raise ValueError(f"times must lie within {MAX_TIME} microseconds of 1970")
-        self.size = sum(held.size for held in self.held)
+        self.held.check_restored(self.arrived)
+        if np.abs(self.held.time).max(initial=0) >= MAX_TIME:
+            raise ValueError(f"times must lie within {MAX_TIME} microseconds of 1970")
 
 
 @lru_cache(256)

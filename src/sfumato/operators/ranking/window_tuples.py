@@ -59,14 +59,16 @@ class TopKWindowConfig:
 class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
     """Batch of n tuples with m alternatives; only `valid` is mutable.
 
-    number : int64[n], arrival number in the window;  id : int64[n], given by the caller
+    window : int64[n], code of the window;  number : int64[n], arrival number in the window
+    id : int64[n], given by the caller
     time : int64[n] microseconds;  rule, stream : int64[n], -1 if there is none
     valid : bool[n], False for a tuple that overfilled its rule
     begin : int64[n + 1], tuple i has the alternatives begin[i] ... begin[i + 1] - 1
     score, prob : float64[m], per alternative
     """
 
-    number: Annotated[Ints, Array(int, "held")]
+    window: Annotated[Ints, Array(int, "held", low=0, high="keys")]
+    number: Annotated[Ints, Array(int, "held", low=0)]
     id: Annotated[Ints, Array(int, "held")]
     time: Annotated[Ints, Array(int, "held")]
     rule: Annotated[Ints, Array(int, "held")]
@@ -86,12 +88,12 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
         sums = np.add.reduceat(self.prob, self.begin[:-1]) if self.size else np.empty(0)
         return np.minimum(sums, 1.0)
 
-    def check_restored(self, arrived: int) -> None:
-        """Raise ValueError if a window with `arrived` arrivals cannot hold these tuples."""
-        number, prob = self.number, self.prob
-        if self.size and not (
-            number[0] >= 0 and number[-1] < arrived and (np.diff(number) > 0).all()
-        ):
+    def check_restored(self, arrived: Ints) -> None:
+        """Raise ValueError if windows with arrived[w] arrivals cannot hold these tuples."""
+        prob, order = self.prob, np.argsort(self.window, kind="stable")
+        window, number = self.window[order], self.number[order]
+        rises = (np.diff(number) > 0) | (np.diff(window) > 0)
+        if not (rises.all() and (number < arrived[window]).all()):
             raise ValueError("the tuples of a window must be numbered in order of arrival")
         if (np.diff(self.begin) < 1).any() or (self.rule < -1).any():
             raise ValueError("tuples must have alternatives, and rules must be numbered from 0")

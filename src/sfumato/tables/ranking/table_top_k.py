@@ -92,7 +92,7 @@ class TopKTableConfig(ReleasedTableConfig):
     by: str = ""
     processing_time: bool = field(default=False, metadata=CHANGEABLE)
 
-    kind, version = "top-k table", 7
+    kind, version = "top-k table", 8
     counters = ("rows", "invalid", "late", *WINDOW_COUNTERS, *ANSWER_COUNTERS)
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         **TableConfig.gauges,
@@ -416,8 +416,7 @@ class TableTopK(TableOperator):
         found = [answers for answers in found if answers.id.size]
         tables = [self._table(found)] if found else []
         self.rows.drop_unneeded(self.windows.size)
-        held = self.windows.held
-        self.rules.drop_unneeded(lambda: np.concatenate([window.rule for window in held]))
+        self.rules.drop_unneeded(lambda: self.windows.held.rule)
         return tables
 
     def _table(self, found: list[TopKAnswers]) -> pa.Table:
@@ -461,17 +460,16 @@ class TableTopK(TableOperator):
         keys, windows, ids = self.scope.size, self.windows, self.windows.ids
         if keys and (self.scope.min() < 0 or self.scope.max() >= self.scopes.clock.size):
             raise ValueError("every key must belong to a known scope")
-        if len(windows.held) != keys or (self.config.keys and keys > max(self.index.size, 1)):
+        if windows.latest.size != keys or (self.config.keys and keys > max(self.index.size, 1)):
             raise ValueError("every window must belong to a known key")
         times = np.concatenate([self.newest, self.closed])
         if (abs(times[times != NO_INSTANT]) > MAX_TIME_US).any():
             raise ValueError("times of windows must lie within their range")
         if not self.config.streams and not np.isin(ids, self.rows.numbers).all():
             raise ValueError("every window must have all of its rows")
-        if self.config.streams:
-            held = [window.stream for window in windows.held]
-            if not np.isin(np.concatenate([[], *held]), self.streams.values.numbers).all():
-                raise ValueError("every window must have only known streams")
+        streams = self.streams.values.numbers
+        if self.config.streams and not np.isin(windows.held.stream, streams).all():
+            raise ValueError("every window must have only known streams")
         windows.register(self.config.named)
 
 
