@@ -183,6 +183,7 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         (lambda d, w: sf.alternatives(None, "p"), TypeError, "`values` must be a column; got None"),
         (lambda d, w: sf.quantile("x", "half"), TypeError, "`q` must be a number, as in"),
         (lambda d, w: sf.ops.run_to_end(d.sparkSession, 3), TypeError, "`start` must be"),
+        (lambda d, w: sf.ops.run_to_end(None, print), TypeError, "`spark` must be a SparkSession"),
     ],
 )  # fmt: skip
 def test_what_spark_would_say_raw_is_a_sentence(rows, call, error, message):

@@ -35,7 +35,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     Raises
     ------
     TypeError
-        If `start` is not a function, or does not return a query.
+        If `spark` is not a session, or `start` is not a function or does not return a query.
     ValueError
         If the query has an operator with state that was built before `start` was called, and so
         cannot receive the end of the stream; or if the checkpoint belongs to a query with a
@@ -62,6 +62,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
 
         sf.ops.run_to_end(spark, start)
     """
+    if not hasattr(spark, "streams"):
+        raise TypeError(f"`spark` must be a SparkSession; got {type(spark).__name__}")
     if not callable(start):
         raise TypeError(
             "`start` must be a function that creates the frame and starts its query; got "

@@ -57,8 +57,8 @@ class DisorderControl:
         given = [name for name in WAIT_OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(
-                f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} cannot be combined; "
-                f"got {' and '.join(f'{n}={getattr(self, n)}' for n in given)}. Give one of them"
+                f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} cannot be combined: "
+                "leave one of them out"
             )
         full = self.is_bounded and self.estimator is None
         if not given and self.estimator not in ("max", SENT) and not full:
