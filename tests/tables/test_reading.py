@@ -241,6 +241,7 @@ KINDS = {"i": "whole", "d": "double", "b": "truth"}
         ("i", "whole"), ("i + 1", "whole"), ("i / 2", "double"), ("d * 0.5", "double"),
         ("-d", "double"), ("i > 2", "truth"), ("b and not i = 1", "truth"), ("i is null", "truth"),
         ("2e3", "double"), ("0.5", "point"), ("d between 1 and i", "truth"), ("true", "truth"),
+        ("abs(i)", "whole"), ("ABS (d - 1)", "double"), ("sqrt(i)", "double"), ("abs", ""),
     ],
 )  # fmt: skip
 def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
@@ -260,7 +261,7 @@ def test_expressions_that_spark_may_compute_otherwise(text):
     assert not spark_kind(parsed(text), lambda name: KINDS.get(name.parts[0], ""), True)
 
 
-@pytest.mark.parametrize("text", ["i + 1", "-i", "d / 2"])
+@pytest.mark.parametrize("text", ["i + 1", "-i", "d / 2", "abs(i)"])
 def test_where_spark_refuses_no_number_that_is_too_large_it_computes_itself(text):
     assert not spark_kind(parsed(text), lambda name: KINDS.get(name.parts[0], ""), False)
     assert spark_kind(parsed("d * 2"), lambda name: "double", False) == "double"
@@ -285,7 +286,7 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
     assert ids == [1, 2, 3, 10, 11, 12]
 
 
-@pytest.mark.parametrize("text", ["abs(x)", "x +", "x >", "", "x; y", "'a", "x in (1)"])
+@pytest.mark.parametrize("text", ["round(x)", "x +", "x >", "", "x; y", "'a", "x in (1)"])
 def test_other_expressions_are_refused(text):
     with pytest.raises(ValueError, match="without Spark, `by` can use only"):
         parsed(text)

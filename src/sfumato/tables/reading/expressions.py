@@ -50,7 +50,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on two operands, or with the signs -, `not` and `is null` on `left` alone."""
+    """An operation on two operands, or on `left` alone: -, `not`, `is null`, `abs` and `sqrt`."""
 
     sign: str
     left: Expression
@@ -58,6 +58,8 @@ class Operation:
 
     def __str__(self) -> str:
         if self.right is None:
+            if self.sign in FUNCTIONS:
+                return f"{self.sign}({self.left})"
             after = self.sign == "is null"
             return f"({self.left} is null)" if after else f"({self.sign} {self.left})"
         return f"({self.left} {self.sign} {self.right})"
@@ -72,6 +74,7 @@ ARITHMETIC = {
     "*": pc.multiply_checked,
     "/": pc.divide_checked,
 }
+FUNCTIONS = ("abs", "sqrt")
 LOGIC = {"and": pc.and_kleene, "or": pc.or_kleene}
 COMPARISONS = {
     "=": pc.equal,
@@ -94,8 +97,9 @@ def parse_expression(argument: str, text: str) -> Expression:
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise ValueError(
             f"without Spark, `{argument}` can use only columns, attributes, their fields "
-            "(m.mean), numbers, 'strings', + - * /, comparisons, AND, OR, NOT, BETWEEN, IS NULL "
-            f"and parentheses; got {shown!r}. Compute anything else in a separate column first"
+            "(m.mean), numbers, 'strings', + - * /, abs, sqrt, comparisons, AND, OR, NOT, BETWEEN, "
+            f"IS NULL and parentheses; got {shown!r}. Compute anything else in a separate column "
+            "first"
         ) from None
 
 
@@ -163,7 +167,11 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
         return "truth" if isinstance(expression.value, bool) else ""
     sign, left = expression.sign, spark_kind(expression.left, kind_of, overflow)
     if expression.right is None:
-        known = {"is null": left and "truth", "not": left == "truth" and "truth"}
+        known = {
+            "is null": left and "truth",
+            "not": left == "truth" and "truth",
+            "sqrt": left in ("whole", "double") and "double",
+        }
         return known.get(sign, left != "truth" and (overflow or left != "whole") and left) or ""
     right = spark_kind(expression.right, kind_of, overflow)
     if sign in LOGIC:
@@ -250,6 +258,10 @@ def _values(expression: Expression, cells: ReadCells) -> Operand:
             return pc.is_null(left)
         if sign == "not":
             return pc.invert(_as_condition(left, expression))
+        if sign == "abs":
+            return pc.abs_checked(_as_number(left, expression))
+        if sign == "sqrt":
+            return pc.sqrt(_as_number(left, expression).cast(pa.float64(), safe=False))
         if right is None:
             return pc.negate_checked(_as_number(left, expression))
         if sign in LOGIC:
