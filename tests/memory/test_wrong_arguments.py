@@ -159,7 +159,7 @@ FUNCTIONS = {
             ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
             ({"aggregates": {"t": "sum(z)"}}, "or attribute `z`"),
             (
-                {"aggregates": {"t": "sum(abs(x))"}},
+                {"aggregates": {"t": "sum(round(x))"}},
                 r"without Spark, `aggregates\['t'\]` can use only columns",
             ),
             (
