@@ -52,8 +52,8 @@ path = "best"
 [sinks.first]
 query = "first"
 rows = 3
-"""
-)  # noqa: E501
+"""  # noqa: E501
+)
 
 
 def rows(ids):
