@@ -26,6 +26,8 @@ SHORT = {
     "hr": "hour",
     "d": "day",
 }
+UNIT_WORDS = tuple(f"{unit}s" for unit in MICROSECONDS)
+MICROSECOND = timedelta(microseconds=1)
 UNITS_SHOWN = (("h", "hour"), ("min", "minute"), ("s", "second"), ("ms", "millisecond"))
 AMOUNT_AND_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECASE)
 
@@ -33,7 +35,7 @@ AMOUNT_AND_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECAS
 def microseconds(argument: str, duration: str | timedelta) -> int:
     """Convert a duration ("5 minutes", "1 hour 30 min", a timedelta) to microseconds, > 0."""
     if isinstance(duration, timedelta):
-        total = duration // timedelta(microseconds=1)
+        total = duration // MICROSECOND
     elif isinstance(duration, str):
         total = _parsed(argument, duration)
     else:
@@ -55,16 +57,18 @@ def _parsed(argument: str, text: str) -> int:
         if part is None or not unit:
             raise ValueError(
                 f"`{argument}` must be a duration like '10 seconds' or '1 hour 30 minutes', "
-                f"in {', '.join(f'{unit}s' for unit in MICROSECONDS)}; got {text!r}"
-                f"{did_you_mean(plain, [f'{unit}s' for unit in MICROSECONDS]) if plain else ''}"
+                f"in {', '.join(UNIT_WORDS)}; got {text!r}"
+                f"{did_you_mean(plain, UNIT_WORDS) if plain else ''}"
             )
         total += float(part.group(1)) * MICROSECONDS[unit]
         place = part.end()
     return round(total)
 
 
-def spelled(length: int) -> str:
-    """Format microseconds in the largest unit that divides them: "2 min"."""
+def spelled(length: int | timedelta) -> str:
+    """Format a duration, or microseconds, in the largest unit that divides it: "2 min"."""
+    if isinstance(length, timedelta):
+        length //= MICROSECOND
     for word, unit in UNITS_SHOWN:
         if length % MICROSECONDS[unit] == 0:
             return f"{length // MICROSECONDS[unit]} {word}"

@@ -303,6 +303,14 @@ def unquote_name(text: str) -> str:
     return inner if text == quote_name(inner) else str(text)
 
 
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """Return a name with underscores appended until no other name is equal, ignoring case."""
+    known = {name.lower() for name in taken}
+    while wanted.lower() in known:
+        wanted += "_"
+    return wanted
+
+
 def double_braces(text: str) -> str:
     """Double the braces, so that a formatter leaves them in the text."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -451,10 +451,6 @@ def duration_us(argument: str, duration: Any) -> int:
             f'`{argument}` must have a unit: {argument}="{duration} seconds" or a timedelta '
             f'("{duration} us" for microseconds); got the bare number {duration!r}'
         )
-    if not isinstance(duration, str | timedelta):
-        raise TypeError(
-            f"`{argument}` must be a string like '10 seconds' or a timedelta; got {duration!r}"
-        )
     total = microseconds(argument, duration)
     if total > MAX_TIME_US:
         raise ValueError(f"`{argument}` must be at most 2**60 microseconds; got {duration!r}")

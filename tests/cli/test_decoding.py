@@ -63,10 +63,7 @@ def test_what_lacks_a_field_is_a_row_and_what_has_no_value_is_none(spark):
         metadata=("key", "partition"),
     )
     rows, letters = decode(frame, source, {})
-    assert [(r.id, r.key, r.partition) for r in rows.collect()] == [
-        (1, "a", 0),
-        (None, "d", 2),
-    ]
+    assert [(r.id, r.key, r.partition) for r in rows.collect()] == [(1, "a", 0), (None, "d", 2)]
     assert [(r.reason, r.key) for r in letters.collect()] == [
         ("there is no value", "b"),
         ("there is no value", "c"),

@@ -9,12 +9,7 @@ from sfumato.cli.output import Log
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.metrics.anomalies import DisorderDetector, StallDetector
 from sfumato.metrics.figures import QueryFigures
-from sfumato.metrics.progress import (
-    GAUGES,
-    late_and_rows,
-    total_of_counter,
-    totals_by_operator,
-)
+from sfumato.metrics.progress import GAUGES, late_and_rows, total_of_counter, totals_by_operator
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.joins.table_join import JoinTableConfig
 from sfumato.tables.ranking.table_top_k import TopKTableConfig

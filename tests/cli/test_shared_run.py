@@ -17,15 +17,18 @@ from sfumato.cli.plan import build_plan, shortest_trigger
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 SCHEMA = "id long, at timestamp, speed double, existence double"
-PIPELINE = """
+SOURCE = f"""
 checkpoint = "state"
 
 [sources.readings]
 format = "json"
 path = "in"
-schema = "id long, at timestamp, speed double, existence double"
-options = { maxFilesPerTrigger = 1 }
-
+schema = "{SCHEMA}"
+options = {{ maxFilesPerTrigger = 1 }}
+"""
+PIPELINE = (
+    SOURCE
+    + """
 [queries.fast]
 sql = "SELECT * FROM readings WHERE speed > 5"
 
@@ -50,6 +53,7 @@ path = "best"
 query = "first"
 rows = 3
 """  # noqa: E501
+)
 
 
 def rows(ids):
@@ -131,15 +135,9 @@ def drop_views(spark, pipeline):
         spark.catalog.dropTempView(name)
 
 
-LATE = """
-checkpoint = "state"
-
-[sources.readings]
-format = "json"
-path = "in"
-schema = "id long, at timestamp, speed double, existence double"
-options = { maxFilesPerTrigger = 1 }
-
+LATE = (
+    SOURCE
+    + """
 [queries.ordered]
 sql = "SELECT id, at, late FROM readings [WATTR at SLACK 3 ARRIVAL id]"
 
@@ -149,6 +147,7 @@ format = "parquet"
 path = "on_time"
 late = "PLACE"
 """
+)
 BEHIND = "[sinks.behind]\nquery = 'ordered'\nformat = 'parquet'\npath = 'behind'\n"
 
 

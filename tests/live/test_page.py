@@ -61,9 +61,7 @@ def figures():
 
 @pytest.fixture
 def server(figures):
-    about = {
-        "flights": About("SELECT * FROM <flights>", "reorder by t", 0.01, answers),
-    }
+    about = {"flights": About("SELECT * FROM <flights>", "reorder by t", 0.01, answers)}
     found = Server(figures, about)
     yield found
     found.stop()

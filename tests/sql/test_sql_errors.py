@@ -74,16 +74,8 @@ def test_looking_for_a_mistake_needs_no_spark():
 # (options of the window, the underlined word, a part of the reason)
 WINDOWS = [
     ("RANGE 1 s WATTR ts MAX DRATIO 1% ESTIMATOR normal", "ESTIMATOR normal", "MAX and ESTIMATOR"),
-    (
-        "RANGE 1 s ROWS 5 WATTR ts",
-        "ROWS 5",
-        "ROWS is a word of [ROWS ...]",
-    ),
-    (
-        "ROWS 5 RANGE 1 s",
-        "RANGE 1 s",
-        "ROWS is a word of [ROWS ...]",
-    ),
+    ("RANGE 1 s ROWS 5 WATTR ts", "ROWS 5", "ROWS is a word of [ROWS ...]"),
+    ("ROWS 5 RANGE 1 s", "RANGE 1 s", "ROWS is a word of [ROWS ...]"),
     ("ROWS 5 CONFIDENCE 0", "0", "CONFIDENCE must lie in (0, 1], for example 0.95; got 0"),
     ("ROWS 5 CONFIDENCE 101%", "101%", "(0, 1], for example 0.95; got 101%"),
     ("ROWS 5 CONFIDENCE 95", "95", "must lie in (0, 1]"),
@@ -106,11 +98,7 @@ WINDOWS = [
     ("DELTA 5 ON temperature THRESHOLD 0", "0", "THRESHOLD must lie in (0, 1]"),
     ("DELTA 5 ON temperature ROWS 4", "ROWS 4", "not allowed"),
     ("EARLIER temperature ROWS 4", "ROWS 4", "FROM (SELECT * FROM s [EARLIER ...]) [ROWS ...]"),
-    (
-        "EARLIER temperature SLIDE 4 s",
-        "SLIDE 4 s",
-        "FROM s [EARLIER ...]) [WATTR ...]",
-    ),
+    ("EARLIER temperature SLIDE 4 s", "SLIDE 4 s", "FROM s [EARLIER ...]) [WATTR ...]"),
     ("ROWS 4 THRESHOLD 5%", "THRESHOLD 5%", "is a word of [DELTA ...]"),
     ("RANGE 0 s WATTR ts", "0 s", "RANGE must be positive; got 0 s"),
     ("RANGE -5 s WATTR ts", "-5 s", "RANGE must be positive; got -5 s"),

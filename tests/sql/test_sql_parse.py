@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lark import Lark, logger
 
+from sfumato.duration import spelled
 from sfumato.language import explain, sql
 from sfumato.language.blocks import Rewriting
 from sfumato.language.brackets import bracket_of
@@ -19,7 +20,7 @@ from sfumato.language.joins import join_words
 from sfumato.language.parse import GRAMMAR, Word, fragment, parse
 from sfumato.language.planner import VOCABULARY, parse_script
 from sfumato.language.refusals import has_constructs
-from sfumato.language.steps import format_bytes, format_duration
+from sfumato.language.steps import format_bytes
 from sfumato.language.syntax import Node, SqlError, references, stars
 from sfumato.language.table_functions import tables_read
 from sfumato.operators.windows.uncertain_window import expected_tuples
@@ -402,7 +403,7 @@ def test_no_number_of_uncertain_tuples_gives_certainty():
 
 
 def test_spans_and_sizes_read_well():
-    spans = [format_duration(x) for x in (300 * SECOND, 30 * SECOND, 1500, 1000)]
+    spans = [spelled(x) for x in (300 * SECOND, 30 * SECOND, 1500, 1000)]
     assert spans == ["5 min", "30 s", "1500 us", "1 ms"]
     sizes = [format_bytes(x) for x in (999, 1500, 2.5e6, 3e12)]
     assert sizes == ["999 bytes", "1.5 kB", "2.5 MB", "3e+03 GB"]

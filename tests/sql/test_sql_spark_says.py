@@ -139,11 +139,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
             "city",
             "expected EUCLIDEAN or HAVERSINE",
         ),
-        (
-            "SELECT AVG(x) AS m FROM s [ROWS 5 SPAN 5 s]",
-            "SPAN 5 s",
-            "expected [RANGE duration]",
-        ),
+        ("SELECT AVG(x) AS m FROM s [ROWS 5 SPAN 5 s]", "SPAN 5 s", "expected [RANGE duration]"),
         (f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN s {NEAR}", "s ", "give them aliases"),
         (
             f"SELECT * FROM s [WATTR ts MAX] SIMILARITY JOIN r {NEAR}",

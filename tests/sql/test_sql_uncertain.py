@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import SqlError, sql
+from sql_readings import error
 
 pytestmark = pytest.mark.spark
 ALTERNATIVES = "alternatives"
@@ -73,22 +74,16 @@ REFUSED = [
 def test_a_distribution_where_a_number_is_meant_is_refused_at_its_place(
     tables, query, word, reason
 ):
-    with pytest.raises(SqlError) as caught:
-        sql(tables, query)
-    assert (caught.value.word, reason in caught.value.reason) == (word, True), str(caught.value)
-    assert "__" not in str(caught.value)
+    found = error(tables, query)
+    assert (found.word, reason in found.reason) == (word, True), str(found)
+    assert "__" not in str(found)
 
 
 def test_the_likely_words_are_offered(tables):
-    with pytest.raises(SqlError) as caught:
-        sql(tables, "SELECT MEDIAN(x) FROM s [ROWS 2]")
-    assert caught.value.suggestion == "PERCENTILE(x, 0.5)"
-    with pytest.raises(SqlError) as caught:
-        sql(tables, "SELECT AVG(idd) FROM s [ROWS 2]")
-    assert caught.value.suggestion == "id"
-    with pytest.raises(SqlError) as caught:
-        sql(tables, "SELECT x + 1 FROM s")
-    assert caught.value.expected == ("EXPECTED(x)",)
+    median = error(tables, "SELECT MEDIAN(x) FROM s [ROWS 2]")
+    assert median.suggestion == "PERCENTILE(x, 0.5)"
+    assert error(tables, "SELECT AVG(idd) FROM s [ROWS 2]").suggestion == "id"
+    assert error(tables, "SELECT x + 1 FROM s").expected == ("EXPECTED(x)",)
 
 
 def test_what_is_meant_of_arrays_and_names_stays_as_it_is(tables):
@@ -131,10 +126,8 @@ def test_columns_are_called_as_they_are_written(tables):
     ],
 )
 def test_windows_of_other_systems_are_told_as_they_are_written_here(tables, query, word, here):
-    with pytest.raises(SqlError) as caught:
-        sql(tables, query)
-    assert caught.value.word == word
-    assert here in caught.value.reason
+    found = error(tables, query)
+    assert (found.word, here in found.reason) == (word, True)
 
 
 def test_frames_are_tables_by_their_names(tables):

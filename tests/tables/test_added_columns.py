@@ -170,10 +170,7 @@ def test_null_in_an_added_column_keeps_the_order_of_ties():
     ("change", "message"),
     [
         ({"uses": frozenset({"new"})}, "column `new` is new, but the operator reads it"),
-        (
-            {"columns": (("key", "string"), ("id", "int"))},
-            "column `id` was bigint and is now int",
-        ),
+        ({"columns": (("key", "string"), ("id", "int"))}, "column `id` was bigint and is now int"),
         (
             {"columns": (("key", "string"),), "row": ("key",)},
             r"column `id` is missing \(keep it: CAST\(NULL AS bigint\) AS `id`\)",

@@ -107,9 +107,7 @@ def alternatives(
     """
     if attributes is not None:
         _check_names(attributes)
-    return _engine(values).alternatives(
-        values, prob, attributes, points=points, normalize=normalize
-    )
+    return _engine(values).alternatives(values, prob, attributes, points, normalize)
 
 
 def samples(
@@ -475,10 +473,8 @@ def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = Fa
 
     Parameters
     ----------
-    attribute
-        Name of the attribute.
-    column
-        As for `existence`.
+    attribute, column
+        As for `expected`.
     conditional
         Return the standard deviation given that the tuple exists.
 

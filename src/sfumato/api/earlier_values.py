@@ -24,8 +24,7 @@ def earlier_values(
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     attributes
         Numeric column(s), by name or as Column objects (see `reorder`). NULL, NaN and infinite
         values are missing.

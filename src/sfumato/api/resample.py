@@ -27,8 +27,7 @@ def resample(
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     every
         Distance between grid points, "1 minute" or a timedelta. The points are its multiples since
         1970 UTC.

@@ -154,8 +154,7 @@ def self_join(
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     on, ..., name
         As for ``sf.similarity_join``.
 

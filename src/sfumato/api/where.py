@@ -17,8 +17,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     condition
         Any Spark SQL condition over the alternatives' attributes (by their plain names) and the
         frame's other columns; in memory: comparisons, AND, OR, NOT, IS NULL, + - * / and

@@ -22,8 +22,7 @@ from sfumato.windows import Delta, Range, Rows, Session, window_of
 
 
 @public(
-    'sf.window_aggregate(df, {"mean": "avg(x)"}, window=sf.Range("1 minute"), order="ts")',
-    "df",
+    'sf.window_aggregate(df, {"mean": "avg(x)"}, window=sf.Range("1 minute"), order="ts")', "df"
 )
 def window_aggregate(
     df: Any,

@@ -6,15 +6,18 @@ a call of an sfumato function, and Spark runs the remaining text over the result
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sfumato.calls import checks_call
 from sfumato.language.syntax import SqlError, errors_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from sfumato.language.tables import PlannedFrame
 
 __all__ = ["SqlError", "explain", "sql"]
 
@@ -64,19 +67,11 @@ def sql(
     >>> ordered.where("late").count()
     1
     """
-    from sfumato.language.planner import Planner, parse_script
     from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread
-    from sfumato.spark.model.untrusted_sql import is_trusted
 
-    _check(spark, text)
-
-    def plan() -> list[DataFrame]:
-        with errors_in(text):
-            script = parse_script(text, trusted=is_trusted(spark))
-            return [frame.df for frame in Planner(spark, script, given=frames).frames()]
-
+    plan = partial(_plan, spark, text, frames)
     declared = any(isinstance(frame, DeclaredFrame) for frame in frames.values())
-    answers = in_thread(plan) if declared else plan()
+    answers = [frame.df for frame in (in_thread(plan) if declared else plan())]
     return answers[0] if len(answers) == 1 else answers
 
 
@@ -109,22 +104,21 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., 
     >>> plan.splitlines()[2].strip()
     'reorder by event time'
     """
-    from sfumato.language.planner import Planner, parse_script
     from sfumato.language.steps import Explanation, explain_step
     from sfumato.spark.model.repository import without_data
-    from sfumato.spark.model.untrusted_sql import is_trusted
 
-    _check(spark, text)
-    with errors_in(text), without_data():
-        script = parse_script(text, trusted=is_trusted(spark))
-        planned = Planner(spark, script, given=frames).frames()
-    plans = [explain_step(frame.step) for frame in planned]
+    with without_data():
+        plans = [explain_step(frame.step) for frame in _plan(spark, text, frames)]
     if len(plans) > 1:
         plans = [f"-- query {i}\n{plan}" for i, plan in enumerate(plans, 1)]
     return Explanation("\n".join(plans))
 
 
-def _check(spark: object, text: object) -> None:
+def _plan(spark: SparkSession, text: str, frames: Mapping[str, Any]) -> list[PlannedFrame]:
+    """Plan the statements of a script."""
+    from sfumato.language.planner import Planner, parse_script
+    from sfumato.spark.model.untrusted_sql import is_trusted
+
     if not hasattr(spark, "catalog"):
         raise TypeError(
             "`spark` must be a SparkSession, whose tables the queries read; got "
@@ -133,3 +127,6 @@ def _check(spark: object, text: object) -> None:
         )
     if not isinstance(text, str):
         raise TypeError(f"`text` must be an SQL string; got {type(text).__name__}")
+    with errors_in(text):
+        script = parse_script(text, trusted=is_trusted(spark))
+        return Planner(spark, script, given=frames).frames()

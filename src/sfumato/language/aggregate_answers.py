@@ -33,7 +33,6 @@ from sfumato.language.tables import (
     PlannedFrame,
     Source,
     describe_existence,
-    free_name,
     match_name,
     resolve_column,
 )
@@ -42,7 +41,7 @@ from sfumato.near_misses import near
 from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import describe_fusion
-from sfumato.sql_tokens import quote_name
+from sfumato.sql_tokens import free_name, quote_name
 from sfumato.windows import Range
 
 

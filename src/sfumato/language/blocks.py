@@ -35,13 +35,13 @@ from sfumato.language.syntax import (
     split,
     stars,
 )
-from sfumato.language.tables import PlannedFrame, Source, Tables, free_name, match_name
+from sfumato.language.tables import PlannedFrame, Source, Tables, match_name
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.rows import clip_existence
 from sfumato.spark.runtime.fuse import Condition, Selection
-from sfumato.sql_tokens import double_braces, quote_name, unquote_name
+from sfumato.sql_tokens import double_braces, free_name, quote_name, unquote_name
 
 
 class ResultField(NamedTuple):

@@ -14,14 +14,13 @@ from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 
-from sfumato.duration import MICROSECONDS, SHORT, microseconds
+from sfumato.duration import MICROSECONDS, SHORT, UNIT_WORDS, microseconds
 from sfumato.language.parse import Word
 from sfumato.language.syntax import WORD, Measure, Node, Option, SqlError, at
 from sfumato.language.tables import PlannedFrame, match_name, resolve_column
 from sfumato.near_misses import near
 from sfumato.spark.model.validation import DUPLICATED_NAME
 
-UNIT_WORDS = tuple(f"{unit}s" for unit in MICROSECONDS)
 CHOICES = re.compile(r'must be (?:one of )?("?\w+"?(?:(?:, | or )"?\w+"?)+); got')
 WORDS = {
     "length": "RANGE",

@@ -65,9 +65,7 @@ def read_imputation(
     return imputation, lines
 
 
-def joint_imputation(
-    relations: tuple[Relation, Relation],
-) -> tuple[int, syntax.Impute] | None:
+def joint_imputation(relations: tuple[Relation, Relation]) -> tuple[int, syntax.Impute] | None:
     """Return a join's IMPUTE and its side, or None. Raises SqlError if two differ."""
     given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
     if len({_clause_text(node) for _, node in given}) > 1:

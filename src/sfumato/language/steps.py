@@ -118,7 +118,7 @@ def argument_lines(arguments: Mapping[str, Any]) -> Lines:
 
 def _written(value: Any) -> str:
     if isinstance(value, timedelta):
-        return format_duration(value)
+        return spelled(value)
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {_written(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
@@ -128,13 +128,6 @@ def _written(value: Any) -> str:
 
 def format_percent(ratio: float) -> str:
     return f"{ratio * 100:.6g}%"
-
-
-def format_duration(length: int | timedelta) -> str:
-    """Format a duration with `spelled`; a number is in microseconds."""
-    if isinstance(length, timedelta):
-        length = length // timedelta(microseconds=1)
-    return spelled(length)
 
 
 def format_bytes(count: float) -> str:
@@ -178,7 +171,7 @@ def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lin
     lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
     if extent is not None:
         empty = f" EMPTY {extent.empty}" if extent.empty else ""
-        length, slide = format_duration(extent.length_us), format_duration(extent.slide_us)
+        length, slide = spelled(extent.length_us), spelled(extent.slide_us)
         lines.append(("extents", f"RANGE {length} SLIDE {slide}{empty}"))
     return [
         *lines,
@@ -195,7 +188,7 @@ def window_lines(
 ) -> Lines:
     """Return the lines of aggregates. members : whether rows are selected;  how : arguments"""
     if isinstance(window, Range):
-        length, slide = format_duration(window.length_us), format_duration(window.slide_us)
+        length, slide = spelled(window.length_us), spelled(window.slide_us)
         several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
         if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
@@ -205,7 +198,7 @@ def window_lines(
             at_level = format_percent(how.get("level", DEFAULT_LEVEL))
             revised = (
                 f"revisions of open extents, whenever the punctuation passes "
-                f"{format_duration(early)}, with intervals for the final answer at level {at_level}"
+                f"{spelled(early)}, with intervals for the final answer at level {at_level}"
             )
         if (version := how.get("version")) is not None:
             corrected = (
@@ -252,15 +245,15 @@ def ranking_lines(
     timetable : their names, k and intervals;  least : their probabilities;  given : arguments
     """
     held = (
-        f"the last {format_duration(window.length_us)}"
+        f"the last {spelled(window.length_us)}"
         if isinstance(window, Range)
         else _describe_window(window)
     )
     shared, alone = timetables(timetable, given["plan"])
-    cycle = format_duration(shared.cycle)
+    cycle = spelled(shared.cycle)
     cost, most = (table.cost_per_unit * 3_600_000_000 for table in (shared, alone))
     queries = [
-        f"{name} (k = {k}, every {format_duration(every)}"
+        f"{name} (k = {k}, every {spelled(every)}"
         + (")" if p is None else f", with probability {format_percent(p)} or more)")
         for (name, k, every), p in zip(timetable, least, strict=True)
     ]
@@ -276,10 +269,7 @@ def ranking_lines(
         ("saving", f"{most / cost:.3g} times"),
         ("parallel", per_key(given["key"])),
         ("state", "the tuples of one window, with their rows"),
-        (
-            "guarantee",
-            "no query waits longer than its FREQUENCY; probabilities are exact to 1e-12",
-        ),
+        ("guarantee", "no query waits longer than its FREQUENCY; probabilities are exact to 1e-12"),
     ]
 
 
@@ -290,7 +280,7 @@ def _runs(table: Timetable, queries: Sequence[tuple[str, int, int]]) -> str:
             runs.append("...")
             break
         names = ", ".join(queries[i][0] for i in table.answers(group))
-        runs.append(f"at {format_duration(time)} {names}")
+        runs.append(f"at {spelled(time)} {names}")
     return "; ".join(runs)
 
 
@@ -314,7 +304,7 @@ def join_lines(
     ]
     tuples: dict[str, str] = {}
     for side, window in zip(SIDES, windows, strict=True):
-        ages = f"the tuples of the last {format_duration(window.span_us)}" if window.span_us else ""
+        ages = f"the tuples of the last {spelled(window.span_us)}" if window.span_us else ""
         rows = _describe_window(window) if window.rows is not None else ""
         rows += ", once all tuples with the same time have arrived" if window.lockstep else ""
         if window.delta is not None:

@@ -100,13 +100,6 @@ def match_name(name: str, names: Iterable[str]) -> str | None:
     return name if name in listed else same[0] if len(same) == 1 else None
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
-    known = {other.lower() for other in taken}
-    while name.lower() in known:
-        name += "_"
-    return name
-
-
 def resolve_column(
     name: Name, columns: Iterable[str], of: object, *, qualified: bool = False
 ) -> str:

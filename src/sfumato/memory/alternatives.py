@@ -14,23 +14,14 @@ from sfumato.memory.frame import frame_of
 from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
-from sfumato.tables.reading.alternatives import (
-    compensated_sums,
-    existence_of,
-    lists_of_lengths,
-)
+from sfumato.tables.reading.alternatives import compensated_sums, existence_of, lists_of_lengths
 from sfumato.tables.reading.expressions import find_name
 from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, Tuples, wanted_values
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of, spark_type
 
 
 def alternatives(
-    values: Any,
-    prob: Any = None,
-    attributes: str | Sequence[str] | None = None,
-    *,
-    points: bool = False,
-    normalize: bool = False,
+    values: Any, prob: Any, attributes: str | Sequence[str] | None, points: bool, normalize: bool
 ) -> pa.Array:
     named = [attributes] if isinstance(attributes, str) else list(attributes or ("value",))
     field = "prob" if prob is None else prob if isinstance(prob, str) else None

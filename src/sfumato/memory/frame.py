@@ -190,7 +190,7 @@ class ArrowFrame(Frame):
                 warn_user(
                     f"column `{name}`, given as `{argument}`, is read as microseconds since 1970, "
                     f"but its values look like {unit} between 2000 and 2100: multiply them by "
-                    f"{factor:,}, or convert the column to timestamps",
+                    f"{factor:,}, or convert the column to timestamps"
                 )
 
     def require_late(self, metadata: bool = True) -> None:

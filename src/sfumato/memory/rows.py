@@ -13,11 +13,7 @@ from sfumato.memory.run import count_invalid, table_of, warn_of_invalid, with_re
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
-from sfumato.tables.imputation.table_imputation import (
-    count_imputed,
-    impute_table,
-    imputed_outputs,
-)
+from sfumato.tables.imputation.table_imputation import count_imputed, impute_table, imputed_outputs
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.alternatives import existence_of, fused, lists_of_lengths, pruned

@@ -37,7 +37,7 @@ def run_in_memory(job: Job) -> pa.Table:
         table, reading = one.frame.table, one.reading
         if adds_columns:
             place = (ROW, f"c{len(reading.passed)}")
-            table, reading = with_places(table, reading)
+            table, reading = with_places(one.frame, reading)
             outputs.append(Output(reading.passed[-1], place, LONG_TYPE))
         read = reading.read(table, whole=len(job.inputs) == 1)
         of = "" if side == "_input" else f" of the {side[1:]} table"
@@ -57,14 +57,13 @@ def run_in_memory(job: Job) -> pa.Table:
     return with_record(result, given, job.metrics, job.name, counts)
 
 
-def with_places(table: pa.Table, reading: Reading) -> tuple[pa.Table, Reading]:
+def with_places(frame: ArrowFrame, reading: Reading) -> tuple[pa.Table, Reading]:
     """Add the places of the rows to a table and to the columns that pass through its operator."""
     if reading.tie == Ties():  # of the given columns
-        reading = replace(reading, tie=Ties(tuple(table.column_names)))
-    name, places = PLACE, pa.array(np.arange(table.num_rows))
-    while name in table.column_names:
-        name += "_"
-    return table.append_column(name, places), replace(reading, passed=(*reading.passed, name))
+        reading = replace(reading, tie=Ties(tuple(frame.columns)))
+    name, places = frame.free_name(PLACE), pa.array(np.arange(frame.table.num_rows))
+    table = frame.table.append_column(name, places)
+    return table, replace(reading, passed=(*reading.passed, name))
 
 
 def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table:

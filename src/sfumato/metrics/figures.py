@@ -11,13 +11,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 from sfumato.metrics.anomalies import StallDetector
 from sfumato.metrics.history import Point, limit_points, sum_histograms
-from sfumato.metrics.progress import (
-    WAITS,
-    MicroBatch,
-    PartTotals,
-    late_and_rows,
-    micro_batch_of,
-)
+from sfumato.metrics.progress import WAITS, MicroBatch, PartTotals, late_and_rows, micro_batch_of
 from sfumato.reports import REORDER, OperatorPart
 
 MAX_MESSAGES = 10

@@ -36,11 +36,10 @@ def can_make_columns() -> bool:
 
 def alternatives(
     values: str | Column,
-    prob: str | Column | None = None,
-    attributes: str | Sequence[str] | None = None,
-    *,
-    points: bool = False,
-    normalize: bool = False,
+    prob: str | Column | None,
+    attributes: str | Sequence[str] | None,
+    points: bool,
+    normalize: bool,
 ) -> Column:
     names = [attributes] if isinstance(attributes, str) else attributes and list(attributes)
     field = None if prob is None else _field_of(values, prob)
@@ -213,9 +212,7 @@ def total_probability(alternatives: str) -> str:
     return f"aggregate({alternatives}, 0D, (`:s`, `:v`) -> `:s` + `:v`.prob, `:s` -> {certain})"
 
 
-def expected(
-    attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
-) -> Column:
+def expected(attribute: str, column: str | Column, *, conditional: bool = False) -> Column:
     total = F.aggregate(
         column_of(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * _number(a, attribute)
     )
@@ -223,9 +220,7 @@ def expected(
     return mean.alias(f"expected_{attribute}")
 
 
-def stddev(
-    attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
-) -> Column:
+def stddev(attribute: str, column: str | Column, *, conditional: bool = False) -> Column:
     mean = expected(attribute, column, conditional=conditional)
     alternatives_ = column_of(column)
     spread = F.aggregate(
@@ -242,7 +237,7 @@ def stddev(
     return F.sqrt(variance).alias(f"stddev_{attribute}")
 
 
-def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> Column:
+def quantile(attribute: str, q: float, column: str | Column) -> Column:
     alternatives_ = column_of(column)
     ordered = F.array_sort(
         F.transform(

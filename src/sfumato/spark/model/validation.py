@@ -16,7 +16,7 @@ from sfumato.near_misses import did_you_mean
 from sfumato.spark.model.columns import named
 from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread, unwrap
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.sql_tokens import quote_name
+from sfumato.sql_tokens import free_name, quote_name
 from sfumato.tables.reading.frame import ADDED_COLUMN
 
 R = TypeVar("R")
@@ -191,10 +191,8 @@ class ColumnObjects:
                 'as with .alias("x")'
             )
         else:
-            name = f"{argument.replace('.', '_')}_expression"
-            taken = {of.lower() for frame in frames for of in frame.columns}
-            while name in taken:
-                name += "_"
+            taken = [of for frame in frames for of in frame.columns]
+            name = free_name(f"{argument.replace('.', '_')}_expression", taken)
             self.temporary.add(name)
             column = named(column, name, {ADDED_COLUMN: "true"})
         for given, frame in zip(self.frames, frames, strict=True):

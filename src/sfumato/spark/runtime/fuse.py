@@ -20,6 +20,7 @@ from pyspark.sql.types import DataType, DoubleType, LongType, StructType
 from sfumato.spark.crossing.chunks import MetricsName, OperatorFigures, RawRows, SelectedColumns
 from sfumato.spark.model.columns import arrow_schema, column
 from sfumato.spark.model.frame import SparkFrame
+from sfumato.sql_tokens import free_name
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.chain import (
     READ_COUNTERS,
@@ -249,7 +250,7 @@ class ChainPlan:
         self.steps = self.last.all()
         self._plain = _first_uses(self.steps)
         sides = [side for step in self.steps for side in step.sides]
-        self._taken = {name.lower() for of in sides for name in of.input.frame.columns}
+        self._taken = {name for of in sides for name in of.input.frame.columns}
         self._ties: dict[tuple[int, tuple[str, ...]], str] = {}  # tie column by frame and columns
         # Connect later steps first, because they determine which columns earlier steps pass on.
         for step in reversed(self.steps):
@@ -288,10 +289,7 @@ class ChainPlan:
         if side.below is None:
             known = id(side), tuple(names)
             if known not in self._ties:
-                free = f"__tie{len(self._ties)}"
-                while free in self._taken:
-                    free += "_"
-                self._ties[known] = free
+                self._ties[known] = free = free_name(f"__tie{len(self._ties)}", self._taken)
                 tie = F.xxhash64(*map(column, names)) if names else F.lit(0).cast("long")
                 side.columns[free] = tie, LongType()
             return self._ties[known]

@@ -48,9 +48,7 @@ def spread_over_extents(
     time = times.fill_null(0).to_numpy()
     known &= (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
     valid = ~why_invalid(tuples, [], max_alternatives=max_alternatives).invalid
-    valid &= tuples.lengths <= max_alternatives_with_uncertain_time(
-        -(-window.length_us // window.slide_us)
-    )
+    valid &= tuples.lengths <= max_alternatives_with_uncertain_time(extents_per_row(window))
     valid[tuples.owner[~known]] = False
     row, extent, chosen, lengths = _pair(tuples, np.where(known, time, 0), valid, window)
     last = extent * window.slide_us + window.slide_us - 1

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
+from sfumato.sql_tokens import free_name
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_of
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
@@ -69,10 +70,7 @@ def error_of(worlds: int) -> float:
 
 
 def order_metadata(
-    keys: list[str],
-    event_time: str | None = None,
-    forgets: bool = False,
-    by_source: bool = False,
+    keys: list[str], event_time: str | None = None, forgets: bool = False, by_source: bool = False
 ) -> dict[str, str]:
     """Return column metadata: rows are ordered by `event_time` within these keys."""
     found = {CONTROLLED_BY: json.dumps(keys)}
@@ -412,10 +410,7 @@ class Frame(ABC):
 
     def free_name(self, wanted: str) -> str:
         """Return the wanted name, with underscores appended if a column already has it."""
-        taken = {name.lower() for name in self.columns}
-        while wanted.lower() in taken:
-            wanted += "_"
-        return wanted
+        return free_name(wanted, self.columns)
 
     def is_time(self, name: str) -> bool:
         return self.kind(name) in TIME_KINDS

@@ -88,7 +88,7 @@ def warn_of_copies(operator: str) -> None:
     warn_user(
         f"{operator}: a duplicate that arrives after sf.reorder has forgotten its id is a late "
         "row, and is counted again while its window is open. Give sf.reorder a `remember` longer "
-        "than the window and its delay",
+        "than the window and its delay"
     )
 
 
@@ -108,7 +108,7 @@ def warn_of_digits(argument: str, name: str, kind: str) -> None:
     warn_user(
         f"{argument} has {kind} values in `{name}`, which are computed as doubles with "
         f"{EXACT_DIGITS} digits and whole numbers up to 2^53: larger numbers and their sums are "
-        "rounded. Subtract a common offset first",
+        "rounded. Subtract a common offset first"
     )
 
 
