@@ -55,12 +55,15 @@ def tables(columns: dict) -> list:
 
 
 def without_origins(table: pa.Table) -> pa.Table:
-    """Remove the names of sources from the metadata of columns."""
-    fields = []
-    for field in table.schema:
+    """Remove the names of sources from the metadata of columns and of their fields."""
+
+    def without(field: pa.Field) -> pa.Field:
         kept = {k: v for k, v in (field.metadata or {}).items() if k != ORIGINS_KEY.encode()}
-        fields.append(field.with_metadata(kept))
-    return pa.table(table.columns, schema=pa.schema(fields, table.schema.metadata))
+        if pa.types.is_struct(field.type):
+            field = field.with_type(pa.struct([without(part) for part in field.type]))
+        return field.with_metadata(kept)
+
+    return table.cast(pa.schema(map(without, table.schema), table.schema.metadata))
 
 
 def test_any_table_is_accepted_and_one_of_its_kind_is_returned():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import sys
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -88,7 +88,7 @@ def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
     for field, column in zip(table.schema, table.columns, strict=True):
         known = earlier.field(field.name) if field.name in earlier.names else field
         cells = column
-        if known.type != field.type:
+        if not known.type.equals(field.type, check_metadata=True):
             try:
                 cells = column.cast(known.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -106,6 +106,8 @@ class ArrowFrame(Frame):
     """A table with the types that Spark would have, and unique names.
 
     dropped_by : the library of the frame, if it dropped the metadata; otherwise ""
+    earlier : the schema of the result that a pandas or Polars frame was; its columns may have
+        changed since
     """
 
     noun, filtered = "table", "a filter on it"
@@ -113,9 +115,15 @@ class ArrowFrame(Frame):
     of_text = ": convert text with pandas.to_datetime"
     numeric = (*Frame.numeric, "timestamp_ntz")
 
-    def __init__(self, table: pa.Table, dropped_by: str = "", given: Any = None) -> None:
+    def __init__(
+        self,
+        table: pa.Table,
+        dropped_by: str = "",
+        given: Any = None,
+        earlier: pa.Schema | None = None,
+    ) -> None:
         self.table = table
-        self.dropped_by = dropped_by
+        self.dropped_by, self.earlier = dropped_by, earlier
         self._given = table if given is None else given
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
@@ -151,8 +159,15 @@ class ArrowFrame(Frame):
         return str(kind)
 
     def metadata(self, name: str) -> dict[str, str]:
-        given = (self.schema.field(name).metadata or {}).items()
-        return {k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in given}
+        return _decoded(self.schema.field(name))
+
+    @property
+    def all_metadata(self) -> list[Mapping[str, str]]:
+        lost = [of for of in self.earlier or () if of.name not in self.columns]
+        return [*super().all_metadata, *map(_decoded, lost)]
+
+    def _own_metadata(self, column: str) -> Mapping[str, str]:
+        return self.metadata(column) if self.earlier is None else {}
 
     def has_more_digits(self, name: str) -> bool:
         return has_more_digits(self.table.column(name))
@@ -166,12 +181,17 @@ class ArrowFrame(Frame):
 
     @property
     def _has_answers(self) -> bool:
-        """Return whether there are columns of pairs, rankings, windows or their results."""
-        structs = {
-            field.name: {part.name for part in field.type}
-            for field in self.schema
-            if pa.types.is_struct(field.type)
-        }
+        """Return whether there are columns of pairs, rankings, windows or their results.
+
+        Fields of structs may have become columns, such as `window.start`.
+        """
+        structs = defaultdict(set)
+        for field in self.schema:
+            if pa.types.is_struct(field.type):
+                structs[field.name] = {part.name for part in field.type}
+            name, _, part = field.name.partition(".")
+            if part:
+                structs[name].add(part)
         return (
             structs.keys() >= {"left", "right"}
             or {*self.columns} >= {"time", "rank", "score"}
@@ -260,7 +280,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
 
     Raises TypeError for other types, and ValueError for duplicate column names.
     """
-    table, dropped_by = _as_table(given, argument)
+    table, dropped_by, earlier = _as_table(given, argument)
     _check_names(table.column_names, argument)
     metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
     known = [_as_in_spark(*of) for of in zip(table.schema, table.columns, strict=True)]
@@ -268,24 +288,31 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     table = pa.table([column for _, column in known], schema=schema)
     # Other objects with a stream of Arrow data may not support weak references.
     is_frame = isinstance(given, pa.Table) or is_pandas(given) or is_polars(given)
-    return ArrowFrame(table, dropped_by, given if is_frame else None)
+    return ArrowFrame(table, dropped_by, given if is_frame else None, earlier)
 
 
-def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
-    """Return the table, and the frame's library if it dropped the metadata."""
+def _decoded(field: pa.Field) -> dict[str, str]:
+    given = (field.metadata or {}).items()
+    return {k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in given}
+
+
+def _as_table(given: Any, argument: str) -> tuple[pa.Table, str, pa.Schema | None]:
+    """Return the table, the frame's library if it dropped the metadata, and the schema from which
+    the library kept it.
+    """
     if isinstance(given, pa.Table):
-        return given, ""
+        return given, "", None
     if is_pandas(given) or is_polars(given):
         _check_names(given.columns, argument)
         metadata, plain = metadata_of(given), is_pandas(given)
         table = pa.Table.from_pandas(given, preserve_index=False) if plain else given.to_arrow()
         if metadata is None:
-            return table, "pandas" if plain else "Polars"
-        return with_metadata(table, metadata), ""
+            return table, "pandas" if plain else "Polars", None
+        return with_metadata(table, metadata), "", metadata
     if hasattr(given, "__arrow_c_stream__"):
-        return pa.table(given), ""
+        return pa.table(given), "", None
     if isinstance(given, pa.RecordBatch):
-        return pa.Table.from_batches([given]), ""
+        return pa.Table.from_batches([given]), "", None
     hint = ". Collect it first" if type(given).__name__ == "LazyFrame" else ""
     raise TypeError(
         f"`{argument}` must be a Spark DataFrame, or a pandas, Polars or Arrow table (anything "

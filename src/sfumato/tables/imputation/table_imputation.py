@@ -31,7 +31,7 @@ from sfumato.tables.imputation.table_earlier_values import (
     released_values,
 )
 from sfumato.tables.operator import ROW
-from sfumato.tables.reading.frame import EXISTENCE, Frame
+from sfumato.tables.reading.frame import EXISTENCE, WEIGHTED, Frame
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
     BOOLEAN_TYPE,
@@ -99,7 +99,7 @@ def imputed_outputs(attributes: Sequence[str], texts: Collection[str]) -> list[O
     """Return the columns of `impute_table`. texts : the attributes that are strings"""
     fields = [Field(of, STRING_TYPE if of in texts else DOUBLE_TYPE) for of in attributes]
     return [
-        Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields)),
+        Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields), {WEIGHTED: "true"}),
         Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE),
         *(Output(flag, (flag,), BOOLEAN_TYPE) for flag in FLAGS),
     ]
@@ -312,7 +312,8 @@ def stream_imputation_job(
     )
     kind = alternatives_type(Field(of, DOUBLE_TYPE) for of in settings.attributes)
     outputs = passthrough_outputs(frame, frame.columns, ROW)
-    outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, {GAPS_KEY: "true"}))
+    marks = {GAPS_KEY: "true", WEIGHTED: "true"}
+    outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, marks))
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     outputs += [Output(gap, (f"gap{i}",), LONG_TYPE) for i, gap in enumerate(gaps)]
     given = [Input(frame, reading, {"attributes": wanted})]

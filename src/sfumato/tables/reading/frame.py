@@ -28,7 +28,9 @@ from sfumato.tables.reading.user_warnings import (
     SHARED_KEY,
     describe_independence,
     shared_rows_error,
+    warn_of_certain,
     warn_of_digits,
+    warn_of_two_existences,
 )
 from sfumato.windows import Range
 
@@ -54,6 +56,7 @@ LATE, PUNCTUATION = "late", "punctuation"  # columns that a disorder controller 
 CONTROLLER_COLUMNS = (LATE, PUNCTUATION)
 EARLY_COLUMN = "early"  # column and role: the row is shown on arrival
 DUPLICATE = "duplicate"  # column and role: the row has the id of an earlier row
+WEIGHTED = "sfumato.weighted"  # the alternatives' probabilities include the row's existence
 FILTERED = "sfumato.filtered"  # some alternatives were removed, so their numbers have changed
 CONFIDENCE = 0.99  # probability that the stated error holds
 WORLDS = "sfumato.worlds"  # the number of drawn worlds, in the column that numbers them
@@ -282,14 +285,28 @@ class Frame(ABC):
         return not self.uncertain and EXISTENCE not in self.columns
 
     def _sharing(self, key: str, existence: str | None) -> str | None:
-        """Return the value of a metadata key about the rows' uncertainty, or None."""
-        if not self.uncertain:
-            return self._metadata(existence).get(key) if existence is not None else None
-        metadata = [self._metadata(name) for name in (ALTERNATIVES, *self.columns)]
-        found = next((of[key] for of in metadata if key in of), None)
+        """Return the value of a metadata key about the rows' uncertainty, or None.
+
+        A column without this metadata may have been computed from other columns that have it.
+        """
+        column = ALTERNATIVES if self.uncertain else existence
+        if column is None or column not in self.columns:
+            return None
+        found = self._own_metadata(column).get(key)
+        if found is None:
+            found = max((of[key] for of in self.all_metadata if key in of), default=None)
         if found is None and key == SHARED_KEY and {*self.columns} >= PAIR_COLUMNS:
             return PAIRS  # pandas and Polars drop metadata in many operations
         return found
+
+    @property
+    def all_metadata(self) -> list[Mapping[str, str]]:
+        """Return the metadata of all columns, and of those that the frame has had, if known."""
+        return [self.metadata(name) for name in self.columns]
+
+    def _own_metadata(self, column: str) -> Mapping[str, str]:
+        """Return the metadata of a column's values; empty if it may belong to earlier values."""
+        return self.metadata(column)
 
     def describe_shared(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the rows if they may share tuples and are not assumed to be independent."""
@@ -297,10 +314,18 @@ class Frame(ABC):
         return None if assumed else self._sharing(SHARED_KEY, existence)
 
     def require_independent(self, function: str, existence: str | None = EXISTENCE) -> None:
-        """Raise ValueError for uncertain rows that may share tuples."""
+        """Raise ValueError for uncertain rows that may share tuples.
+
+        Warn if such rows have lost the columns that make them uncertain.
+        """
         rows = self.describe_shared(existence)
         if rows:
             raise shared_rows_error(function, rows)
+        if not self.uncertain and existence not in self.columns:
+            metadata = self.all_metadata
+            rows = next((of[SHARED_KEY] for of in metadata if of.get(SHARED_KEY)), None)
+            if rows and not any(ASSUMED_KEY in of for of in metadata):
+                warn_of_certain(function, rows)
 
     def describe_independence(
         self, existence: str | None = EXISTENCE, shared: bool = False
@@ -484,6 +509,8 @@ class Frame(ABC):
                 )
         if self.uncertain:
             _ = self.attributes  # raises for a wrong type
+            if EXISTENCE in self.columns and WEIGHTED not in self.metadata(ALTERNATIVES):
+                warn_of_two_existences()
             return
         plain = existence is None and EXISTENCE in self.columns
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:

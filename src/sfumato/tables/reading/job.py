@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.frame import Frame
-from sfumato.tables.reading.results import Output
+from sfumato.tables.reading.results import Output, with_metadata
 from sfumato.tables.reading.rows import Reading
 
 # Functions that return rows of their input, with other columns
@@ -74,7 +74,7 @@ def _read_origins(text: str) -> Origins:
 
 def origins_of(frame: Frame) -> Origins | None:
     """Return the origins of a frame's rows; None for certain rows of a source."""
-    texts = (frame.metadata(name).get(ORIGINS_KEY) for name in frame.columns)
+    texts = (of.get(ORIGINS_KEY) for of in frame.all_metadata)
     text = next((text for text in texts if text is not None), None)
     if text is None:
         return None if frame.certain else Origins("", {_source_name(frame): True})
@@ -138,8 +138,7 @@ class Job:
         if self.function not in ROW_FUNCTIONS:
             by = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
         mark = {ORIGINS_KEY: json.dumps(asdict(Origins(by, sources)))}
-        outputs = [replace(of, metadata={**(of.metadata or {}), **mark}) for of in self.outputs]
-        return replace(self, outputs=outputs)
+        return replace(self, outputs=[with_metadata(of, mark) for of in self.outputs])
 
     @property
     def shares_readings(self) -> bool:

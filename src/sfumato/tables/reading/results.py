@@ -17,7 +17,7 @@ from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.frame import EXISTENCE, Frame
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import is_list, lengths_of
-from sfumato.tables.reading.user_warnings import SHARED_KEY
+from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SHARED_KEY
 
 DOUBLE_TYPE, LONG_TYPE, INT_TYPE = pa.float64(), pa.int64(), pa.int32()
 STRING_TYPE, BOOLEAN_TYPE = pa.string(), pa.bool_()
@@ -100,26 +100,34 @@ def mark_shared(
 ) -> list[Output]:
     """Mark the rows of a result as sharing tuples, in all columns, because users may drop some.
 
-    The column `existence` is not marked unless rows are repeated: it describes its row alone.
+    The column `existence` has an empty mark unless rows are repeated: it describes its row alone.
     shared : describes the rows, "" for certain rows; None for rows that share no tuples
     repeated : whether an input row may be in several result rows
     """
     if shared is None:
         return [*outputs]
-    mark = {SHARED_KEY: shared}
-
-    def with_mark(part: Any) -> Any:
-        return replace(part, metadata={**(part.metadata or {}), **mark})
-
-    def fields(kind: Any) -> Any:
-        return Struct(tuple(map(with_mark, kind.parts))) if isinstance(kind, Struct) else kind
-
     return [
-        of
-        if of.name == EXISTENCE and not repeated
-        else with_mark(replace(of, kind=fields(of.kind)))
+        with_metadata(of, {SHARED_KEY: "" if of.name == EXISTENCE and not repeated else shared})
         for of in outputs
     ]
+
+
+def with_metadata(output: Output, added: Mapping[str, str]) -> Output:
+    """Add metadata to a column of a result and to its fields, which users may select.
+
+    A new mark of shared rows replaces an assumption about the rows from which they were made.
+    """
+
+    def add(part: Any) -> Any:
+        kept = dict(part.metadata or {})
+        if SHARED_KEY in added:
+            kept.pop(ASSUMED_KEY, None)
+        return replace(part, metadata={**kept, **added})
+
+    kind = output.kind
+    if isinstance(kind, Struct):
+        kind = Struct(tuple(map(add, kind.parts)))
+    return add(replace(output, kind=kind))
 
 
 def world_outputs(frame: Frame, side: str) -> list[Output]:

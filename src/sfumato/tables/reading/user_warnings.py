@@ -63,6 +63,22 @@ def shared_rows_error(function: str, rows: str) -> ValueError:
     )
 
 
+def warn_of_certain(operator: str, rows: str) -> None:
+    """Warn that uncertain answers are treated as certain rows."""
+    warn_user(
+        f"{operator}: {rows} have neither `alternatives` nor `existence` here, so each is treated "
+        "as a certain row. If this is intended, write sf.assume_independent(df)"
+    )
+
+
+def warn_of_two_existences() -> None:
+    """Warn that alternatives replace a column with the probability that a row exists."""
+    warn_user(
+        "the column `existence` is ignored, because the rows have `alternatives`, whose "
+        "probabilities must include it: multiply them by it, and drop `existence`"
+    )
+
+
 def warn_of_gaps(operator: str, argument: str) -> None:
     """Warn that values of one gap are combined as if they were independent."""
     warn_user(
