@@ -49,17 +49,7 @@ def number_codes(codes, count):
 @lean
 def sort_slots(slots, n):
     """Sort slots[:n] in place by Shell sort, which compiles fast and suits hundreds of entries."""
-    gap = 1
-    while gap < n // 9:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, n):
-            s, j = slots[i], i
-            while j >= gap and slots[j - gap] > s:
-                slots[j] = slots[j - gap]
-                j -= gap
-            slots[j] = s
-        gap //= 3
+    sort_pairs(slots, slots, n)
 
 
 @lean
@@ -76,6 +66,48 @@ def sort_pairs(value, mass, n):
                 j -= gap
             value[j], mass[j] = x, m
         gap //= 3
+
+
+@compiled
+def precedes(heap, a, b):
+    """Return whether entry a of a heap is before entry b: by row 0, then by row 1.
+
+    A min-heap has an entry per column, and two or three rows.
+    """
+    return heap[0, a] < heap[0, b] or (heap[0, a] == heap[0, b] and heap[1, a] < heap[1, b])
+
+
+@compiled
+def swap(heap, a, b):
+    heap[0, a], heap[0, b] = heap[0, b], heap[0, a]
+    heap[1, a], heap[1, b] = heap[1, b], heap[1, a]
+    if heap.shape[0] > 2:
+        heap[2, a], heap[2, b] = heap[2, b], heap[2, a]
+
+
+@compiled
+def sift_up(heap, place):
+    """Restore the order of a min-heap whose entry at `place` may be too small. O(log n)."""
+    while place > 0:
+        parent = (place - 1) >> 1
+        if not precedes(heap, place, parent):
+            break
+        swap(heap, place, parent)
+        place = parent
+
+
+@compiled
+def sift_down(heap, size, place):
+    """Restore the order of a min-heap whose entry at `place` may be too large. O(log n)."""
+    child = 2 * place + 1
+    while child < size:
+        if child + 1 < size and precedes(heap, child + 1, child):
+            child += 1
+        if not precedes(heap, child, place):
+            break
+        swap(heap, child, place)
+        place = child
+        child = 2 * place + 1
 
 
 @lean

@@ -110,11 +110,11 @@ def test_a_forgotten_group_restarts():
     for code in (0, 1, 0, 2):
         window.process([code], *one)
     window.forget([1, 0, 7])
-    assert window.codes.tolist() == [2]
+    assert window.store.codes == [2]
     (fresh,) = alone.process([0], *one).held
     for code in (1, 0):
         assert window.process([code], *one).held[0] == fresh == 1
-    assert window.codes.tolist() == [2, 1, 0]
+    assert window.store.codes == [2, 1, 0]
 
 
 def test_memory_shrinks_with_the_groups():
@@ -124,4 +124,4 @@ def test_memory_shrinks_with_the_groups():
     most = window.nbytes
     window.forget(codes[10:])
     assert window.nbytes < most / 10
-    assert window.codes.tolist() == list(range(10))
+    assert window.store.codes == list(range(10))

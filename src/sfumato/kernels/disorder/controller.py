@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.kernels.arrays import write_at
+from sfumato.kernels.arrays import sift_down, sift_up, swap, write_at
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder import clock_guard as guard
 from sfumato.kernels.disorder import estimators
@@ -331,7 +331,7 @@ def add_top(slot, key, held, tops, listed, size):
     if key.held > 0 and held[0, 0] < listed[slot]:
         tops[0, size], tops[1, size] = held[0, 0], slot
         listed[slot] = held[0, 0]
-        estimators.sift_up(tops, size)
+        sift_up(tops, size)
         size += 1
     return size
 
@@ -352,11 +352,11 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
         _, held, ring = memory_parts(key, control, memory)
         if time == listed[slot] and key.held > 0 and held[0, 0] > time:
             tops[0, 0] = listed[slot] = held[0, 0]
-            estimators.sift_down(tops, size, np.int64(0))
+            sift_down(tops, size, np.int64(0))
             continue
         size -= 1
-        estimators.swap(tops, np.int64(0), size)
-        estimators.sift_down(tops, size, np.int64(0))
+        swap(tops, np.int64(0), size)
+        sift_down(tops, size, np.int64(0))
         if time != listed[slot]:
             continue
         listed[slot] = END_OF_TIME

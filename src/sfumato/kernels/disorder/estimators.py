@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from sfumato.kernels.arrays import precedes, sift_down, sift_up, swap
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import NO_TIME
 
@@ -131,45 +132,6 @@ def normal_step(tau, t, control, key, ring):
     else:
         reach = math.sqrt(2.0 * c) * sigma
     return t - key.base - math.ceil(mu + reach)
-
-
-@compiled
-def precedes(heap, a, b):
-    """Return whether entry a leaves before entry b: by event time, then by arrival."""
-    return heap[0, a] < heap[0, b] or (heap[0, a] == heap[0, b] and heap[1, a] < heap[1, b])
-
-
-@compiled
-def swap(heap, a, b):
-    heap[0, a], heap[0, b] = heap[0, b], heap[0, a]
-    heap[1, a], heap[1, b] = heap[1, b], heap[1, a]
-    if heap.shape[0] > 2:
-        heap[2, a], heap[2, b] = heap[2, b], heap[2, a]
-
-
-@compiled
-def sift_up(heap, place):
-    """Restore the order of a min-heap whose entry at `place` may be too small. O(log n)."""
-    while place > 0:
-        parent = (place - 1) >> 1
-        if not precedes(heap, place, parent):
-            break
-        swap(heap, place, parent)
-        place = parent
-
-
-@compiled
-def sift_down(heap, size, place):
-    """Restore the order of a min-heap whose entry at `place` may be too large. O(log n)."""
-    child = 2 * place + 1
-    while child < size:
-        if child + 1 < size and precedes(heap, child + 1, child):
-            child += 1
-        if not precedes(heap, child, place):
-            break
-        swap(heap, child, place)
-        place = child
-        child = 2 * place + 1
 
 
 @compiled

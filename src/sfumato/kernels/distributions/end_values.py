@@ -25,33 +25,6 @@ def _write_values(tuples, i, reached, prob, value, found):
 
 
 @compiled
-def last_value(tuples, head, end, w):
-    """Return the distribution of the last value of the w newest existing tuples of [head, end).
-
-    Returns (prob, value), newest tuple first; equal values may occur several times.
-    Cost: O(tuples until a value is certain), times w while newer tuples may have no value.
-    """
-    size = tuples.offsets[end] - tuples.offsets[head]
-    prob, value, found = np.empty(size), np.empty(size), np.int64(0)
-    counts = np.zeros(min(w, end - head) + 1)
-    counts[0], low, high, steps = 1.0, np.int64(0), np.int64(1), np.int64(0)
-    for i in range(end - 1, head - 1, -1):
-        reached = 0.0
-        for c in range(low, high):
-            reached += counts[c]
-        if reached < NEGLIGIBLE_COUNT:
-            break
-        found = _write_values(tuples, i, reached, prob, value, found)
-        valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
-        absent = max(1.0 - valued - without, 0.0)
-        low, high = count_one(
-            counts, low, high, absent, without, min(w, end - head), NEGLIGIBLE_COUNT
-        )
-        steps = after_signals(steps + high - low + 1)
-    return prob[:found], value[:found]
-
-
-@compiled
 def _no_value_table(tuples, head, end, w, most):
     """Return a table of Pr(the c newest existing tuples of [head, head + i) have no value).
 
@@ -75,32 +48,38 @@ def _no_value_table(tuples, head, end, w, most):
 
 
 @compiled
-def first_value(tuples, head, end, w, most):
-    """Return (done, prob, value), the distribution of the first value; see `last_value`.
+def end_value(tuples, head, end, w, newest, most):
+    """Return the distribution of an end value of the w newest existing tuples of [head, end).
 
-    done : bool, False if this would take more than `most` cells
-    Cost: O(tuples * band of their number); O(tuples * w) if tuples may have no value.
+    newest : bool, the last value instead of the first
+    Returns (done, prob, value), newest tuple first; equal values may occur several times. done :
+    bool, False if a first value would take more than `most` cells
+    Cost: O(tuples * band of their number) for a first value, O(tuples * w) if tuples may have no
+    value. O(tuples until a value is certain) for a last value, times w while newer tuples may have
+    no value.
     """
-    w = min(w, end - head)
+    w, last, older = min(w, end - head), 0, np.ones((0, 1))
     size = tuples.offsets[end] - tuples.offsets[head]
     prob, value, found = np.empty(size), np.empty(size), np.int64(0)
-    if w < 1:
-        return True, prob[:0], value[:0]
-    older = _no_value_table(tuples, head, end, w, most)
-    if older.size == 0:
-        return False, prob[:0], value[:0]
-    last = older.shape[1] - 1
-    counts = np.zeros(w + 1)
+    if not newest and w > 0:
+        older = _no_value_table(tuples, head, end, w, most)
+        last = older.shape[1] - 1
+        if older.size == 0:
+            return False, prob[:0], value[:0]
+    counts = np.zeros(w + 1)  # numbers of newer existing tuples; for a last value, all without one
     counts[0], low, high, steps = 1.0, np.int64(0), np.int64(1), np.int64(0)
     for i in range(end - 1, head - 1, -1):
         reached = 0.0
         for c in range(low, high):
-            reached += counts[c] * older[i - head, min(w - 1 - c, last)]
+            reached += counts[c] * (1.0 if newest else older[i - head, min(w - 1 - c, last)])
         if reached >= NEGLIGIBLE_COUNT:
             found = _write_values(tuples, i, reached, prob, value, found)
         valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
-        exists = min(valued + without, 1.0)
-        low, high = count_one(counts, low, high, 1.0 - exists, exists, w, NEGLIGIBLE_COUNT)
+        absent, counted = max(1.0 - valued - without, 0.0), without
+        if not newest:
+            counted = min(valued + without, 1.0)
+            absent = 1.0 - counted
+        low, high = count_one(counts, low, high, absent, counted, w, NEGLIGIBLE_COUNT)
         if low == high:
             break
         steps = after_signals(steps + high - low + 1)

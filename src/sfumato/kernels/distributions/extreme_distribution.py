@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import sift_down, swap
 from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.tolerances import NEGLIGIBLE_REACH, REMAINDER
 
@@ -59,27 +60,6 @@ def cut_alternatives(begin, end, of, order):
 
 
 @compiled_ieee
-def sift_down(heap, keys, i, size):
-    """Restore a heap of lists, ordered by descending key, then by list, from place i downwards."""
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            return
-        other = child + 1
-        if other < size and before(heap[other], heap[child], keys):
-            child = other
-        if not before(heap[child], heap[i], keys):
-            return
-        heap[i], heap[child] = heap[child], heap[i]
-        i = child
-
-
-@compiled_ieee
-def before(a, b, keys):
-    return keys[a] > keys[b] or (keys[a] == keys[b] and a < b)
-
-
-@compiled_ieee
 def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
     """Write the distribution of the largest sign * value of sorted lists; return its size.
 
@@ -89,19 +69,17 @@ def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
     O(lists + r log lists), r reached alternatives.  Error: relative 1e-15 r, and NEGLIGIBLE_REACH.
     """
     size, value = np.int64(0), of.value
-    heap = np.empty(begins.size, np.int64)
-    keys = np.empty(begins.size)
+    heap = np.empty((2, begins.size))  # per list, minus its next sign * value, and its index
     at = np.zeros(begins.size, np.int64)
     for i in range(begins.size):
         if kept[i] > 0:
-            keys[i] = sign * value[begins[i] + order[begins[i]]]
-            heap[size] = i
+            heap[0, size], heap[1, size] = -sign * value[begins[i] + order[begins[i]]], i
             size += 1
     for i in range(size // 2 - 1, -1, -1):
-        sift_down(heap, keys, i, size)
+        sift_down(heap, size, np.int64(i))
     found, reached = 0, 1.0
     while size > 0 and reached > NEGLIGIBLE_REACH:
-        i = heap[0]
+        i = int(heap[1, 0])
         k = begins[i] + order[begins[i] + at[i]]
         chance, reached = take_alternative(of.prob[k], of.owner[k], of.rest, reached)
         if found > 0 and to_value[found - 1] == value[k]:
@@ -111,11 +89,11 @@ def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
             found += 1
         at[i] += 1
         if at[i] < kept[i]:
-            keys[i] = sign * value[begins[i] + order[begins[i] + at[i]]]
+            heap[0, 0] = -sign * value[begins[i] + order[begins[i] + at[i]]]
         else:
             size -= 1
-            heap[0] = heap[size]
-        sift_down(heap, keys, np.int64(0), size)
+            swap(heap, np.int64(0), size)
+        sift_down(heap, size, np.int64(0))
     for i in range(begins.size):
         for j in range(at[i]):
             of.rest[of.owner[begins[i] + order[begins[i] + j]]] = 1.0

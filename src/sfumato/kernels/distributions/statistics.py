@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots, sorted_values, stable_order, with_room, write_at
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.distributions.end_values import first_value, last_value
+from sfumato.kernels.distributions.end_values import end_value
 from sfumato.kernels.distributions.order_statistics import (
     order_statistic_distribution,
     quantile_is_small,
@@ -143,10 +143,8 @@ def exact_distribution(what, share, tuples, head, end, w, limits):
         done = quantile_is_small(tuples, head, end, w, most_work)
         if done:
             prob, value = order_statistic_distribution(tuples, head, end, w, share)
-    elif what == LAST:
-        prob, value = last_value(tuples, head, end, w)
-    elif what == FIRST:
-        done, prob, value = first_value(tuples, head, end, w, most_work)
+    elif what in (FIRST, LAST):
+        done, prob, value = end_value(tuples, head, end, w, what == LAST, most_work)
     else:
         first = _oldest_inside(tuples, head, end, w, most_spread)
         done = first >= 0

@@ -25,11 +25,9 @@ import math
 import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.tolerances import SIFT_SLACK
-
-FEW_SAMPLES = 24  # up to this number, comparing all pairs of samples is faster than sorting
 
 
 def summary_columns(d: int) -> int:
@@ -49,61 +47,29 @@ def _last_below(mass, n, step, share):
     return place
 
 
-@lean_sum
-def _masses_beside(blocks, at, length, x):
-    """Return the masses of a block's samples below x and above x, in SIMD."""
-    below, above = 0.0, 0.0
-    for j in range(at, at + length):
-        below += blocks[j] if blocks[j + length] < x else 0.0
-        above += blocks[j] if blocks[j + length] > x else 0.0
-    return below, above
-
-
-@lean
-def _summarise_few(tuples, s, least, half):
-    """Write extremes and trimmed ends in one dimension by comparing all pairs of samples."""
-    blocks, at, count, line = tuples.blocks, tuples.at[s], tuples.samples[s], tuples.summary[s]
-    length = padded(count)
-    low, high_trimmed, high_half = np.inf, np.inf, np.inf
-    high, low_trimmed, low_half = -np.inf, -np.inf, -np.inf
-    for k in range(at + length, at + length + count):
-        x = blocks[k]
-        below, above = _masses_beside(blocks, np.uint64(at), np.uint64(length), x)
-        low, high = min(low, x), max(high, x)
-        low_trimmed = max(low_trimmed, x if below < least else -np.inf)
-        high_trimmed = min(high_trimmed, x if above < least else np.inf)
-        low_half = max(low_half, x if below < half else -np.inf)
-        high_half = min(high_half, x if above < half else np.inf)
-    line[2], line[3], line[4], line[5] = low, high, low_trimmed, high_trimmed
-    line[6], line[7] = low_half, high_half
-
-
 @lean
 def _summarise_one(tuples, s, d, least, half, value, mass):
     """Write the line of `summary` of slot s; value and mass are working memory."""
     blocks, at, n, line = tuples.blocks, tuples.at[s], tuples.samples[s], tuples.summary[s]
     length = padded(n)
-    if d == 1 and n <= FEW_SAMPLES:
-        _summarise_few(tuples, s, least, half)
-    else:
+    for a in range(d if d > 1 else 0):
+        line[a] = 0.0
+        for k in range(at, at + n):
+            line[a] += blocks[k] / tuples.existence[s] * blocks[k + (a + 1) * length]
+    for k in range(n):
+        mass[k], value[k] = blocks[at + k], 0.0
         for a in range(d if d > 1 else 0):
-            line[a] = 0.0
-            for k in range(at, at + n):
-                line[a] += blocks[k] / tuples.existence[s] * blocks[k + (a + 1) * length]
-        for k in range(n):
-            mass[k], value[k] = blocks[at + k], 0.0
-            for a in range(d if d > 1 else 0):
-                difference = blocks[at + (a + 1) * length + k] - line[a]
-                value[k] += difference * difference
-            value[k] = math.sqrt(value[k]) if d > 1 else blocks[at + length + k]
-        sort_pairs(value, mass, n)
-        trimmed, halved = _last_below(mass, n, -1, least), _last_below(mass, n, -1, half)
-        if d > 1:
-            line[d], line[d + 1], line[d + 2] = value[trimmed], value[n - 1], value[halved]
-        else:
-            line[2], line[3] = value[0], value[n - 1]
-            line[4], line[5] = value[_last_below(mass, n, 1, least)], value[trimmed]
-            line[6], line[7] = value[_last_below(mass, n, 1, half)], value[halved]
+            difference = blocks[at + (a + 1) * length + k] - line[a]
+            value[k] += difference * difference
+        value[k] = math.sqrt(value[k]) if d > 1 else blocks[at + length + k]
+    sort_pairs(value, mass, n)
+    trimmed, halved = _last_below(mass, n, -1, least), _last_below(mass, n, -1, half)
+    if d > 1:
+        line[d], line[d + 1], line[d + 2] = value[trimmed], value[n - 1], value[halved]
+    else:
+        line[2], line[3] = value[0], value[n - 1]
+        line[4], line[5] = value[_last_below(mass, n, 1, least)], value[trimmed]
+        line[6], line[7] = value[_last_below(mass, n, 1, half)], value[halved]
     if d == 1:
         # For least > 1/2 the trimmed ends cross and the reach is negative. This is correct: each
         # end alone is a necessary condition, so the key may be between them.

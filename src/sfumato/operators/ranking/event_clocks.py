@@ -1,8 +1,5 @@
 """Progress of event time in each of several scopes."""
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import numpy as np
 
 from sfumato.kernels.ranking.windows import NO_INSTANT, NO_PUNCTUATION, known_times, select_late
@@ -15,31 +12,28 @@ class EventClocks(Stateful):
     """Clocks of scopes, by code.
 
     clock : all instants up to it are past    punctuation : the greatest punctuation so far
+    seen : processing time of the last row, ms, set by the caller
     An instant is past once an on-time row arrives with that time or a later time, or with a
     punctuation above an earlier punctuation that had reached the instant. Late rows do not move the
     clock, because they have the punctuation of their source, which may be ahead of other sources.
     """
 
-    starts: ClassVar[Mapping[str, int]] = {"clock": NO_INSTANT, "punctuation": NO_PUNCTUATION}
-    state = dict.fromkeys(starts, Array(int, "scopes"))
-
-    clock: Ints
-    punctuation: Ints
+    state = dict.fromkeys(("clock", "punctuation", "seen"), Array(int, "scopes"))
 
     def __init__(self) -> None:
-        for name in self.starts:
-            setattr(self, name, np.empty(0, np.int64))
+        self.clock = self.punctuation = self.seen = np.empty(0, np.int64)
         # Clocks after each of the last rows: steps[begin[s] : begin[s + 1]] of scope s.
         self.begin, self.steps = np.zeros(1, np.int64), np.empty(0, np.int64)
 
     def grow(self, scopes: int) -> None:
-        for name, start in self.starts.items():
-            setattr(self, name, pad(getattr(self, name), scopes, start))
+        self.clock = pad(self.clock, scopes, NO_INSTANT)
+        self.punctuation = pad(self.punctuation, scopes, NO_PUNCTUATION)
+        self.seen = pad(self.seen, scopes)
 
     def forget(self, codes: Ints) -> None:
         """Reset these scopes; their codes may be reused."""
-        for name, start in self.starts.items():
-            getattr(self, name)[codes] = start
+        self.clock[codes], self.punctuation[codes] = NO_INSTANT, NO_PUNCTUATION
+        self.seen[codes] = 0
 
     def select_late(self, scope: Ints, time: Ints, late: Bools, punctuation: Ints) -> Bools:
         """Advance the clocks. Returns bool[n]: rows that are marked `late` or behind the clock."""

@@ -122,11 +122,6 @@ def pk_topk(
     -------
     `indices` and `probability` of the k tuples, as arrays.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For arrays and numbers that are out of range or have the wrong type.
-
     Notes
     -----
     Ties, within 1e-12, are ordered by expected score.
@@ -169,11 +164,6 @@ def pt_k(
     Returns
     -------
     `indices` and `probability` of the tuples, as arrays.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -285,11 +275,6 @@ def u_kranks(
     -------
     `indices` and `probability`, one per rank, as arrays.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For arrays and numbers that are out of range or have the wrong type.
-
     Notes
     -----
     The index is -1 if no tuple can have that rank. A tuple may be the most probable at several
@@ -329,11 +314,6 @@ def rank_probabilities(
     Returns
     -------
     float64[n, k].
-
-    Raises
-    ------
-    ValueError, TypeError
-        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -377,11 +357,6 @@ def expected_ranks(
     -------
     float64[n].
 
-    Raises
-    ------
-    ValueError, TypeError
-        For arrays and numbers that are out of range or have the wrong type.
-
     Notes
     -----
     The rank of an absent tuple is the number of tuples in its world.
@@ -423,11 +398,6 @@ def prf(
     Returns
     -------
     float64[n].
-
-    Raises
-    ------
-    ValueError, TypeError
-        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -472,11 +442,6 @@ def prfe(
     -------
     float64[n].
 
-    Raises
-    ------
-    ValueError, TypeError
-        For arrays and numbers that are out of range or have the wrong type.
-
     Notes
     -----
     Cost: O(n log n).
@@ -519,11 +484,6 @@ def top_k_streams(
     -------
     The streams and their sums, highest first, with ties by ascending stream. A sum is the expected
     number of the stream's tuples among the top k.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----

@@ -176,9 +176,9 @@ class UncertainWindow(Operator):
         if wanted.dtype.kind not in "iu":
             raise ValueError(f"`j` must be a stream index or an array of them; got {j!r:.80}")
         first = self._places(wanted.reshape(-1).astype(np.int64)) + 1
-        values = inside_probabilities(
-            self.existence, first, np.full(first.size, self.held), self.rows
-        )
+        order, last = np.argsort(first), np.full(first.size, self.held)
+        values = np.empty(first.size)
+        values[order] = inside_probabilities(self.existence, first[order], last, self.rows)
         return float(values[0]) if wanted.ndim == 0 else values.reshape(wanted.shape)
 
     def after_loading(self) -> None:

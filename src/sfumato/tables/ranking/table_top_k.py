@@ -145,11 +145,9 @@ class TopKTableConfig(ReleasedTableConfig):
 
 
 class ScopeClocks(EventClocks):
-    """The clocks of scopes, by code. seen : processing time of each scope's last row, ms"""
+    """The clocks of scopes, by code."""
 
-    starts: ClassVar[Mapping[str, int]] = {**EventClocks.starts, "seen": 0}
-    state = {"index": Part(), "seen": Array(int, "scopes")}
-    seen: Ints
+    state = {"index": Part()}
 
     def __init__(self) -> None:
         super().__init__()

@@ -317,49 +317,29 @@ def inside_probabilities(existence, first, last, rows):
     first, last : int64[m], 0 <= first <= last <= n (an empty range gives 1)
     Returns float64[m], exactly 1.0 where fewer than `rows` of the tuples have existence > 0.
     Cost: O(sigma) per tuple, sigma the standard deviation of the count. Consecutive queries with
-    the same `last`, and with `first` all rising or all falling, share one pass over the tuples.
+    the same `last` and ascending `first` share one pass over the tuples.
     Error: at most 1e-12 for up to a thousand tuples; it grows with their number (rounding of a
     recursion without subtractions; entries below 1e-22 are dropped).
     Source: Dallachiesa et al. (2015), equations (5)-(8) and section 6 (RF1); T_j of equation (24).
     """
-    m = first.size
-    result = np.empty(m)
-    distribution = np.zeros(rows)
-    begin = 0
-    while begin < m:
-        # A run of queries that grow one distribution from newest to oldest.
-        end = begin + 1
-        step = 0
-        while end < m and last[end] == last[begin]:
-            direction = np.sign(first[end] - first[end - 1])
-            if direction != 0:
-                if step != 0 and direction != step:
-                    break
-                step = direction
-            end += 1
-        low, high, possible, at = np.int64(0), np.int64(1), 0, last[begin]
-        distribution[0] = 1.0
-        for i in range(end - begin):
-            query = end - 1 - i if step > 0 else begin + i
-            while at > first[query]:
-                at -= 1
-                if existence[at] > 0.0:
-                    possible += 1
-                    low, high = count_one(
-                        distribution,
-                        low,
-                        high,
-                        1.0 - existence[at],
-                        existence[at],
-                        rows,
-                        NEGLIGIBLE_POSITION,
-                    )
-            if possible < rows:
-                result[query] = 1.0
-            else:
-                total = 0.0
-                for k in range(low, high):
-                    total += distribution[k]
-                result[query] = min(total, 1.0)
-        begin = end
+    result, distribution = np.empty(first.size), np.zeros(rows)
+    low, high, possible, at = np.int64(0), np.int64(0), 0, np.int64(-1)
+    for query in range(first.size - 1, -1, -1):
+        if at < first[query] or last[query] != last[query + 1]:
+            low, high, possible, at = np.int64(0), np.int64(1), 0, last[query]
+            distribution[0] = 1.0
+        while at > first[query]:
+            at -= 1
+            p = existence[at]
+            if p > 0.0:
+                possible += 1
+                low, high = count_one(
+                    distribution, low, high, 1.0 - p, p, rows, NEGLIGIBLE_POSITION
+                )
+        result[query] = 1.0
+        if possible >= rows:
+            total = 0.0
+            for k in range(low, high):
+                total += distribution[k]
+            result[query] = min(total, 1.0)
     return result

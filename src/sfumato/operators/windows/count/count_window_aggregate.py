@@ -219,11 +219,6 @@ class CountWindowAggregate(Operator):
         for code in np.asarray(codes).tolist():
             self._cached_bytes -= self._caches.pop(code, self._scratch).size
 
-    @property
-    def codes(self) -> Ints:
-        """Known groups, in order of appearance."""
-        return np.array(self.store.codes, np.int64)
-
     def _plain_results(self, groups: Groups, order: Ints, held: Ints) -> list[AggregateResult]:
         n = order.size
         totals: dict[tuple[float, int | None], tuple[Floats, Ints]] = {}
