@@ -122,6 +122,11 @@ def pk_topk(
     -------
     `indices` and `probability` of the k tuples, as arrays.
 
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers that are out of range or have the wrong type.
+
     Notes
     -----
     Ties, within 1e-12, are ordered by expected score.
@@ -164,6 +169,11 @@ def pt_k(
     Returns
     -------
     `indices` and `probability` of the tuples, as arrays.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -275,6 +285,11 @@ def u_kranks(
     -------
     `indices` and `probability`, one per rank, as arrays.
 
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers that are out of range or have the wrong type.
+
     Notes
     -----
     The index is -1 if no tuple can have that rank. A tuple may be the most probable at several
@@ -314,6 +329,11 @@ def rank_probabilities(
     Returns
     -------
     float64[n, k].
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -357,6 +377,11 @@ def expected_ranks(
     -------
     float64[n].
 
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers that are out of range or have the wrong type.
+
     Notes
     -----
     The rank of an absent tuple is the number of tuples in its world.
@@ -398,6 +423,11 @@ def prf(
     Returns
     -------
     float64[n].
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -442,6 +472,11 @@ def prfe(
     -------
     float64[n].
 
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers that are out of range or have the wrong type.
+
     Notes
     -----
     Cost: O(n log n).
@@ -484,6 +519,11 @@ def top_k_streams(
     -------
     The streams and their sums, highest first, with ties by ascending stream. A sum is the expected
     number of the stream's tuples among the top k.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
