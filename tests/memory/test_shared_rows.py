@@ -282,3 +282,82 @@ def test_rows_without_a_partner_have_possible_alternatives_only():
     ]
     kept = sf.where(found, "left_x < 3")
     assert kept.column("probability").to_pylist() == [0.5]
+
+
+def as_existence(frame):
+    return frame.assign(existence=frame.probability)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        as_existence,
+        lambda found: as_existence(found)[["at", "existence"]],
+        lambda found: found[["at", "probability"]].rename(columns={"probability": "existence"}),
+        lambda found: as_existence(found).sort_values("at").head(9)[["existence", "at"]],
+        lambda found: as_existence(pd.json_normalize(found.to_dict("records"))),
+        lambda found: as_existence(found.merge(pd.DataFrame({"at": found["at"]}), on="at")),
+    ],
+    ids=["added", "selected", "renamed", "sorted", "flattened", "merged"],
+)  # fmt: skip
+def test_pairs_are_refused_in_pandas_after_their_columns_have_changed(changed):
+    given = READINGS.to_pandas()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the same readings on both sides
+        found = sf.similarity_join(given, given, **NEAR)
+    found["at"] = pd.to_datetime(range(len(found)), unit="s")
+    frame = changed(found)
+    with pytest.raises(ValueError, match="may share tuples"):
+        sf.window_aggregate(frame, **COUNT)
+    assert len(sf.window_aggregate(sf.assume_independent(frame), **COUNT)) == len(frame)
+
+
+def test_an_existence_that_replaces_that_of_answers_is_refused():
+    near = {"on": "x", "within": 0.5, "window": sf.Range("1 minute"), "order": "at"}
+    found = sf.neighbours(READINGS, fewer_than=1, **near)
+    assert sf.window_aggregate(found, **COUNT).num_rows  # the existence describes its row alone
+    found = sf.neighbours(READINGS.to_pandas(), fewer_than=1, **near)
+    lonely = found.assign(existence=found.existence * found.probability)
+    with pytest.raises(ValueError, match="may share tuples"):
+        sf.window_aggregate(lonely, **COUNT)
+
+
+def test_an_assumption_does_not_hold_for_later_answers():
+    overlapping = sf.window_aggregate(
+        sf.assume_independent(pairs()), {"n": "count(*)"}, window=sf.Range("4 s", slide="2 s"),
+        order="at", distribution=9,
+    )  # fmt: skip
+    found = handed_on(overlapping, "n").append_column("at", overlapping["held"])
+    with pytest.raises(ValueError, match="answers of overlapping windows may share tuples"):
+        sf.top_k(found, 1, by="value", window=sf.Range("4 us"), order="at")
+
+
+def test_pairs_without_their_alternatives_are_certain_rows_with_a_warning():
+    found = pairs().select(["at", "probability"])
+    with pytest.warns(UserWarning, match="pairs of a join have neither `alternatives` nor"):
+        sf.window_aggregate(found, {"n": "count(*)"}, window=sf.Rows(3), order="at")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assumed = sf.assume_independent(found)
+        sf.window_aggregate(assumed, {"n": "count(*)"}, window=sf.Rows(3), order="at")
+
+
+def test_an_existence_beside_alternatives_is_ignored_with_a_warning():
+    points = sf.samples(READINGS["x"], 0.5, 4, attributes="x")
+    both = READINGS.append_column("alternatives", points)
+    with pytest.warns(UserWarning, match="the column `existence` is ignored, because"):
+        found = sf.window_aggregate(both, **COUNT)
+    assert found["n"][-1].as_py()["mean"] == pytest.approx(3)
+
+
+def test_a_join_of_windows_over_the_same_rows_warns_in_pandas():
+    given, of_rows = READINGS.to_pandas(), {"window": "4 s", "order": "at", "distribution": 9}
+
+    def answers(aggregate):
+        found = sf.window_aggregate(given, {"m": aggregate}, **of_rows)
+        found["alternatives"] = [of["distribution"] for of in found["m"]]
+        found["at"] = [of["end"] for of in found["window"]]
+        return found[["at", "alternatives"]]
+
+    with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
+        sf.similarity_join(answers("sum(x)"), answers("max(x)"), **(NEAR | {"on": "value"}))

@@ -86,3 +86,24 @@ def test_a_join_warns_of_windows_over_the_same_rows(spark, readings):
         warnings.simplefilter("error")
         join(sums(even), sums(odd))
         join(sf.assume_independent(sums(readings)), sums(readings))
+
+
+def test_a_new_column_keeps_the_refusal_of_pairs(spark, readings):
+    near = {"on": "x", "within": 0.5, "window": sf.Rows(5), "order": "at"}
+    pairs = sf.self_join(readings, probability=0.1, **near)
+    for existence in ("round(probability, 6)", "probability * 1.0", "coalesce(probability, 0)"):
+        given = pairs.selectExpr("left.at", f"{existence} AS existence")
+        with pytest.raises(ValueError, match="pairs of a join may share tuples"):
+            sf.window_aggregate(given, {"n": "count(*)"}, window=sf.Range("10 s"), order="at")
+
+
+def test_a_join_of_selected_answers_of_the_same_readings_warns(readings):
+    def answers(aggregate):
+        found = sf.window_aggregate(
+            readings, {"m": aggregate}, window=sf.Range("2 s"), order="at", distribution=9
+        )
+        return found.selectExpr("window.end AS done", "m.distribution AS alternatives")
+
+    near = {"on": "value", "within": 0.5, "window": sf.Rows(5), "order": "done"}
+    with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
+        sf.similarity_join(answers("sum(x)"), answers("max(x)"), probability=0.1, **near)

@@ -195,7 +195,8 @@ def impute(
     added_columns = table_of(parts, imputed_outputs(settings.attributes, imputer.categories))
     result = frame.table
     for column in (ALTERNATIVES, IMPUTED_BY):
-        result = result.append_column(column, added_columns.column(column).combine_chunks())
+        cells = added_columns.column(column).combine_chunks()
+        result = result.append_column(added_columns.schema.field(column), cells)
     by = added_columns.column(IMPUTED_BY)
     unimputable = by.filter(added_columns.column(ALTERNATIVES).is_null()).value_counts()
     reasons = {str(reason["values"]): reason["counts"] for reason in unimputable.to_pylist()}

@@ -134,7 +134,7 @@ class Schedule:
 
     @property
     def plans(self) -> tuple[tuple[tuple[str, int, int], ...], ...]:
-        """The queries, those that wait for the next timetable, and those of the timetable."""
+        """The queries, the waiting queries, and the queries of the timetable."""
         return tuple(query_rows(of) for of in (self.queries, self.waiting, self._planned))
 
     @property
