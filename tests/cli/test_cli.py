@@ -201,6 +201,11 @@ def test_a_query_that_fails_ends_with_1_and_one_line_of_cause(spark, tmp_path):
         ("id int, t timestamp", "id itn", "`sources.readings.schema`: "),
         ("WATTR t ", "WATTR tt ", "`queries.ordered.sql`: line 1"),
         ("ARRIVAL arrival", "ARRIVAL arival", "did you mean arrival?"),
+        (
+            "SELECT id, late",
+            "SELECT id, late, id + 1 AS ID",
+            "`sinks.out` writes the rows of answers",
+        ),
         ("SELECT id, late FROM ordered", "DROP TABLE x", "`queries.answers.sql`:"),
         ('format = "json"', 'format = "jsn"', "`sources.readings`:"),
         ('format = "parquet"', 'format = "parquett"', "`sinks.out`:"),

@@ -195,8 +195,8 @@ def test_answers_are_refused_as_independent_rows():
         ({"aggregates": {"t": "sum(w)"}}, "already has a column with this name"),
         ({"aggregates": {"neighbours": "sum(w)"}}, "already has a column with this name"),
         ({"aggregates": {"n": "sum(missing)"}}, "missing"),
-        ({"aggregates": None, "quantiles": [0.5]}, "are of `aggregates`"),
-        ({"aggregates": None, "distribution": 5}, "are of `aggregates`"),
+        ({"aggregates": None, "quantiles": [0.5]}, "describe the results of `aggregates`"),
+        ({"aggregates": None, "distribution": 5}, "describe the results of `aggregates`"),
     ],
 )
 def test_wrong_arguments(asked, message):

@@ -305,8 +305,9 @@ def neighbours(
         settings, results = aggregated.settings, aggregated.result_outputs
     elif quantiles or distribution is not None:
         raise ValueError(
-            "`quantiles` and `distribution` are of `aggregates`; the column `neighbours` has the "
-            "distribution of the number without them: add aggregates={...}, or leave them out"
+            "`quantiles` and `distribution` describe the results of `aggregates`, which is not "
+            "given: add aggregates={...}, or leave them out. The column `neighbours` always has "
+            "its distribution"
         )
     outputs = neighbours_outputs(sides, fewer_than, results)
     read = sides[: len(frames)]

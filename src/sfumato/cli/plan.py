@@ -119,6 +119,14 @@ class Plan:
                     "of these sources a stream, or show the rows on the console"
                 )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
+            names = [name.lower() for name in self.frames[sink.query].columns]
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None and sink.format != CONSOLE:
+                why = (
+                    f"writes the rows of {sink.query}, which have several columns `{twice}`: "
+                    "rename them with AS, or leave one out"
+                )
+                raise PipelineError.at(f"sinks.{sink.name}", why)
         for shared in self.shared:
             for sink in self.streams if shared.is_new else ():
                 checkpoint = f"{self.folder}/{sink.name}"

@@ -277,7 +277,7 @@ class WindowQuery:
         for w in self.wanted:
             read = re.search(rf"\b({attributes})\b", w.expression or "", re.IGNORECASE)
             if w.function in ("sum", "avg") and read:
-                warn_of_gaps(self.called, w.entry)
+                warn_of_gaps(self.called, w.entry if w.name else "`by`")
                 return
 
     @property
