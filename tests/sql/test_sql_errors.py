@@ -50,6 +50,18 @@ def in_window(options):
 JOIN = "SELECT * FROM a [ROWS 5] SIMILARITY JOIN b ON (x) "
 
 
+@pytest.mark.parametrize(
+    ("options", "instead"),
+    [
+        ("RANGE 5 MINUTES WATTR t MISSED", "missed => true"),
+        ("Tumble 5 MINUTES", "write RANGE 10 MINUTES"),
+        ("HOPPING 5 MINUTES", "RANGE 10 MINUTES SLIDE 5 MINUTES"),
+    ],
+)
+def test_a_word_for_windows_elsewhere_is_told_what_to_write(options, instead):
+    assert instead in str(in_window(options)).splitlines()[0]
+
+
 def test_an_error_underlines_the_word_and_names_the_likely_one():
     found = error("SELECT *\n\tFROM s [ROWS 500 CONFIDNCE 95%]\nWHERE x")
     assert (found.line, found.column, found.word) == (2, 19, "CONFIDNCE")

@@ -42,6 +42,13 @@ SPELLED = {
 """Names of terminals in messages; other terminals keep their names."""
 NEVER_NAMED = {"BACKQUOTED", "MINUS", "$END", "_SEMICOLON", "COMMA", "DOT", "STRING"}
 CLAUSE_WORDS = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN")
+INSTEAD = {  # of words that other systems, or functions, have for windows
+    "MISSED": "FROM window_aggregate(s, ..., missed => true)",
+    "TUMBLE": "RANGE 10 MINUTES",
+    "TUMBLING": "RANGE 10 MINUTES",
+    "HOP": "RANGE 10 MINUTES SLIDE 5 MINUTES",
+    "HOPPING": "RANGE 10 MINUTES SLIDE 5 MINUTES",
+}
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
 PLACES = {
     "bracket": ("window_option", "in a window"),
@@ -340,6 +347,8 @@ def _syntax_error(
     reason = f"{token} is not expected {PLACES[place][1] if fitting else 'here'}"
     if fitting and place == "bracket" and not at_end and token.upper().split()[0] in CLAUSE_WORDS:
         reason = f"{token} is not allowed inside a window: the ] of the window is missing"
+    elif place == "bracket" and token.upper() in INSTEAD:
+        reason += f": write {INSTEAD[token.upper()]}"
     expected = fitting + others
     if at_end:
         return SqlError("the query ends too early", start, start, expected=expected)
