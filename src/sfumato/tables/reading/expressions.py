@@ -58,7 +58,7 @@ class Operation:
 
     def __str__(self) -> str:
         if self.right is None:
-            if self.sign in FUNCTIONS:
+            if self.sign in NUMBER_FUNCTIONS:
                 return f"{self.sign}({self.left})"
             after = self.sign == "is null"
             return f"({self.left} is null)" if after else f"({self.sign} {self.left})"
@@ -74,7 +74,7 @@ ARITHMETIC = {
     "*": pc.multiply_checked,
     "/": pc.divide_checked,
 }
-FUNCTIONS = ("abs", "sqrt")
+NUMBER_FUNCTIONS = ("abs", "sqrt")
 LOGIC = {"and": pc.and_kleene, "or": pc.or_kleene}
 COMPARISONS = {
     "=": pc.equal,
