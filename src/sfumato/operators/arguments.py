@@ -30,6 +30,13 @@ def whole(name: str, value: Any, what: str = "a whole number of at least 1") -> 
     return int(value)
 
 
+def microseconds(name: str, value: Any) -> int:
+    """Return `value` as an int, or raise ValueError unless it is a duration in microseconds."""
+    if not 0 < whole(name, value) <= MAX_TIME_US:
+        raise ValueError(f"`{name}` must be from 1 to 2**60 microseconds; got {value}")
+    return int(value)
+
+
 def share(name: str, value: Any, what: str = "a probability") -> float:
     """Return `value` as a float, or raise ValueError unless it is in (0, 1]."""
     if not isinstance(value, int | float | np.number) or not 0.0 < value <= 1.0:

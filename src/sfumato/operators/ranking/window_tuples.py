@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from sfumato.operators.arguments import microseconds, whole
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import timetable
@@ -41,6 +42,10 @@ class TopKWindowConfig:
             rows = tuple((name, *query) for name, query in rows.items())
         named = [(str(name), *timetable([query], self.plan).queries[0]) for name, *query in rows]
         object.__setattr__(self, "queries", tuple(named))
+        if self.length is not None:
+            microseconds("length", self.length)
+        if self.rows is not None:
+            whole("rows", self.rows)
         if isinstance(least, Mapping):
             object.__setattr__(self, "least", tuple(least.items()))
         if not isinstance(self.semantics, Semantics):

@@ -10,7 +10,7 @@ from sfumato.kernels.windows import sessions
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arguments import whole
+from sfumato.operators.arguments import microseconds
 from sfumato.operators.arrays import Ints, pad
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
@@ -46,10 +46,9 @@ class SessionConfig:
 
     def __post_init__(self) -> None:
         check_aggregates(self)
-        for name in ("gap", "max_length"):
-            value = getattr(self, name)
-            if (value is not None or name == "gap") and not 0 < whole(name, value) <= MAX_TIME_US:
-                raise ValueError(f"`{name}` must be from 1 to 2**60 microseconds; got {value}")
+        microseconds("gap", self.gap)
+        if self.max_length is not None:
+            microseconds("max_length", self.max_length)
 
 
 class SessionAggregate(ReleasedAggregate):
