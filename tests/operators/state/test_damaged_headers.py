@@ -91,6 +91,14 @@ def test_any_value_of_a_header_replaced_by_another_is_refused_or_gives_an_operat
     opened(name, forged(replaced(header, path, data.draw(st.sampled_from(VALUES))), parts))
 
 
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_every_value_of_a_state_replaced_by_each_is_refused_or_gives_an_operator(name):
+    header, parts = taken_apart(saved(name)[2])
+    for path in nodes(header["values"]):
+        for value in VALUES:
+            opened(name, forged(replaced(header, ("values", *path), value), parts))
+
+
 @pytest.mark.parametrize("key", ["kind", "version", "values", "parts", None])
 def test_a_header_of_another_structure_is_refused(key):
     header, parts = taken_apart(pack("window", 8, Saved({"n": 1}, {"p": np.arange(3.0)})))

@@ -127,6 +127,7 @@ class ExtentConfig:
     def __post_init__(self) -> None:
         check_aggregates(self, over_time=True, more=self.more_attributes)
         check_extents(whole("length", self.length), whole("slide", self.slide))
+        whole("most_empty", self.most_empty)
 
     @property
     def plain(self) -> bool:
