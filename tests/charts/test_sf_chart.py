@@ -157,6 +157,14 @@ def test_a_line_for_each_key_and_what_may_not_exist_has_its_probability_below():
     ]
 
 
+def test_rows_of_several_keys_are_not_joined_to_one_line():
+    found = sf.window_aggregate(ROWS, {"top": "max(x)"}, key="site", **WINDOW)
+    with pytest.raises(ValueError, match=r'end of the window \(UTC\): write key="site" for one'):
+        sf.chart(found, "top")
+    of_one = [row for row in found.to_pylist() if row["site"] == "a"]
+    assert len(data_of(sf.chart(of_one, "top"))[0]) == len(of_one) == 4
+
+
 def test_the_tuples_of_a_window_are_drawn_with_their_probabilities():
     window = sf.engine_free.UncertainWindow(3, 0.9)
     window.extend(np.array([0.5, 0.9, 0.4, 0.8, 1.0, 0.3]))

@@ -195,6 +195,11 @@ def results_chart(
         if name is not None and name not in columns:
             raise ValueError(f"`{argument}` must be one of {', '.join(columns)}; got {name!r}")
     places, kind, x_title = _places(columns, x)
+    if key is None and (needed := _telling_column(columns, result, places)) is not None:
+        raise ValueError(
+            f"`key` must be given, because several rows have the same {x_title}: write "
+            f'key="{needed}" for one line per value, or filter the rows of one {needed}'
+        )
     keys = [""] * len(places) if key is None else [str(each) for each in columns[key]]
     if len(set(keys)) > MAX_KEYS:
         raise ValueError(
@@ -284,6 +289,20 @@ def bands_of(value: Any) -> dict[str, float | None]:
     if not shown and mean is not None and spread is not None:
         shown = {"low": mean - spread, "high": mean + spread}
     return {"mean": mean, "existence": fields.get("existence", 1.0), **shown}
+
+
+def _telling_column(columns: dict[str, list[Any]], result: str, places: list[Any]) -> str | None:
+    """Return the first column of names or of few numbers whose values tell apart the rows of each
+    place; None if there is none, or if the places differ."""
+    if len(set(places)) == len(places):
+        return None
+    for name, cells in columns.items():
+        if name == result or not all(isinstance(cell, str | int) for cell in cells):
+            continue
+        few = isinstance(cells[0], str) or len(set(cells)) <= MAX_KEYS
+        if few and len({*zip(places, cells, strict=True)}) == len(places):
+            return name
+    return None
 
 
 def _has_band(rows: list[dict[str, Any]], low: str, high: str) -> bool:
@@ -386,7 +405,8 @@ def chart(
     x
         For rows: the column of the horizontal axis; None for the end of `window`.
     key
-        For rows: a column whose values get one line each.
+        For rows: a column whose values get one line each. Required if it tells apart rows at the
+        same place of the axis.
     title
         Title that replaces the default title.
     theme
