@@ -614,6 +614,8 @@ def test_remember_keeps_the_columns_of_unique_as_the_function_does(tables):
     counts = {word: sum(row.duplicate for row in sql(spark, query.format(word)).collect())
               for word in ("", "REMEMBER 1 DAY")}  # fmt: skip
     assert counts[""] < counts["REMEMBER 1 DAY"]
+    plan = explain(spark, query.format("REMEMBER 1 DAY"))
+    assert "; the vehID of these rows, for at least 24 h\n" in plan
     assert "REMEMBER needs UNIQUE" in str(error(spark, query.format("REMEMBER 1 DAY").replace(
         "UNIQUE vehID", "")))  # fmt: skip
 

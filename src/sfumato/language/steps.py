@@ -160,9 +160,11 @@ def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lin
     bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
     if bounds or total is not None:
         rows, per = (total, "") if total is not None else (min(bounds), " per key" if key else "")
-        state = (
-            f"at most {rows} rows{per}, about {format_bytes(rows * each)} at {each} bytes per row"
-        )
+        count = f"{rows} row{'s' * (rows != 1)}{per}"
+        state = f"at most {count}, about {format_bytes(rows * each)} at {each} bytes per row"
+    if ids := list_names(given.get("unique")):
+        least = f", for at least {_written(given['remember'])}" if given.get("remember") else ""
+        state += f"; the {', '.join(ids)} of these rows{least}"
     parallel = per_key(key)
     if total is not None:  # all keys share the buffer
         parallel = parallel.replace("in parallel", "in one task")
