@@ -145,7 +145,7 @@ def start_streams(
     ordered = sf.sql(spark, BY_TIMETABLE)
     assert not isinstance(ordered, list)
     hours = replay(spark, data.weather, "time_hour", HOURS_PER_BATCH // parts)
-    frames = {"flights by timetable": ordered, "similar frost": similar_frost(hours)}
+    frames = {"flights": ordered, "similar frost": similar_frost(hours)}
     starter = partial(start_sink, folder=str(folder / "checkpoint"), once=True)
     return [
         SinkQuery(_sink(name, folder), name, [frame], starter) for name, frame in frames.items()

@@ -33,24 +33,26 @@ def order_by_timetable() -> None:
 
 
 def join_similar_frost() -> None:
-    random = np.random.default_rng(1)
-    readings = pa.table(
-        {
-            "time_hour": pa.array(np.arange(ROWS) * 60 * MINUTE, pa.timestamp("us", "UTC")),
-            "alternatives": [
-                [{"prob": 0.2, "temp": t, "pressure": p} for t, p in points]
-                for points in random.normal(0.0, 1.0, (ROWS, 4, 2)).tolist()
-            ],
-        }
-    )
     sf.similarity_join(
-        readings,
-        readings,
+        _readings(1),
+        _readings(2),
         on=["temp", "pressure"],
         within=3.0,
         probability=0.5,
         window=sf.Rows(24, confidence=0.95),
         order="time_hour",
+    )
+
+
+def _readings(seed: int) -> pa.Table:
+    points = np.random.default_rng(seed).normal(0.0, 1.0, (ROWS, 4, 2))
+    return pa.table(
+        {
+            "time_hour": pa.array(np.arange(ROWS) * 60 * MINUTE, pa.timestamp("us", "UTC")),
+            "alternatives": [
+                [{"prob": 0.2, "temp": t, "pressure": p} for t, p in row] for row in points.tolist()
+            ],
+        }
     )
 
 
