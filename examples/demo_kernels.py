@@ -33,8 +33,19 @@ def order_by_timetable() -> None:
 
 
 def join_similar_frost() -> None:
-    random = np.random.default_rng(1)
-    readings = pa.table(
+    sf.similarity_join(
+        *(random_readings(seed) for seed in (1, 2)),
+        on=["temp", "pressure"],
+        within=3.0,
+        probability=0.5,
+        window=sf.Rows(24, confidence=0.95),
+        order="time_hour",
+    )
+
+
+def random_readings(seed: int) -> pa.Table:
+    random = np.random.default_rng(seed)
+    return pa.table(
         {
             "time_hour": pa.array(np.arange(ROWS) * 60 * MINUTE, pa.timestamp("us", "UTC")),
             "alternatives": [
@@ -42,15 +53,6 @@ def join_similar_frost() -> None:
                 for points in random.normal(0.0, 1.0, (ROWS, 4, 2)).tolist()
             ],
         }
-    )
-    sf.similarity_join(
-        readings,
-        readings,
-        on=["temp", "pressure"],
-        within=3.0,
-        probability=0.5,
-        window=sf.Rows(24, confidence=0.95),
-        order="time_hour",
     )
 
 

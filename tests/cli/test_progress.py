@@ -101,8 +101,8 @@ SHOWN = {"oldest": 60_000_000, "punctuation": 30_500_000, "lag": 45_000_000, "sl
 def test_what_a_reorder_holds_has_a_line_of_its_own_and_is_not_added_up():
     line = logged(machines=False, held=3, **SHOWN)[1]
     assert line == (
-        "    reorder_1: 3 rows held, oldest event time 1970-01-01 00:01:00, "
-        "punctuation 1970-01-01 00:00:30.500000, 45 s behind the newest held row"
+        "    reorder_1: 3 rows held, oldest 1970-01-01 00:01:00, "
+        "punctuation 1970-01-01 00:00:30.500000, lag 45 s"
     )
     metrics = json.loads(logged(machines=True, held=3, **SHOWN)[0])["metrics"]
     assert metrics == {"sfumato_reorder_1": {"rows": 10, "late": 2, "held": 3, **SHOWN}}

@@ -130,14 +130,17 @@ def row_count(rows: int) -> str:
 
 
 def describe_held_rows(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
-    """Describe a reorder's held rows. held : number of rows"""
+    """Describe a reorder's held rows in a short line; the page of metrics explains its fields.
+
+    held : number of rows
+    """
     words = f"{part.operator}: {row_count(held)} held"
     if gauges.get("oldest") is not None:
-        words += f", oldest event time {time_text(gauges['oldest'])}"
+        words += f", oldest {time_text(gauges['oldest'])}"
     if gauges.get("punctuation") is not None:
         words += f", punctuation {time_text(gauges['punctuation'])}"
     if gauges.get("lag") is not None:
-        words += f", {gauges['lag'] / 1e6:.6g} s behind the newest held row"
+        words += f", lag {gauges['lag'] / 1e6:.6g} s"
     return words
 
 
