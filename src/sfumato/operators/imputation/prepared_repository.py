@@ -194,7 +194,7 @@ def calibrate(
     calibration fields of a `Repository`.
 
     rows, rank : as for `HeldOut`    coded : whether attributes are category codes, without curves
-    Cost: imputation of some thousand rows per attribute.
+    Cost: imputation of a few thousand rows per attribute.
     """
     held_out, asked = HeldOut(repository, rows, rank), repository.sets.determinants.sum(axis=1)
     groups = max(min(MAX_CURVES, int(asked.max(initial=0))), 1)
