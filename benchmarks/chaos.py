@@ -6,7 +6,7 @@ Six queries, one of them a pipeline file for `sfumato run`, each read the same d
 one file per micro-batch. Each query is killed at random moments and restarted, until it has been
 killed the requested number of times; then it runs to the end. Its sink must contain, row for row,
 the answers of one undisturbed run over the same files in a few micro-batches, with no answer lost
-or doubled; otherwise the program exits with 1. The file `--out` keeps the figures and adds those
+or duplicated; otherwise the program exits with 1. The file `--out` keeps the figures and adds those
 from later runs, so that a hundred kills may be split over several runs.
 """
 
@@ -247,8 +247,11 @@ def rows_of(outcomes: list[Outcome]) -> list[Row]:
         {
             "name": of["query"],
             "kills": sum(of["targets"].values()),
-            "of": ", ".join(f"{of['targets'][t]} {t}" for t in TARGETS if t in of["targets"]),
-            **{name.replace("_", "-"): of[name] for name in SUMS[:-1]},
+            "killed": ", ".join(f"{of['targets'][t]} {t}" for t in TARGETS if t in of["targets"]),
+            "micro-batches": of["micro_batches"],
+            "answers": of["answers"],
+            "lost": of["lost"],
+            "duplicated": of["doubled"],
         }
         for of in outcomes
     ]
@@ -282,9 +285,9 @@ def main() -> None:
         fill(chosen.page, table(rows_of(done)))
     wrong = [of["query"] for of in done if of["lost"] or of["doubled"]]
     if wrong:
-        raise SystemExit(f"answers lost or doubled: {', '.join(wrong)}; see {root}")
+        raise SystemExit(f"answers lost or duplicated: {', '.join(wrong)}; see {root}")
     shutil.rmtree(root)
-    print("nothing lost, nothing doubled")
+    print("nothing lost, nothing duplicated")
 
 
 if __name__ == "__main__":

@@ -197,10 +197,10 @@ def compared(
     figures = {"answers of the static frame": len(expected)}
     for name, rows in {"in the Delta table": lake, "in files": files}.items():
         figures[f"answers {name}"] = len(rows)
-        figures[f"doubles {name}"] = len(rows) - len(set(rows))
+        figures[f"duplicates {name}"] = len(rows) - len(set(rows))
     figures |= {
         "messages in the topic of answers": len(topic),
-        "of them equal to an earlier one of the same key": len(topic)
+        "messages equal to an earlier message with the same key": len(topic)
         - sum(len(rows) for rows in keyed.values()),
         "keys in that topic": len(keyed),
     }
@@ -208,9 +208,9 @@ def compared(
     held = {
         "the key names one answer of the static frame": len({row[0] for row in expected})
         == len(expected),
-        "the Delta table has each answer once, as the static frame": Counter(lake) == counts,
+        "the Delta table has each answer once, like the static frame": Counter(lake) == counts,
         "the files contain each answer once, like the static frame": Counter(files) == counts,
-        "the topic, read by key, has each answer once, as the static frame": read_by_key == counts
+        "the topic, read by key, has each answer once, like the static frame": read_by_key == counts
         and all(key == str(row[0]) for key, rows in keyed.items() for row in rows),
     }
     return figures, held
@@ -237,7 +237,7 @@ def main() -> int:
         "kills": given.kills,
         "seconds, all runs together": seconds,
         "cores of the machine": os.cpu_count() or 1,
-        "processes of this and other programs that wanted one, in the last 15 minutes": round(load),
+        "load of the machine: running and waiting processes, mean of 15 minutes": round(load),
         **figures,
         **{name: "yes" if value else "no" for name, value in held.items()},
     }

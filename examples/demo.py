@@ -190,17 +190,17 @@ def _introduce(console: Console, data: DemoData) -> None:
         f"[bold]1. Flights by timetable.[/bold] {len(data.departed):,} departures from New York "
         f"in 2013 arrive in the order of their actual departure, together with {data.cancelled:,} "
         "cancelled flights. They are put back into the order of the timetable. At most "
-        f"{DROP_RATIO:.0%} may come too late for it:"
+        f"{DROP_RATIO:.0%} of them may arrive too late for this order:"
     )
     console.print(BY_TIMETABLE, style="cyan", highlight=False)
     console.print(
         f"[bold]2. Similar frost.[/bold] {data.readings:,} hourly readings of {AIRPORTS[0]} and "
         f"{AIRPORTS[1]}. Thermometers have an error (standard deviation {TEMP_ERROR} °F is "
-        f"assumed), and so have barometers ({PRESSURE_ERROR} hPa). Each reading becomes {SAMPLES} "
-        f"equally likely ones, so an hour near {FREEZING:.0f} °F freezes with a probability. Which "
-        f"freezing hours were alike, within {WITHIN:.0f} °F and hPa, with at least "
-        f"{PROBABILITY:.0%} probability, among the newest {WINDOW.rows} freezing hours of each "
-        "airport?\n"
+        f"assumed), and so do barometers ({PRESSURE_ERROR} hPa). Each reading is replaced by "
+        f"{SAMPLES} equally likely values, so an hour near {FREEZING:.0f} °F is freezing with some "
+        f"probability. Which freezing hours were alike, within {WITHIN:.0f} °F and hPa, with at "
+        f"least {PROBABILITY:.0%} probability, among the newest {WINDOW.rows} freezing hours of "
+        "each airport?\n"
     )
 
 

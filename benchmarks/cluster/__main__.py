@@ -33,7 +33,7 @@ def check(
         outcome.pop("pairs", None)
         print(part, json.dumps(outcome))
     if any(of["lost"] or of["doubled"] for of in found.values()):
-        raise SystemExit("answers lost or doubled")
+        raise SystemExit("answers lost or duplicated")
 
 
 @app.command()

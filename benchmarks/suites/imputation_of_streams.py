@@ -1,4 +1,4 @@
-"""Imputation with an order against the usual choices: last values, and multiple imputation.
+"""Imputation with an order, compared with the usual choices: last values, and multiple imputation.
 
 Two real sets of several devices. A tenth of the known cells is hidden at random. With `past`, the
 repository is the first three quarters of the time, and hidden cells of the last quarter are

@@ -165,7 +165,7 @@ INTERPOLATED = (
     "between them."
 )
 TABLE_8 = (
-    "Table 8 (parameters) is missing in our copy: {} are our choice where section 10.2 does not "
+    "Table 8 (parameters) is missing from our copy: {} are our choice where section 10.2 does not "
     "state them."
 )
 SUBSTITUTIONS: dict[str, tuple[str, ...]] = {

@@ -100,7 +100,7 @@ def sets(kinds: tuple[str, ...]) -> tuple[str, ...]:
 
 
 TABLE_2 = (
-    "Table 2 (parameters) is missing in our copy. We use radii from 0 to {} of the extent, and "
+    "Table 2 (parameters) is missing from our copy. We use radii from 0 to {} of the extent, and "
     "middle values as defaults."
 )
 SUBSTITUTIONS = (
@@ -158,7 +158,7 @@ def judge_pruned(rows: pd.DataFrame) -> Verdict:
     if refuted:
         said += " No range of radii comes near 90%."
     because = (
-        "The paper's radii are in its table of parameters, which is missing in our copy, so we "
+        "The paper's radii are in its table of parameters, which is missing from our copy, so we "
         "chose radii. The wider they are, the less OP and the more SP rules out. At small α, SP "
         "stays below the paper's share, because samples that are uniform in a ball lie mostly "
         "near its edge."

@@ -133,7 +133,7 @@ def _why(measured: pd.DataFrame) -> str:
         f"With this noise, {measured.overlapping.mean():.0%} of the pairs of tuples have regions "
         f"within the distance, so Index-Match saves little. {measured.near.mean():.0%} of the "
         "pairs of samples are near: Sort-Match visits these pairs one by one through a tree, and "
-        "nested loops visit all pairs in the order of memory."
+        "nested loops visit all pairs in memory order."
     )
 
 

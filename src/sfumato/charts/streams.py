@@ -124,7 +124,7 @@ def membership_chart(
     )
     certain = int(np.count_nonzero(inside >= 1.0 - 1e-12))
     about = (
-        f"{len(rows):,} tuples held so that {window.rows:,} exist with probability "
+        f"{len(rows):,} tuples are held, so that {window.rows:,} exist with probability "
         f"{window.config.confidence:g}; {certain:,} are certainly in the window if they exist"
     )
     under = (

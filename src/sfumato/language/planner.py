@@ -327,7 +327,8 @@ def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | No
 class NamedQueries:
     """Scripts by name, each planned on request, once the views that it reads exist.
 
-    wanted : names of scripts with an output; their TOP queries and those upstream share work
+    wanted : names of scripts with an output; their TOP queries and the TOP queries
+        upstream share work
     share : see `RankingGroups`
     """
 

@@ -215,8 +215,8 @@ def remove_stream_word(
         raise at(word, reason)
     if name == "ISTREAM" and answers and extents:
         reason = (
-            "ISTREAM (only answers that differ from those of the extent before) is not supported: "
-            "without ISTREAM, each extent is answered"
+            "ISTREAM (only answers that differ from the answers of the extent before) is not "
+            "supported: without ISTREAM, each extent is answered"
         )
         raise at(word, reason, "RSTREAM")
     edits.remove(word.start, items[1].start)

@@ -220,7 +220,7 @@ def window_lines(
         return [
             ("window", _describe_delta(window.on, window.delta, window.threshold)),
             answers,
-            ("state", "the held tuples: those since the values last moved too far"),
+            ("state", "the tuples since the values last moved too far"),
         ]
     if window.slide is not None:
         answers = ("answers", f"one per {window.slide} arriving tuples of a group")

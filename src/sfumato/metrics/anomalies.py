@@ -130,7 +130,10 @@ def row_count(rows: int) -> str:
 
 
 def describe_held_rows(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
-    """Describe a reorder's held rows. held : number of rows"""
+    """Describe a reorder's held rows in a short line; the page of metrics explains its fields.
+
+    held : number of rows
+    """
     words = f"{part.operator}: {row_count(held)} held"
     if gauges.get("oldest") is not None:
         words += f", oldest {time_text(gauges['oldest'])}"

@@ -34,7 +34,7 @@ QUERY_COUNTERS = {
 }
 QUERY_GAUGES = {
     "batch_seconds": "duration of the newest micro-batch",
-    "batch_part_seconds": "durations of the phases of the newest micro-batch, by Spark's names",
+    "batch_part_seconds": "durations of the phases of the newest micro-batch, named as in Spark",
     "batch_end_timestamp_seconds": "time at which the newest micro-batch was reported",
     "active": "1 while the query runs, 0 when it has ended",
     "failed": "1 when it ended with an error",
@@ -79,7 +79,7 @@ COUNTER_TEXTS = {
     "forced": "arrivals at which a full buffer moved the punctuation",
     "out_of_order": "rows that belong before a row of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",
-    "skipped": "extents without rows that are missing in the answers, in gaps of over a million",
+    "skipped": "extents without rows that are left out of the answers, in gaps of over a million",
     "corrections": "rows that a newer version replaced in an open extent",
     "outdated": "rows that were not newer than the known version of their id",
     "unequal": "rows that contradict the probabilities of earlier rows with the same `shared`",
@@ -108,8 +108,8 @@ COUNTER_TEXTS = {
     "answered": "answers of a ranking, one per query, instant and key",
     "late_answers": "ranking answers whose latency is above the query's `every`",
     "undecodable": "values that a decoder could not read",
-    "opposite": "pairs of an arriving tuple and a tuple then in the other window of a join",
-    "compared": "of these, pairs whose alternatives were compared; the others were pruned",
+    "opposite": "pairs of an arriving tuple and a tuple in the other window of a join at that time",
+    "compared": "pairs of `opposite` whose alternatives were compared; the others were pruned",
 }
 OPERATOR_COUNTERS = {
     **{f"operator_{counter}": about for counter, about in COUNTER_TEXTS.items()},

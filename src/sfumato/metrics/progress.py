@@ -41,7 +41,7 @@ class MicroBatch:
     rows_in, rows_out : rows read, and rows that reached the sink     seconds : its duration
     counters : increments per operator part     gauges : state per part at the end
     held : held rows per part at the end, in the buckets that had rows in this run
-    parts : seconds per phase, by Spark's names
+    parts : seconds per phase, named as in Spark
     state : totals over all operators: bytes in memory and on disk, and rows if Spark counts them
     run : id of the query's run
     """

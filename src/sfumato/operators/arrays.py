@@ -52,7 +52,7 @@ def ranges_of(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
 
 
 def renumber(codes: Ints, count: int) -> tuple[Ints, Ints]:
-    """Renumber codes (int64[n], below `count`) by first appearance; return its positions, too.
+    """Renumber codes (int64[n], below `count`) by first appearance; also return its positions.
     Cost: O(n + count), or O(n log n) if codes are sparse."""
     if count > 4 * codes.size + 1024:
         names, codes = np.unique(codes, return_inverse=True)

@@ -34,9 +34,10 @@ SIDES = ("left", "right")  # names of the two inputs, and of their state
 SEVERAL_CONTROLLERS = (
     "some rows are not `late` although an earlier punctuation is beyond their event time, so it is "
     "unknown which times are complete. The rows come from several disorder controllers, for "
-    "example from a union of reordered frames, or were delayed after sf.reorder. Reorder the union "
-    'with a column that names each row\'s source, sf.reorder(a.union(b), ..., source="source"); or '
-    "drop `late` and `punctuation`, so that rows are assumed to be in order of event time"
+    "example from a union of reordered frames, or were delayed after sf.reorder. Reorder the "
+    "union, with a column that names the source of each row, "
+    'sf.reorder(a.union(b), ..., source="source"); or drop `late` and `punctuation`, so that rows '
+    "are assumed to be in order of event time"
 )
 
 # Gauges of the largest window in a micro-batch: its number of tuples, and its `rows`.

@@ -90,7 +90,7 @@ def test_samples_of_other_tasks_in_a_snapshot_are_refused():
     join.process(random_stream(2, 30, 1))
     whole = SimilarityJoin(1, 1.0, 0.1, Rows(10))
     whole.process(random_stream(2, 30, 1))
-    with pytest.raises(ValueError, match="tuples that are not owned must not have samples"):
+    with pytest.raises(ValueError, match="tuples of other tasks must not have samples"):
         join.tuples = whole.tuples
 
 

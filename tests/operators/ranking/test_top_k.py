@@ -329,7 +329,7 @@ def test_errors_of_the_other_rankings():
     with pytest.raises(ValueError, match="`probability` must be a number in"):
         engine_free.pt_k([1], [1], k=1, threshold=0)
     with pytest.raises(
-        ValueError, match="`probability`, the least Pr_k of PT-k, must be given once"
+        ValueError, match="`probability`, the minimum Pr_k of PT-k, must be given once"
     ):
         engine_free.pt_k([1], [1], k=1, threshold=0.5, probability=0.5)
     both = [

@@ -190,7 +190,7 @@ class Environment:
 class RedactingConsole(Console):
     """A console that never prints a value of its environment.
 
-    Its width is that of the terminal, `width` or $COLUMNS, or FILE_WIDTH without any of these.
+    It is as wide as the terminal, `width` or $COLUMNS; without these, FILE_WIDTH wide.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -127,7 +127,7 @@ def _reason(schema: StructType) -> Column:
         spoiled = read[SPOILED].isNotNull() & read[field.name].isNull() & given.isNotNull()
         reasons.append(F.when(spoiled, why))
     unread = read.isNull() | read[SPOILED].isNotNull()
-    return F.coalesce(*reasons, F.when(unread, F.lit("it is not a JSON object of these columns")))
+    return F.coalesce(*reasons, F.when(unread, F.lit("it is not a JSON object with these columns")))
 
 
 def _metadata(name: str) -> Column:

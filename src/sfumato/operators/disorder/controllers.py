@@ -209,7 +209,7 @@ class Controllers(Stateful):
 
 
 def check_controllers(states: np.ndarray, memory: int, control: state.Control) -> None:
-    """Raise ValueError for fields out of range, such as places outside the memory."""
+    """Raise ValueError for fields out of range, such as indices outside the memory."""
     numbers, *lanes = memory_layout(control)
     room, started = states["room"], states["fed"] > 0
     bounds = {

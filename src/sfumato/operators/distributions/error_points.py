@@ -98,7 +98,7 @@ def _ranks(n: int, dimensions: int, first: int) -> np.ndarray:
 
 def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
     """Exchange pairs of values within a column while that reduces the correlations. signs : whether
-    to change signs, too    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2)."""
+    to also change signs    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2)."""
     n, dimensions = points.shape
     points, random = points.copy(), np.random.default_rng(n)
     unchanged = 0  # columns in a row that no exchange improves

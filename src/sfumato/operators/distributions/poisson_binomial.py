@@ -49,8 +49,8 @@ def approximate_tails(method: str, p: Floats, k: Floats) -> Floats:
     """Return float64[2, n]: moment approximations of Pr(N <= k) and Pr(N > k).
 
     N is a sum of independent Bernoulli variables with probabilities p.
-    method : "poisson", "normal" (with a continuity correction) or "refined_normal" (corrected for
-        skewness, too). The normal methods are exact if every p is 0 or 1
+    method : "poisson", "normal" (with a continuity correction) or "refined_normal" (also
+        corrected for skewness). The normal methods are exact if every p is 0 or 1
     p : float64[m]    k : float64[n], whole, at least 0
     Source: Dallachiesa et al. (2015), equations (14)-(17); the paper swaps Phi and phi below (17).
     """

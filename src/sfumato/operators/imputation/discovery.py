@@ -192,8 +192,8 @@ def _warn_of_misses(missed: Mapping[str, NearMiss | None], search: Search) -> No
 
 
 def _implies(smaller: Dependency, larger: Dependency) -> bool:
-    """Return whether `smaller` has no additional determinants, epsilons of these at least as large,
-    and an epsilon of the dependent at most as large."""
+    """Return whether `smaller` implies `larger`: it has no additional determinants, their epsilons
+    are at least as large, and the epsilon of the dependent is at most as large."""
     bounds = dict(larger.determinants)
     return smaller.epsilon <= larger.epsilon and all(
         name in bounds and epsilon >= bounds[name] for name, epsilon in smaller.determinants

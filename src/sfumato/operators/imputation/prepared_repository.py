@@ -76,9 +76,9 @@ def dependency_sets(
 ) -> DependencySets:
     """Return the dependencies of each attribute as arrays. tried : sets that "plain" tries, by
     attribute    room : from `rounding_errors`, in the order of `names`"""
-    asks = np.zeros((len(ordered), room.size), np.bool_)
+    is_determinant = np.zeros((len(ordered), room.size), np.bool_)
     for t, own in enumerate(ordered):
-        asks[t, [names.index(name) for each in own for name in each.names]] = True
+        is_determinant[t, [names.index(name) for each in own for name in each.names]] = True
     flat = [each for own in ordered for each in own]
     pairs = [(names.index(name), epsilon) for each in flat for name, epsilon in each.determinants]
     return DependencySets(
@@ -88,7 +88,7 @@ def dependency_sets(
         np.array([epsilon * (1.0 + 4.0 * ROUNDOFF) + room[a] for a, epsilon in pairs], np.float64),
         offsets_of([len(own) for own in tried]),
         np.array([each for own in tried for each in own], np.int64),
-        asks,
+        is_determinant,
     )
 
 
@@ -194,7 +194,7 @@ def calibrate(
     calibration fields of a `Repository`.
 
     rows, rank : as for `HeldOut`    coded : whether attributes are category codes, without curves
-    Cost: imputation of some thousand rows per attribute.
+    Cost: imputation of a few thousand rows per attribute.
     """
     held_out, asked = HeldOut(repository, rows, rank), repository.sets.determinants.sum(axis=1)
     groups = max(min(MAX_CURVES, int(asked.max(initial=0))), 1)

@@ -30,9 +30,9 @@ class EarlierRows(Columns):
 
 
 class Candidates(NamedTuple):
-    """Candidates for the rows that ask, the newest first per row.
+    """Candidates for the query rows, the newest first per row.
 
-    place : int64[k], the asking row's place    number : int64[k], the candidate's number, or NO_ROW
+    place : int64[k], the query row's place    number : int64[k], the candidate's number, or NO_ROW
     probability : float64[k], Pr(the candidate is the newest earlier row that exists)
     """
 
@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
 
 
 class NewestEarlier(Stateful):
-    """Distribution of the newest earlier row of the key, for each row that asks.
+    """Distribution of the newest earlier row of the key, for each query row.
 
     within : int, largest age in microseconds, or None for any age
     least : smallest probability of an answer, in (0, 1]
@@ -62,18 +62,18 @@ class NewestEarlier(Stateful):
         self.held = EarlierRows.empty()
         self.next = 0
 
-    def process(self, asks: Bools, key: Ints, time: Ints, existence: Floats) -> Candidates:
-        """Return candidates for the rows that ask; the other rows are candidates for later rows.
+    def process(self, is_query: Bools, key: Ints, time: Ints, existence: Floats) -> Candidates:
+        """Return candidates for the query rows; the other rows are candidates for later rows.
         Arrays have one entry per row, in order; a key's times do not decrease."""
-        given = np.flatnonzero(~asks)
+        given = np.flatnonzero(~is_query)
         number = self.next + np.arange(given.size)
         self.next += given.size
         fresh = EarlierRows(number, key[given], time[given], existence[given])
-        before = self.held.number.size + np.cumsum(~asks)
+        before = self.held.number.size + np.cumsum(~is_query)
         rows = EarlierRows.concat([self.held, fresh])
         order = np.argsort(rows.key, kind="stable")
         rows = rows.take(order)
-        size, places = order.size + 1, np.flatnonzero(asks)
+        size, places = order.size + 1, np.flatnonzero(is_query)
         newest = np.searchsorted(rows.key * size + order, key[places] * size + before[places]) - 1
         found = self._candidates(rows, key[places], time[places], newest)
         self._keep_possible(rows)
@@ -85,7 +85,7 @@ class NewestEarlier(Stateful):
         self.held = self.held.take(~over) if over.any() else self.held
 
     def _candidates(self, rows: EarlierRows, key: Ints, time: Ints, newest: Ints) -> Candidates:
-        """Return candidates for rows that ask. rows : by key    newest : places in `rows`"""
+        """Return candidates for query rows. rows : by key    newest : places in `rows`"""
         place, at, left = np.arange(key.size), newest, np.ones(key.size)
         places, numbers, shares = [], [], []
 

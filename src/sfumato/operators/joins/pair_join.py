@@ -246,7 +246,7 @@ class PairJoin(Operator):
         if not self.timed and np.any(batch.time):
             raise ValueError("tuples must not have times without time windows")
         most = self.streams * (int(self.given.sum()) + SPARE_KEYS)
-        if batch.code.max(initial=-1) >= most:  # memory is used for all smaller codes, too
+        if batch.code.max(initial=-1) >= most:  # all smaller codes also use memory
             raise ValueError(
                 "its keys must be 0, 1, 2, ...; a key is far above the number of tuples"
             )

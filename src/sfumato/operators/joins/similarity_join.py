@@ -175,7 +175,7 @@ class SimilarityJoin(PairJoin):
         batch = self._batch(held.code, held.number, held.time, held, radii)
         owned, lengths = self._local_rows(held.number), np.diff(held.offsets)
         if lengths[~owned].any() or (batch.existence[owned] != held.existence[owned]).any():
-            raise ValueError("tuples that are not owned must not have samples")
+            raise ValueError("tuples of other tasks must not have samples")
         if (lengths[owned] == 0).any() or (held.prob > 1.0).any():
             raise ValueError("held tuples must have samples with probabilities in (0, 1]")
         if not ((held.existence > 0.0) & (held.existence <= 1.0)).all():

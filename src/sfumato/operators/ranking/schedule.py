@@ -113,7 +113,7 @@ class Schedule:
         self._switch = self._cycle_end_by(self.clock + every)
 
     def remove(self, name: str) -> None:
-        """Remove a query, which is not answered after the clock."""
+        """Remove a query; the schedule no longer answers it."""
         self._live.clear()
         self.queries.pop(name, None)
         self.waiting.pop(name, None)

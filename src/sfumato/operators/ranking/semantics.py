@@ -83,7 +83,7 @@ class Semantics:
 
     @property
     def least(self) -> float:
-        """The least Pr_k for "pt_k"; NaN for other semantics."""
+        """The minimum Pr_k for "pt_k"; NaN for other semantics."""
         return np.nan if self.probability is None else self.probability
 
     def rank(self, items: RankedItems, ks: Ints) -> Rankings:
@@ -101,11 +101,11 @@ def semantics_of(
     """Build a `Semantics` from the arguments of `top_k`. Raises ValueError."""
     if probability is not None and name != "pt_k":
         raise ValueError(
-            f'`probability` is allowed only with "pt_k", as its least Pr_k; got {probability!r} '
+            f'`probability` is allowed only with "pt_k", as its minimum Pr_k; got {probability!r} '
             f"for {name!r}. To name the probability column, write `existence`"
         )
     if probability is None and name == "pt_k":
-        raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
+        raise ValueError('"pt_k" needs `probability`, the minimum Pr_k, in (0, 1]; got None')
     return Semantics(name, probability, alpha, weights)  # type: ignore[arg-type]
 
 

@@ -164,7 +164,7 @@ def pt_k(
     scores, prob, exclusive, k, tuples, ascending
         As for `top_k_probabilities`
     probability, threshold
-        float in (0, 1], the least Pr_k; two names for one argument
+        float in (0, 1], the minimum Pr_k; two names for one argument
 
     Returns
     -------
@@ -192,7 +192,7 @@ def pt_k(
     """
     if (probability is None) == (threshold is None):
         raise ValueError(
-            "`probability`, the least Pr_k of PT-k, must be given once (`threshold` is a "
+            "`probability`, the minimum Pr_k of PT-k, must be given once (`threshold` is a "
             f"synonym); got probability={probability!r} and threshold={threshold!r}"
         )
     least = share("probability", threshold if probability is None else probability, "a number")

@@ -388,7 +388,7 @@ def _run_queries(
     least: tuple[tuple[str, float], ...],
     otherwise: float,
 ) -> RunQueries:
-    """Build the requests of runs, given as query names; `otherwise` is the default least Pr_k."""
+    """Build the requests of runs, given as query names; `otherwise` is the default minimum Pr_k."""
     k_of, least_of = {name: k for name, (k, _) in queries}, dict(least)
     number = {name: i for i, (name, _) in enumerate(queries)}
     ranking, answers = [np.empty(0, np.int64)], [np.empty((0, 2))]

@@ -56,7 +56,7 @@ class TopKWindowConfig:
         if self.least and self.semantics.name not in ("pk_topk", "pt_k"):
             raise ValueError(
                 'the `probability` of a query is allowed only with the semantics "pk_topk" and '
-                f'"pt_k", as a least Pr_k; got "{self.semantics.name}"'
+                f'"pt_k", as a minimum Pr_k; got "{self.semantics.name}"'
             )
 
 

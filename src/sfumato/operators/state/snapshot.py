@@ -148,7 +148,7 @@ def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memor
             raise ValueError(f"the array `{name}` has a wrong type, shape or position")
         part = np.frombuffer(body[offset : offset + size], np.uint8)
         if dtype.kind == "b" and (part > 1).any():
-            raise ValueError(f"the array `{name}` has bytes that are not bools")
+            raise ValueError(f"the array `{name}` has bytes other than 0 and 1")
         arrays[name] = part.view(dtype).reshape(shape).astype(dtype.newbyteorder("="))
         offset += size + -size % 8
     if offset != len(body):

@@ -164,7 +164,7 @@ class SessionAggregate(ReleasedAggregate):
             raise ValueError("every session must have tuples, and every tuple must have a session")
         early, late = of["start"][held.group], of["last"][held.group]
         if ((held.time < early) | (held.time > late)).any() or (np.diff(held.number) <= 0).any():
-            raise ValueError("tuples must lie in their sessions, in order of arrival")
+            raise ValueError("tuples must be inside their sessions, in order of arrival")
 
     def _ends(self, places: Ints) -> Ints:
         gap, most = self._bounds

@@ -181,8 +181,8 @@ def results_of_groups(
     aggregates: Sequence[Aggregate], options: DistributionOptions,
 ) -> list[AggregateResult]:  # fmt: skip
     """Return results over independent tuples, by group. group : int64[n], of each tuple
-    empty : int64[], groups with a further tuple, which has no value and affects no result except
-        the number of tuples    offsets, prob, values : as in `TupleBatch`
+    empty : int64[], groups with one more tuple. This tuple has no value and is only counted.
+    offsets, prob, values : as in `TupleBatch`
     """
     batch = TupleBatch(
         np.append(offsets, offsets[-1] + np.arange(1, empty.size + 1)),

@@ -121,7 +121,7 @@ def _chunks(table: pa.Table, side: int, tasks: int) -> Iterator[pa.RecordBatch]:
     if len(present) > 1:
         rows = rows.take(pa.array(order))
     ends = np.append(starts[1:], len(buckets))
-    whole = rows.nbytes <= MAX_BYTES  # then each chunk is small enough, too
+    whole = rows.nbytes <= MAX_BYTES  # then each chunk is also small enough
     found: list[tuple[list[int], bytes]] = []
     for bucket, start, end in zip(present.tolist(), starts, ends, strict=True):
         of = rows.slice(start, end - start)

@@ -233,7 +233,7 @@ class PlannedStep:
     not_fused_because: list[str] = field(default_factory=list)
 
     def all(self) -> list[PlannedStep]:
-        """Return all steps below this step, each once, and then this step."""
+        """Return all steps upstream of this step, each once, and then this step."""
         below = (one for side in self.sides if side.below is not None for one in side.below.all())
         return [*dict.fromkeys(below), self]
 
@@ -243,7 +243,7 @@ class PlannedStep:
 
 
 class ChainPlan:
-    """The plan for an operator and the operators below it that run in the same step."""
+    """The plan for an operator and its upstream operators that run in the same step."""
 
     def __init__(self, how: FrameLineage) -> None:
         self.last = _build_steps(how, _bucket_keys(how), {})
@@ -277,7 +277,7 @@ class ChainPlan:
         side.below.passed_on |= dict.fromkeys(filter(None, (self._passed(side, n) for n in names)))
 
     def _passed(self, side: StepInput, name: str) -> str | None:
-        """Return the input column of the step below that a column or field copies, or None."""
+        """Return the input column of the upstream step that a column or field copies, or None."""
         if name in self._ties.values():
             return name
         how = side.lineage
@@ -447,7 +447,7 @@ def _bucket_keys(how: FrameLineage) -> list[list[str]]:
 def _build_steps(
     how: FrameLineage, bucket_keys: Sequence[Sequence[str]], known: dict[int, PlannedStep]
 ) -> PlannedStep:
-    """Return the step of an operator, with the steps below it that run in the same Spark step."""
+    """Return the step of an operator, with the upstream steps that run in the same Spark step."""
     step = PlannedStep(how, [StepInput(*of) for of in zip(how.inputs, bucket_keys, strict=True)])
     below: list[tuple[StepInput, PlannedStep]] = []
     for side in step.sides:

@@ -126,9 +126,9 @@ def earlier_values_job(
     frame.require_numbers("attributes", wanted)
     if EXISTENCE in frame.columns:
         raise ValueError(
-            f"earlier_values takes the values of earlier rows as known, and these may be absent: "
-            f"the {frame.noun} has a column `{EXISTENCE}`. Draw possible worlds before, "
-            "sf.draw_worlds(df, 1000, source=..., id=...), or rename the column to take every row "
+            f"earlier_values treats the values of earlier rows as known, but these rows may be "
+            f"absent: the {frame.noun} has a column `{EXISTENCE}`. Draw possible worlds first, "
+            "sf.draw_worlds(df, 1000, source=..., id=...), or rename the column to treat every row "
             "as present"
         )
     added: dict[str, str] = {}

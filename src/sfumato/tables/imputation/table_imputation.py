@@ -136,7 +136,7 @@ def count_imputed(columns: pa.Table) -> dict[str, int]:
 def alternatives_of(
     imputer: Imputer, imputed: Imputed, existence: Floats | None, texts: Mapping[str, list[str]]
 ) -> pa.Array:
-    """Return the alternatives of imputed objects, list<struct<prob, ATTR...>>; NULL without any."""
+    """Return the alternatives of imputed objects, list<struct<prob, ATTR...>>; NULL if empty."""
     prob = imputed.prob
     if existence is not None:
         prob = prob * np.repeat(existence, np.diff(imputed.offsets))
@@ -321,7 +321,7 @@ def stream_imputation_job(
 
 
 def check_gap_values(count: int, frame: Frame, settings: ImputationSettings) -> None:
-    """Raise ValueError or TypeError for `gap_values` that cannot be."""
+    """Raise ValueError or TypeError for invalid `gap_values`."""
     check_alternatives("gap_values", count, frame.max_alternatives)
     if count == 1:
         raise ValueError("`gap_values` must be at least 2, because one value has no range; got 1")

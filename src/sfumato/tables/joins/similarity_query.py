@@ -464,7 +464,7 @@ def alignment_of(
     frames, _, keys = zip(*sides, strict=True)
     require_same_keys(frames, keys)
     scopes = [frame.controller(order, key) for frame, order, key in sides]
-    upstream = "sf.reorder before both sides, without a key or with a key that is part of `key`"
+    upstream = "sf.reorder upstream of both sides, with no key or a key that is part of `key`"
     if None not in scopes:
         return {
             "aligned": tuple(

@@ -216,7 +216,7 @@ def field_at(column: pa.Array, name: ColumnRef) -> pa.Array:
         if field is None:
             has = f"it has {', '.join(fields)}" if fields else f"it is {column.type}"
             raise ValueError(
-                f"`{name}` names no field: there is no `{part}` in `{name.parts[0]}`; "
+                f"`{name}` is not a field: `{name.parts[0]}` has no field `{part}`; "
                 f"{has}{did_you_mean(part, fields)}"
             )
         column = fields[field]

@@ -197,8 +197,10 @@ class Frame(ABC):
 
     @abstractmethod
     def by_extent(self, attribute: str, order: str, window: Range) -> Frame:
-        """Return one row per tuple and extent that may contain it, in a new column `order`, with
-        the alternatives whose time, an attribute, is in the extent.
+        """Return one row per tuple and extent that may contain the tuple.
+
+        The row has the alternatives whose time, the `attribute`, is in the extent. The extent is in
+        a new column `order`.
 
         Within an extent, tuples remain independent, so distributions of aggregates are exact.
         Overlapping extents become tumbling extents of length `slide`. An invalid tuple remains one

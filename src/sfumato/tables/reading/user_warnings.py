@@ -52,8 +52,8 @@ def shared_rows_error(function: str, rows: str) -> ValueError:
         exact = "aggregate the partners of each row with sf.neighbours(..., aggregates=...); "
     if rows == UNMARKED:
         exact = (
-            "keep the metadata, which says what rows share, by using Arrow tables or by passing "
-            "the answers directly to the next function; "
+            "keep the metadata, which records what rows share: use Arrow tables, or pass the "
+            "answers directly to the next function; "
         )
     return ValueError(
         f"{function} needs independent rows, but {rows} may share tuples, so the probabilities "

@@ -178,7 +178,7 @@ class TableExtents(ReleasedOperator):
     def forget_expired(self) -> None:
         """Forget keys whose extents have all been emitted, which changes no answer.
 
-        A key that is a punctuation scope by itself is kept until it expires, because its completed
+        If a key alone is a punctuation scope, it is kept until it expires, because its completed
         extents must stay known.
         """
         if not self.config.shared or len(self.index) < self._forget_at:
