@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
 from sfumato.kernels.distributions.tuples import round_to_one
-from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
+from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import CERTAIN, EPSILON, SIFT_SLACK
 
@@ -147,28 +147,32 @@ def _near_number(x, y, limit):
     return abs(x - y) <= limit
 
 
+@lean_sum
+def _mass_near(blocks, at, row, count, place, limit):
+    """Return the mass within the distance `limit` of `place`.
+
+    at, row, count : unsigned, for SIMD
+    """
+    mass = 0.0
+    for k in range(count):
+        mass += blocks[at + k] if _near_number(blocks[row + k], place, limit) else 0.0
+    return mass
+
+
 @lean
-def _sum_of_numbers(tuples, slot, other_slot, limit):
-    """Compute `defining_sum` in one dimension, for four samples of the held tuple at a time."""
-    # Unsigned places, because a test for negative places would prevent SIMD.
+def _sum_of_numbers(tuples, slot, other_slot, limit, least):
+    """Compute the sum in one dimension, in any order; stop if it is surely below `least`."""
     blocks, u, v = tuples.blocks, np.uint64(tuples.at[slot]), np.uint64(tuples.at[other_slot])
-    x_count, y_count = tuples.samples[slot], tuples.samples[other_slot]
-    values, others = np.uint64(padded(x_count)), np.uint64(padded(y_count))
-    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    total = 0.0
-    for _ in range(0, y_count, SAMPLE_LANES):
-        a, b = blocks[v + others], blocks[v + others + one]
-        c, d = blocks[v + others + two], blocks[v + others + three]
-        near_a, near_b, near_c, near_d = 0.0, 0.0, 0.0, 0.0
-        for k in range(u, u + np.uint64(x_count)):
-            p, value = blocks[k], blocks[k + values]
-            near_a += p if _near_number(value, a, limit) else 0.0
-            near_b += p if _near_number(value, b, limit) else 0.0
-            near_c += p if _near_number(value, c, limit) else 0.0
-            near_d += p if _near_number(value, d, limit) else 0.0
-        total += near_a * blocks[v] + near_b * blocks[v + one]
-        total += near_c * blocks[v + two] + near_d * blocks[v + three]
-        v += np.uint64(SAMPLE_LANES)
+    # Padding has probability 0, and without a remainder SIMD is faster.
+    length, total = np.uint64(padded(tuples.samples[slot])), 0.0
+    mass, left = tuples.existence[slot], tuples.existence[other_slot]
+    others = v + np.uint64(padded(tuples.samples[other_slot]))
+    for j in range(np.uint64(tuples.samples[other_slot])):
+        if total + left * mass < least:
+            break
+        near = _mass_near(blocks, u, u + length, length, blocks[others + j], limit)
+        total += blocks[v + j] * near
+        left -= blocks[v + j]
     return total
 
 
@@ -387,7 +391,7 @@ def probability_if_cheap(tuples, u, v, criterion):
     if tuples.samples[u] * tuples.samples[v] <= FEW_PAIRS:
         return resolve_near_one(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
-        total = _sum_of_numbers(tuples, u, v, limit_of(tuples, u, v, criterion))
+        total = _sum_of_numbers(tuples, u, v, limit_of(tuples, u, v, criterion), criterion.least)
         if total < criterion.least:
             return -1.0
         return resolve_near_threshold(tuples, u, v, criterion, total)
