@@ -275,6 +275,14 @@ def _sum_columns(u, v, n, limit, least, left, other):
     return total
 
 
+@lean_sum
+def _mass_within(prob, squared, limit):
+    mass = 0.0
+    for j in range(squared.size):
+        mass += prob[j] if squared[j] <= limit else 0.0
+    return mass
+
+
 @compiled_ieee
 def _sum_any(us, vs, n, limit, least, left, other):
     squared, total, steps = np.empty(vs.shape[1]), 0.0, np.int64(0)
@@ -287,10 +295,7 @@ def _sum_any(us, vs, n, limit, least, left, other):
             x, row = us[a, k], vs[a]
             for j in range(squared.size):
                 squared[j] += (x - row[j]) * (x - row[j])
-        mass = 0.0
-        for j in range(squared.size):
-            mass += vs[0, j] * (squared[j] <= limit)
-        total += us[0, k] * mass
+        total += us[0, k] * _mass_within(vs[0], squared, limit)
         left -= us[0, k]
     return total
 
