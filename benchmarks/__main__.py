@@ -25,11 +25,11 @@ def main(
     suites: Annotated[list[str] | None, Argument(help="Some of the suites; none: all.")] = None,
     out: Annotated[Path | None, Option(help="Folder that keeps the rows of each suite.")] = None,
     page: Annotated[Path | None, Option(help="Write a Markdown page of all rows in --out.")] = None,
-    quick: Annotated[bool, Option(help="Small sizes, whose figures mean nothing.")] = False,
+    quick: Annotated[bool, Option(help="Small sizes; the numbers mean nothing.")] = False,
 ) -> None:
     """Measure, and exit with 1 if a goal is missed."""
     if page is not None and out is None:
-        raise BadParameter("`--page` is made of the rows in --out: name that folder too")
+        raise BadParameter("`--page` is written from the rows in --out: name that folder too")
     if quick and out is not None:
         raise BadParameter("figures of `--quick` are not kept: leave out --out")
     unknown = [name for name in suites or () if name not in SUITES]

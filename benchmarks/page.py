@@ -50,7 +50,7 @@ def _own(value: object) -> object:
 def keep(folder: Path, suite: str, rows: list[Row]) -> None:
     """Write SUITE.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(json.dumps(row) for row in rows)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     (folder / f"{suite}.json").write_text(f"[\n{lines}\n]\n")
 
 

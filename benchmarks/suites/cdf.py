@@ -29,7 +29,7 @@ def compare(n: int) -> list[Row]:
 
     error = max(np.abs(ours() - peer()).max(), np.abs(ours() - plain_recursion(p)).max())
     mine, theirs = 1e6 * fastest(ours, REPEATS), 1e6 * fastest(peer, 5)
-    setting, times = f"n = {n:,}", (f"{mine:,.1f} us", f"{theirs:,.1f} us")
+    setting, times = f"n = {n:,}", (f"{mine:,.1f} µs", f"{theirs:,.1f} µs")
     errors = f"{error:.1e}", f"{MOST_ERROR:.0e}"
     return [
         row("full CDF / scipy", setting, *times, theirs / mine, least=SETTINGS[n]),

@@ -112,8 +112,8 @@ def run() -> list[Row]:
             "time / time of reorder": round(seconds / first, 2),
         }
         if apart is not None:
-            found["ms in a step each"] = round(1e3 * apart)
-            found["in a step each / time of reorder"] = round(apart / first, 2)
+            found["ms, one step per operator"] = round(1e3 * apart)
+            found["one step per operator / time of reorder"] = round(apart / first, 2)
         if name in GOALS:
             goal = GOALS[name]
             found |= {"goal": f"<= {goal:g}", "met": seconds / first <= goal}

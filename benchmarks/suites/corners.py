@@ -190,8 +190,8 @@ def scanned(name: str, corner: Corner) -> list[Row]:
             row(
                 f"{name}: {axis}",
                 f"{axis} {dear:,} / {cheap:,}, of {', '.join(f'{value:,}' for value in values)}",
-                f"{spent[dear] * 1e6:.3g} us",
-                f"{spent[cheap] * 1e6:.3g} us",
+                f"{spent[dear] * 1e6:.3g} µs",
+                f"{spent[cheap] * 1e6:.3g} µs",
                 spent[dear] / spent[cheap],
                 most=MOST,
                 bytes=int(operator.nbytes / held),

@@ -87,7 +87,7 @@ def case(d: int, share: float) -> list[Row]:
     points = correlated(ROWS, d, d)
     centres = points[np.random.default_rng(1).integers(0, ROWS, QUERIES)].copy()
     reach = reach_for(points, centres, share)
-    setting = f"N = 50,000, d = {d}, {share:.1%}: us"
+    setting = f"N = 50,000, d = {d}, {share:.1%}: µs"
     kd_goal, rtree_goal = (4.0, 10.0) if d <= 6 else (None, None)
     index = DonorIndex(points, reach)
     mine = index.query(centres, reach)

@@ -103,7 +103,7 @@ def distributions(values: np.ndarray, m: int) -> dict[str, float]:
         imputer.impute(gaps[:1])
         began = time.thread_time()
         done = imputer.impute(gaps)
-        row[f"{method} us"] = (time.thread_time() - began) / hidden * 1e6
+        row[f"{method} µs"] = (time.thread_time() - began) / hidden * 1e6
         row[f"{method} values"] = float(np.diff(done.offsets).mean())
         row[f"{method} coverage"], row[f"{method} score"] = of_hidden(done, missing, true)
     few = Imputer(repository, dependencies, names=NAMES, scaling=UNITS, max_alternatives=FEW)

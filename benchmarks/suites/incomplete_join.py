@@ -203,7 +203,7 @@ def case(setting: Setting) -> list[Row]:
         ("own imputer alone", alone, None),
     ]
     return [
-        row(name, f"{setting.name}: us", ours, cost, cost / ours, least=goal, **about)
+        row(name, f"{setting.name}: µs", ours, cost, cost / ours, least=goal, **about)
         for name, cost, goal in rows
     ]
 

@@ -186,7 +186,7 @@ def short_windows_row(name: str, aggregate: Aggregate, **laws: Any) -> Row:
     took = fastest(lambda given: window.process(*given), 5, time.perf_counter, batch) / n * 1e6
     return row(
         f"{name} of windows of 20 rows", f"{WINDOW_KEYS:,} keys, 2 rows per key and call",
-        f"{took:.1f} us per row", f"{MOST_MICROSECONDS} us per row", took, most=MOST_MICROSECONDS,
+        f"{took:.1f} µs per row", f"{MOST_MICROSECONDS} µs per row", took, most=MOST_MICROSECONDS,
     )  # fmt: skip
 
 

@@ -229,7 +229,7 @@ def small_windows(n: int) -> list[Row]:
             batches = [arrivals(c, key[np.isin(key, part)]) for c in calls for part in parts]
             passed, _ = timed(lambda: [windows.extend(**batch) for batch in batches])  # noqa: B023
             seconds.append(passed / (CALLS * size / 2))
-        one, other = (f"{1e6 * each:.1f} us" for each in seconds)
+        one, other = (f"{1e6 * each:.1f} µs" for each in seconds)
         setting = f"{KEYS} keys, {semantics.name}, w = {n}"
         rows.append(row("a run, together / alone", setting, one, other, seconds[1] / seconds[0]))
     return rows
