@@ -165,9 +165,9 @@ def two_at_once(setting: Setting, rows: pa.Table, name: str) -> Row:
     speed_up = statistics.median(alone / two for alone, two, _ in turns)
     found = {
         "name": f"{name}: two at once",
-        "us an arrival": round(statistics.median(two for _, two, _ in turns), 1),
+        "µs per arrival": round(statistics.median(two for _, two, _ in turns), 1),
         "speed-up": round(speed_up, 2),
-        "the machine's": round(statistics.median(2 * alone / both for alone, _, both in turns), 2),
+        "speed-up of the machine": round(statistics.median(2 * alone / both for alone, _, both in turns), 2),
     }
     least = SPEED_UP.get((setting.name, setting.rows))
     if least is not None:
@@ -182,13 +182,13 @@ def run() -> list[Row]:
         rows = stream(setting, 2 * setting.rows + 2 * BATCH * BATCHES)
         name = f"{setting.name}, w = {setting.rows:,}"
         one = statistics.median(timed(setting, rows, 1, 0) for _ in range(2))
-        results.append({"name": f"{name}: one task", "us an arrival": round(one, 1)})
+        results.append({"name": f"{name}: one task", "µs per arrival": round(one, 1)})
         for tasks in (2, 4, 8):
             busiest = max(timed(setting, rows, tasks, task) for task in range(tasks))
             goal = setting.goals.get(tasks)
             found = {
                 "name": f"{name}: {tasks} tasks, task by task",
-                "us an arrival": round(busiest, 1),
+                "µs per arrival": round(busiest, 1),
                 "busiest / one": round(busiest / one, 3),
             }
             if goal is not None:
