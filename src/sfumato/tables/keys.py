@@ -33,8 +33,8 @@ class KeyIndex(Stateful):
     state = {
         "known": SavedTable("known"),
         "code": Array(int, "known", low=0, high=2**31),
-        "newest": Array(float, "codes"),
-        "seen": Array(float, "codes"),
+        "newest": Array(float, "codes", low=NO_ORDER),
+        "seen": Array(float, "codes", low=NO_ORDER),
         "free": Array(int, None, low=0, high=2**31),
         "latest": Value(float),
     }
