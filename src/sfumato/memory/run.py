@@ -17,7 +17,12 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import LONG_TYPE, ListOf, Output, Struct, result_table
 from sfumato.tables.reading.rows import Reading, Ties
-from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, warn_user
+from sfumato.tables.reading.user_warnings import (
+    EMITTED_INVALID,
+    DriftWarning,
+    InvalidRowsWarning,
+    warn_user,
+)
 
 # Functions that add columns to rows, so that the result has the rows in their given order
 ADD_COLUMNS = ("impute", "earlier_values")
@@ -99,8 +104,8 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
         ("invalid", "order or time is missing or out of range"),
         ("rejected", "the probabilities of its rule sum to more than 1"),
     ):
-        if counts.get(counter):
-            warn_of_invalid(job.function, counts["rows"], {reason: counts[counter]})
+        if number := counts.get(counter):
+            warn_of_invalid(job.function, counts["rows"], {reason: number}, counter == "invalid")
     drifted = describe_drift(counts)
     if drifted is not None:
         warn_user(f"{job.function}: {drifted}", DriftWarning)
@@ -207,16 +212,21 @@ def count_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> dict[
     return {"rows": rows, "invalid": sum(reasons.values()), "reasons": {**reasons}}
 
 
-def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> None:
-    """Warn about skipped invalid rows, with their number and the commonest reasons."""
+def warn_of_invalid(
+    function: str, rows: int, reasons: Mapping[str, int], by_operator: bool = False
+) -> None:
+    """Warn about invalid rows, with their number and the commonest reasons.
+
+    by_operator : whether the operator found them, and may have emitted them
+    """
     invalid = sum(reasons.values())
     if not invalid:
         return
     commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:3]
     several = len(reasons) > 1
     why = ", ".join(f"{r} ({reasons[r]} of them)" if several else r for r in commonest)
+    emitted = EMITTED_INVALID.get(function) if by_operator else None
+    fate = emitted or f"were skipped as invalid: {why}"
     warn_user(
-        f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) were skipped as invalid: "
-        f"{why}",
-        InvalidRowsWarning,
+        f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) {fate}", InvalidRowsWarning
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from sfumato.metrics.progress import Counters, MicroBatch, late_and_rows
 from sfumato.reports import REORDER, OperatorPart, describe_drift
+from sfumato.tables.reading.user_warnings import EMITTED_INVALID
 
 STALL_SECONDS = 60.0  # seconds without a row in order before the first message; then doubled
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,10 +33,10 @@ SET_ASIDE = {
 }
 BY_KIND = {
     REORDER: {
-        "invalid": "have no valid event time or arrival: they are emitted as late",
+        "invalid": EMITTED_INVALID["reorder"],
         "out_of_order": OUT_OF_ARRIVAL_ORDER,
     },
-    "earlier_values": {"invalid": "have no order or key: they are emitted without known values"},
+    "earlier_values": {"invalid": EMITTED_INVALID["earlier_values"]},
 }
 
 

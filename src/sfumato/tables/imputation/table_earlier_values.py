@@ -24,7 +24,6 @@ from sfumato.tables.disorder.released import (
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
-    ARRIVED,
     EXISTENCE,
     NUMBER_KINDS,
     Frame,
@@ -60,19 +59,25 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
     def value_columns(self) -> list[str]:
         return [f"value{i}" for i in range(self.attributes)]
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Return the columns without which values cannot be known."""
+        known = ("order0", *self.key_columns)
+        return known if self.scope is None else (*known, ARRIVAL)
+
     def arrival(self, side: int = 0) -> Arrival:
-        needed = ("order0", *self.key_columns)
         if self.scope is None:
-            return Arrival(("order0",), needed=needed)
+            return Arrival(("order0",), needed=self.needed)
         *first, order = RELEASED
-        return Arrival((*first, ARRIVAL, order), of_late=(ARRIVAL,), needed=needed)
+        return Arrival((*first, ARRIVAL, order), of_late=(ARRIVAL,), needed=self.needed)
 
 
 class TableEarlierValues(ReleasedOperator):
     """`EarlierValues` over Arrow tables, for the keys of one bucket.
 
     Answers have `row` and, per attribute, earlier0.. and age0.. (in seconds if the order is a
-    timestamp). Rows without order or key are emitted without earlier values and are not remembered.
+    timestamp). Rows without order, key or arrival are emitted without earlier values, and are not
+    remembered.
     With a scope, rows also have a controller's columns late, punctuation and arrival.
     """
 
@@ -92,7 +97,7 @@ class TableEarlierValues(ReleasedOperator):
         return [_answers_table(rows, earlier, age / SECOND_US if timed else age)]
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        return super().is_usable(rows) & has_no_null(rows, self.config.key_columns)
+        return super().is_usable(rows) & has_no_null(rows, self.config.needed[1:])
 
     def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
@@ -164,14 +169,14 @@ def released_values(
     scope = None
     if frame.marks_late([order]):
         scope = scope_of(keys, frame.ordered_by_keys("punctuation") or [], "values cannot be known")
-        arrival = frame.columns_with_role(ARRIVED)
-        if not arrival:
+        arrival = frame.arrival_column
+        if arrival is None:
             raise ValueError(
                 f"the rows were reordered, but the {frame.noun} no longer has their arrival "
                 "column, which gives the order in which late rows become known. Keep this column, "
                 "or remove the late rows and drop `late` and `punctuation`"
             )
-        values += [*controller_readers(), (ARRIVAL, Column(arrival[0]))]
+        values += [*controller_readers(), (ARRIVAL, Column(arrival))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),

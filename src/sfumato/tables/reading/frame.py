@@ -567,6 +567,11 @@ class Frame(ABC):
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
 
     @property
+    def arrival_column(self) -> str | None:
+        """Return the column by which the rows were reordered, or None."""
+        return next(iter(self.columns_with_role(ARRIVED)), None)
+
+    @property
     def early_column(self) -> str | None:
         """Return the column that flags rows shown on arrival, or None."""
         return next(iter(self.columns_with_role(EARLY_COLUMN)), None)

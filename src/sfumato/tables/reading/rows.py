@@ -202,6 +202,7 @@ class Rule:
     duplicate : the column that flags rows to ignore without counting them, or None
     shown : the column that flags early copies of rows that come again; only the others are counted
     without_order : the reason why a row has no order, if this is not a NULL column
+    arrival : the arrival column of a controller, which could not order rows without it, or None
     keeps_absent : whether rows with existence 0 are read
     max_alternatives : maximum per row; None for the maximum of in-memory tables
     """
@@ -221,6 +222,7 @@ class Rule:
     without_order: str = ""
     max_alternatives: int | None = None
     keeps_absent: bool = field(default=False, metadata={"fingerprint": "added"})
+    arrival: str | None = field(default=None, metadata={"fingerprint": "added"})
 
     @property
     def checks(self) -> bool:
@@ -233,14 +235,18 @@ class Rule:
             existence = self.existence if self.existence in frame.columns else None
             plain = [] if frame.uncertain else self.attributes
             found = [*Probabilities(existence).names(frame), *plain, *found]
-        return [*found, *(name for name in (self.duplicate, self.shown) if name is not None)]
+        others = (self.duplicate, self.shown, self.arrival)
+        return [*found, *(name for name in others if name is not None)]
 
     def check_table(self, tuples: Tuples) -> Reasons:
         """Return why rows are invalid, judged by the columns with the table's own names."""
-        if not self.probabilities:
-            return Reasons(tuples.table.num_rows)
-        given = (self.attributes, self.existence, self.bounds)
-        return why_invalid(tuples, *given, self.max_alternatives)
+        reasons = Reasons(tuples.table.num_rows)
+        if self.probabilities:
+            given = (self.attributes, self.existence, self.bounds)
+            reasons = why_invalid(tuples, *given, self.max_alternatives)
+        if self.arrival is not None and (cells := tuples.table.column(self.arrival)).null_count:
+            reasons.add(cells.is_null().to_numpy(), "arrival is NULL")
+        return reasons
 
     def check_rows(self, rows: pa.Table) -> Reasons:
         """Return why rows are invalid, judged by the columns with fixed names."""

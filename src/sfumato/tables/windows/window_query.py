@@ -17,7 +17,6 @@ from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber, exact_number
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
-    ARRIVED,
     CONTROLLER_COLUMNS,
     EARLY_COLUMN,
     EXISTENCE,
@@ -685,11 +684,12 @@ class WindowQuery:
     def reading(self, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : see `Rule`"""
         values = self.cells
-        values += controller_readers() if self.controlled or self.marks_late else []
+        reordered = self.controlled or self.marks_late
+        values += controller_readers() if reordered else []
         if self.early is not None and self.controlled:
             values += [(EARLY_COLUMN, BooleanColumn(self.frame.early_column or EARLY_COLUMN))]
-            arrivals = self.frame.columns_with_role(ARRIVED)
-            values += [(ARRIVAL, Column(name)) for name in arrivals[:1]]
+            if (arrival := self.frame.arrival_column) is not None:
+                values += [(ARRIVAL, Column(arrival))]
         values += [(fixed, Column(name)) for fixed, name in self.unchanged_columns.items()]
         rule = Rule(
             probabilities=True,
@@ -705,6 +705,7 @@ class WindowQuery:
             duplicate=self.frame.duplicate_column if self.controlled else None,
             shown=self.frame.early_column if self.controlled else None,
             keeps_absent=self.version is not None,
+            arrival=self.frame.arrival_column if reordered else None,
         )
         carried = self.row_columns if self.missed or self.emits_rows else []
         passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
