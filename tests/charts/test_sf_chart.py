@@ -161,6 +161,10 @@ def test_rows_of_several_keys_are_not_joined_to_one_line():
     found = sf.window_aggregate(ROWS, {"top": "max(x)"}, key="site", **WINDOW)
     with pytest.raises(ValueError, match=r'end of the window \(UTC\): write key="site" for one'):
         sf.chart(found, "top")
+    with pytest.raises(ValueError, match='write key="site" for one'):
+        sf.chart(
+            [{**row, "site": row["site"].strip("b") or None} for row in found.to_pylist()], "top"
+        )
     of_one = [row for row in found.to_pylist() if row["site"] == "a"]
     assert len(data_of(sf.chart(of_one, "top"))[0]) == len(of_one) == 4
 

@@ -297,9 +297,9 @@ def _telling_column(columns: dict[str, list[Any]], result: str, places: list[Any
     if len(set(places)) == len(places):
         return None
     for name, cells in columns.items():
-        if name == result or not all(isinstance(cell, str | int) for cell in cells):
+        if name == result or not all(isinstance(cell, str | int | None) for cell in cells):
             continue
-        few = isinstance(cells[0], str) or len(set(cells)) <= MAX_KEYS
+        few = any(isinstance(cell, str) for cell in cells) or len(set(cells)) <= MAX_KEYS
         if few and len({*zip(places, cells, strict=True)}) == len(places):
             return name
     return None

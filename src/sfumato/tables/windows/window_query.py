@@ -78,6 +78,10 @@ FUNCTION_HINTS = {  # for function names from other libraries
     "median": ". Write quantile(x, 0.5)",
     "percentile": ". Write quantile(x, 0.9)",
     "nunique": ". Write count_distinct(x)",
+    **dict.fromkeys(
+        ("collect_list", "collect_set", "array_agg"),
+        ". Write with_rows=True, which returns the rows of each window",
+    ),
 }
 AGGREGATE_ALIASES = {
     "mean": "avg",
@@ -150,6 +154,11 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     if call is None:
         raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
     function, expression = call[1].lower(), call[2].strip()
+    if _closes_early(expression):
+        raise ValueError(
+            f"{entry} must be one function of one expression; got {text!r}. Name a result for each "
+            "function and combine the results afterwards; instead of FILTER, filter the rows"
+        )
     function = AGGREGATE_ALIASES.get(function, function)
     if function not in FUNCTIONS:
         hint = FUNCTION_HINTS.get(function, did_you_mean(function, FUNCTIONS))
@@ -173,6 +182,16 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
             f"{entry} must be quantile(expression, share) with a share from 0 to 1; got {text!r}"
         )
     return AggregateSpec(name, function, inner.strip(), q)
+
+
+def _closes_early(expression: str) -> bool:
+    """Return whether a parenthesis closes that the expression does not open."""
+    depth = 0
+    for sign in re.findall(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[()]", expression):
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if depth < 0:
+            return True
+    return False
 
 
 @dataclass(eq=False)
