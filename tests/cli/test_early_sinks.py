@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pipeline_runs import put, ran, written
 from sfumato.cli.check import check_pipeline
+from sfumato.cli.pipeline.model import PipelineError
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.plan import build_plan
 
@@ -46,6 +47,10 @@ def test_an_append_sink_gets_only_final_answers(spark, tmp_path):
     assert min(found.column("revision").to_pylist()) > 1, "earlier revisions were left out"
     assert "parquet" in (said := "\n".join(check_pipeline(spark, pipeline)))
     assert "gets the final answers of totals" in said
+
+    unmarked = PIPELINE.replace("window, final, revision, ", "window.end, final, ")
+    with pytest.raises(PipelineError, match="`final` and `revision`: add both columns"):
+        list(check_pipeline(spark, parse_pipeline(unmarked, tmp_path / "p.toml")))
 
     plan = build_plan(spark, pipeline)
     finals = pipeline.sinks[0]

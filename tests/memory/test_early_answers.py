@@ -348,7 +348,7 @@ UNSURE = ROWS.sort_values("made").assign(existence=0.5)
         (lambda: sf.window_aggregate(sf.reorder(ROWS, **ORDERED, early=True), COUNT, **AT),
          "each row twice"),
         (lambda: sf.resample(sf.reorder(ROWS, **ORDERED, early=True), order="made", every="2 us"),
-         "leave `early` out of sf.reorder"),
+         "leave `early` out of the sf.reorder upstream"),
         (lambda: sf.split_late(sf.reorder(ROWS, **ORDERED, early=True)), "each row twice"),
         (lambda: sf.reorder(ROWS, **ORDERED, early=True, key="key", forget_after=5),
          "cannot be combined"),

@@ -30,6 +30,8 @@ from sfumato.language.planner import NamedQueries
 from sfumato.language.ranking_answers import RankingGroup
 from sfumato.language.steps import Step, explain_step
 from sfumato.language.tables import PlannedFrame
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.tables.reading.frame import REVISION
 
 LATE_COLUMN = "late"  # the controller's flag for late rows
 UNSTORABLE = ("void", "interval")  # types that files cannot store
@@ -84,7 +86,7 @@ class Plan:
     def keeps_finals(self, sink: Sink) -> bool:
         """Return whether a sink gets only the final answers of a query with early answers."""
         kinds = dict(self.frames[sink.query].dtypes)
-        early = kinds.get("final") == "boolean" and "revision" in kinds
+        early = kinds.get("final") == "boolean" and REVISION in kinds
         return early and sink.mode == "append" and sink.format != CONSOLE
 
     def rows_of(self, sink: Sink) -> DataFrame:
@@ -125,6 +127,14 @@ class Plan:
                 why = (
                     f"writes the rows of {sink.query}, which have several columns `{twice}`: "
                     "rename them with AS, or leave one out"
+                )
+                raise PipelineError.at(f"sinks.{sink.name}", why)
+            revised = SparkFrame(self.frames[sink.query]).columns_with_role(REVISION)
+            keeps_all = sink.mode != "append" or sink.format == CONSOLE
+            if revised and not keeps_all and not self.keeps_finals(sink):
+                why = (
+                    f"writes only final answers, but the rows of {sink.query} have no `final` and "
+                    "`revision`: add both columns to its SELECT"
                 )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
         for shared in self.shared:

@@ -55,6 +55,7 @@ PAIR_COLUMNS = {"left", "right", "probability"}  # columns of join results
 LATE, PUNCTUATION = "late", "punctuation"  # columns that a disorder controller adds
 CONTROLLER_COLUMNS = (LATE, PUNCTUATION)
 EARLY_COLUMN = "early"  # column and role: the row is shown on arrival
+REVISION = "revision"  # column, and role of the results of early answers
 DUPLICATE = "duplicate"  # column and role: the row has the id of an earlier row
 WEIGHTED = "sfumato.weighted"  # the alternatives' probabilities include the row's existence
 FILTERED = "sfumato.filtered"  # some alternatives were removed, so their numbers have changed

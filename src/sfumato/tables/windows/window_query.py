@@ -20,11 +20,13 @@ from sfumato.tables.reading.frame import (
     CONTROLLER_COLUMNS,
     EARLY_COLUMN,
     EXISTENCE,
+    REVISION,
     TIME_KINDS,
     Frame,
     forget_after_of,
     number_tuple,
     order_metadata,
+    with_roles,
 )
 from sfumato.tables.reading.results import (
     BOOLEAN_TYPE,
@@ -777,7 +779,8 @@ class WindowQuery:
 
     @property
     def result_outputs(self) -> list[Output]:
-        metadata, struct = {ADDED_COLUMN: "true"}, self._distribution_type
+        roles = [REVISION] if self.early is not None else []
+        metadata, struct = with_roles({ADDED_COLUMN: "true"}, roles), self._distribution_type
         return [
             Output(w.name, (f"result{i}",), w.type, metadata, cast=w.cast)
             if self._plain
