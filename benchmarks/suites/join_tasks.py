@@ -167,7 +167,9 @@ def two_at_once(setting: Setting, rows: pa.Table, name: str) -> Row:
         "name": f"{name}: two at once",
         "µs per arrival": round(statistics.median(two for _, two, _ in turns), 1),
         "speed-up": round(speed_up, 2),
-        "speed-up of the machine": round(statistics.median(2 * alone / both for alone, _, both in turns), 2),
+        "speed-up of the machine": round(
+            statistics.median(2 * alone / both for alone, _, both in turns), 2
+        ),
     }
     least = SPEED_UP.get((setting.name, setting.rows))
     if least is not None:

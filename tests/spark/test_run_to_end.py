@@ -36,6 +36,20 @@ def test_a_run_that_fails_in_its_last_micro_batch_ends_the_stream_when_it_is_run
     assert sorted(came) == [1000 + i for i in range(2 * ROWS)]
 
 
+def test_a_query_that_waits_for_more_rows_is_stopped_with_what_to_write(spark, tmp_path):
+    put(tmp_path / "in", 0, source(1)[:20])
+
+    def start():
+        rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
+        ordered = sf.reorder(rows, event_time="ts", arrival="arrival", slack=3)
+        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
+        return writer.format("noop").start()
+
+    with pytest.raises(ValueError, match=r"write .trigger\(availableNow=True\)"):
+        sf.ops.run_to_end(spark, start)
+    assert not spark.streams.active
+
+
 def test_start_must_return_a_query(spark):
     with pytest.raises(TypeError, match="must return the streaming query"):
         sf.ops.run_to_end(spark, lambda: None)

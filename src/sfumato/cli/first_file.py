@@ -161,7 +161,7 @@ def _file(
     written = "".join(f"{key} = {_value(value)}\n" for key, value in lines.items())
     answers = "answers" if name.lower() != "answers" else "answers_2"
     return (
-        f'checkpoint = "state"\n\n[sources.{name}]\n{written}{hint}\n'
+        f'checkpoint = "{name}-state"\n\n[sources.{name}]\n{written}{hint}\n'
         f'[queries.{answers}]\nsql = """\n{_suggestions(name, columns)}{query} {name}\n"""\n\n'
         f"[sinks.screen]                          # add format and path to keep the rows\n"
         f'query = "{answers}"\n'

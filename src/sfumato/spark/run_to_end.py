@@ -12,6 +12,8 @@ from pyspark.sql.streaming import StreamingQuery
 from sfumato.spark.runtime.run import ENDING_STEPS, ENDS_SETTING, reuse_numbers
 
 OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
+WAITING = ("Waiting for data to arrive", "Waiting for next trigger")  # status of Spark's queries
+SECONDS_BETWEEN_LOOKS, LOOKS = 2, 3  # looks in a row at a waiting query, before it is stopped
 OTHER_SOURCES = "sources in the checkpoint offsets"  # part of Spark's error for a changed number
 
 
@@ -39,7 +41,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     ValueError
         If the query has an operator with state that was built before `start` was called, and so
         cannot receive the end of the stream; or if the checkpoint belongs to a query with a
-        different number of sources. The query's own errors are also raised.
+        different number of sources; or if the query waits for more rows, because its trigger is
+        not ``availableNow``. The query's own errors are also raised.
 
     Notes
     -----
@@ -79,7 +82,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
                 f"{type(query).__name__}"
             )
         try:
-            query.awaitTermination()
+            _await_end(query)
         except StreamingQueryException as error:
             if OTHER_SOURCES not in str(error):
                 raise
@@ -92,6 +95,19 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
             _require_stateless(query)
             return query
     return query
+
+
+def _await_end(query: StreamingQuery) -> None:
+    """Wait until the query has ended; stop it and raise ValueError if it waits for more rows."""
+    waits = 0
+    while not query.awaitTermination(SECONDS_BETWEEN_LOOKS):
+        waits = waits + 1 if query.status["message"] in WAITING else 0
+        if waits == LOOKS:
+            query.stop()
+            raise ValueError(
+                "the query that `start` returned waits for more rows, so it does not end: write "
+                ".trigger(availableNow=True) before .start(...)"
+            )
 
 
 def _require_stateless(query: StreamingQuery) -> None:
