@@ -62,7 +62,7 @@ def _replaced(values, i, mean, variance):
 
 
 @lean
-def _carried(values, i, existence, mean, variance):
+def _carry(values, i, existence, mean, variance):
     """Return existence, mean and variance of the newest value after reading i."""
     e = values[READING_EXISTENCE, i]
     if e == 1.0 or existence == 0.0:
@@ -110,7 +110,7 @@ def time_weighted(windows, marks, values, clock):
             at = first_at_least(series, np.int64(0), n, last)
             high = first_at_least(series, at, n, last + 1)
         while at < high and time[at] < windows.start[w]:
-            existence, mean, variance = _carried(values, at, existence, mean, variance)
+            existence, mean, variance = _carry(values, at, existence, mean, variance)
             at += 1
         stop = first_at_least(time, at, high, windows.end[w])
         readings, found = np.empty(stop - at, np.int64), 0
@@ -163,7 +163,7 @@ def fold(bound, marks, values):
         ):
             kept[before] = False
             values[READING_EXISTENCE, i], values[READING_MEAN, i], values[READING_VARIANCE, i] = (
-                _carried(
+                _carry(
                     values,
                     i,
                     values[READING_EXISTENCE, before],

@@ -30,7 +30,7 @@ class Judgement(NamedTuple):
 
     before, after : int64[n], punctuation before and after each row    late : bool[n]
     duplicate : bool[n], late rows that are duplicates    number : int64[n], within the controller
-    expelled : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
+    evicted_late : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
         buffered rows first <= number < end to be emitted as late
     forced : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
         `max_buffer_total`, the row raises the source's punctuation to release its oldest rows
@@ -41,7 +41,7 @@ class Judgement(NamedTuple):
     late: Bools
     duplicate: Bools
     number: Ints
-    expelled: Ints
+    evicted_late: Ints
     forced: Ints
 
 
@@ -130,16 +130,16 @@ class Controllers(Stateful):
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)
-        self.memory, times, late, duplicate, number, expelled, forced = punctuate(
+        self.memory, times, late, duplicate, number, evicted_late, forced = punctuate(
             event_time, arrival, sent, (order, starts), slots, ids,
             self._kernel, self._states, self.counts.view(COUNTS)[0], self.memory, self._usage,
         )  # fmt: skip
-        if expelled.size or forced.size:
+        if evicted_late.size or forced.size:
             alive = np.flatnonzero(self.slot)
             code = np.zeros(len(self._states), np.int64)
             code[self.slot[alive]] = alive
-            expelled[1], forced[1] = code[expelled[1]], code[forced[1]]
-        return Judgement(times[0], times[1], late, duplicate, number, expelled.T, forced.T)
+            evicted_late[1], forced[1] = code[evicted_late[1]], code[forced[1]]
+        return Judgement(times[0], times[1], late, duplicate, number, evicted_late.T, forced.T)
 
     def checked_sent(self, sent: Ints, rows: int) -> Ints:
         """Return the punctuations that rows carry, int64[rows], or none if they are estimated.

@@ -56,7 +56,7 @@ class Reorder(Operator):
         "controllers": Part(),
         "sources": Part(),
         "arrived": Value(int, low=0),
-        "expelled": Value(int, low=0),
+        "evicted_late": Value(int, low=0),
         "newest": Value(int),
         "waiting": Record(WaitingRows),
     }
@@ -66,7 +66,7 @@ class Reorder(Operator):
         self.controllers = Controllers(self.config.control)
         self.sources = Sources(self.config.expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next row
-        self.expelled = 0  # held rows that were emitted as late
+        self.evicted_late = 0  # held rows that were emitted as late
         self.newest = int(NO_TIME)  # the latest arrival
         self._held = KeyedRuns(WaitingRows)
         # Ascending numbers of the last call's rows that are held, and of its duplicates.
@@ -130,9 +130,9 @@ class Reorder(Operator):
         fresh, least = fresh.take(order), after.take(order)
         if self.config.by_source:
             least = self.sources.key_punctuations(present, starts, fresh.source, least, counting)
-        elif len(judged.expelled) or len(judged.forced):
+        elif len(judged.evicted_late) or len(judged.forced):
             # Also the keys whose rows make room.
-            keys = np.append(judged.expelled[:, 1], judged.forced[:, 1])
+            keys = np.append(judged.evicted_late[:, 1], judged.forced[:, 1])
             also = np.union1d(present, keys)
             starts = np.append(starts[np.searchsorted(present, also)], len(order))
             present = also
@@ -153,7 +153,7 @@ class Reorder(Operator):
         last = least[starts[1:] - 1] if self.config.by_source else known(present)
         group = np.searchsorted(present, held.key)
         leaving = held.due <= last[group]
-        for _, source, first, end, _ in judged.expelled.tolist():
+        for _, source, first, end, _ in judged.evicted_late.tolist():
             leaving |= held.has_number_in(source, first, end)
         self._held.remove(places[leaving])
         rows = WaitingRows.concat([held.take(leaving), fresh])
@@ -163,7 +163,7 @@ class Reorder(Operator):
         on_arrival = np.append(np.zeros(old, bool), judged.late[order])
         position = release_positions(rows.due, group, arrived, on_arrival, starts, least)
         at, late, times = _emissions(rows, position, on_arrival, order, judged)
-        self.expelled += int(late.sum() - on_arrival.sum())
+        self.evicted_late += int(late.sum() - on_arrival.sum())
         stays, turn = at == n, group * (n + 1) + at
         staying = rows.take(stays)
         self._held.add(staying)
@@ -243,7 +243,7 @@ class Reorder(Operator):
         self.newly_held = self.duplicates = NO_CODES
         rows = rows.take(np.lexsort((*self._release_order(rows), rows.key)))
         late = rows.event_time > self.controllers.plausible_of(rows.source)
-        self.expelled += int(late.sum())
+        self.evicted_late += int(late.sum())
         on_time = rows.take(~late)
         _, starts, keys = grouped(on_time.key)
         last = on_time.event_time[starts[1:] - 1]  # the largest event time per key
@@ -291,12 +291,12 @@ class Reorder(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Totals over all keys: `Controllers.counters`, held, expelled (held rows emitted as late,
-        included in late), and on_time (released). rows = on_time + late + held."""
+        """Totals over all keys: `Controllers.counters`, held, evicted_late (held rows emitted as
+        late, included in late), and on_time (released). rows = on_time + late + held."""
         counts = self.controllers.counters
         counts["held"] = self.held_count
-        counts["expelled"] = self.expelled
-        counts["late"] += self.expelled
+        counts["evicted_late"] = self.evicted_late
+        counts["late"] += self.evicted_late
         counts["on_time"] = counts["rows"] - counts["late"] - counts["held"]
         return counts
 
@@ -316,7 +316,7 @@ class Reorder(Operator):
 def _emissions(
     rows: WaitingRows, position: Ints, on_arrival: Bools, order: Ints, judged: Judgement
 ) -> tuple[Ints, Bools, Ints]:
-    """Return when rows are emitted, also expelled or forced out: places in the call, int64[m] (the
+    """Return when rows are emitted, also evicted or forced out: places in the call, int64[m] (the
     number of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
 
     position : places without these events, among the arrivals by key
@@ -325,7 +325,7 @@ def _emissions(
     at, late = np.append(order, n)[position], on_arrival.copy()
     punctuation = np.append(judged.after, NO_TIME)[at]
     punctuation[on_arrival] = judged.before[at[on_arrival]]
-    for place, source, first, end, time in judged.expelled.tolist():
+    for place, source, first, end, time in judged.evicted_late.tolist():
         row = rows.has_number_in(source, first, end) & ~late & (at >= place)
         at[row], late[row], punctuation[row] = place, True, time
     if len(forced):

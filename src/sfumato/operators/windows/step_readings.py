@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.kernels.distributions.tuples import tuple_moments
 from sfumato.kernels.windows import time_weighted
-from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
+from sfumato.kernels.windows.extents import NO_EXTENT, NO_INDEX, ReleasedRows
 from sfumato.kernels.windows.time_weighted import (
     READING_EXISTENCE,
     READING_FIRST_WINDOW,
@@ -56,7 +56,7 @@ class StepReadings(Stateful):
         values: Floats,
     ) -> None:  # fmt: skip
         """Add the rows with an index. In `late_rows`, tuples are places among these rows."""
-        stored, joined = np.flatnonzero(index != NONE), late_rows["tuple"] != NONE
+        stored, joined = np.flatnonzero(index != NO_INDEX), late_rows["tuple"] != NO_INDEX
         first = np.full(stored.size, NO_EXTENT)
         first[late_rows["tuple"][joined]] = late_rows["first"][joined]
         series = rows.group[stored] * len(self._attributes)

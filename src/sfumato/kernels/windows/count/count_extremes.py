@@ -200,7 +200,7 @@ def _evict(state, oldest, w):
 
 
 @compiled
-def _enter(state, tuples, existence, i):
+def _push_back(state, tuples, existence, i):
     """Add tuple i to the back stack.  O(band + outcomes)."""
     header, scalars, p = state.header[0], state.scalars[0], existence[i]
     scalars.mu += p
@@ -538,7 +538,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
                 state = _build(state, tuples, existence, head, i, w, np.bool_(True))
                 if stages.size < state.owner.size:
                     stages = np.empty(state.owner.size, STAGE)
-            _enter(state, tuples, existence, i)
+            _push_back(state, tuples, existence, i)
             last = _pass_values(state, w, stages, work)
             if last < 0:
                 header.want, header.built = 2 * max(header.outcomes, 64), 0
@@ -557,5 +557,5 @@ def resume_extremes(state, tuples, existence, mid, w):
     state = _build(state, tuples, existence, np.int64(0), mid, w, np.bool_(False))
     for i in range(mid, tuples.offsets.size - 1):
         _evict(state, tuples.first, w)  # candidates that were surely outside when it arrived
-        _enter(state, tuples, existence, i)
+        _push_back(state, tuples, existence, i)
     return state
