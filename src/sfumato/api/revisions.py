@@ -26,8 +26,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
 
     Returns
     -------
-    The row with the largest `revision` for each `key` and `window`, in no particular order. A final
-    answer is its window's newest revision. NULL is treated as a key.
+    The row with the largest `revision` for each `key` and `window`, in no particular order.
 
     Raises
     ------
@@ -45,6 +44,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
     failure then changes nothing.
 
     Cost: one shuffle by `key` and `window` on Spark, one sort in memory.
+    More: page reference/functions/newest_revisions of the documentation.
 
     Examples
     --------

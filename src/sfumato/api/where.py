@@ -88,8 +88,7 @@ def prune(
     Returns
     -------
     Every row of the frame, with at least its likeliest alternative, and the column `pruned`: the
-    total probability of the removed alternatives. It is NULL for a row without alternatives or with
-    invalid probabilities; such a row is not changed, and operators count it as invalid.
+    total probability of the removed alternatives, or NULL.
 
     Raises
     ------
@@ -102,6 +101,7 @@ def prune(
     Pr(...) over n rows is off by at most the sum of their `pruned`. With ``normalize=True`` the
     existence is kept, and answers are conditional on the removed alternatives being impossible.
     Cost: one sort of each row's alternatives, without state.
+    More: page reference/functions/prune of the documentation.
 
     Examples
     --------
@@ -146,10 +146,6 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     measurements, with probabilities in proportion to the products of their probabilities.
     `conflict` is the probability that independent draws, one per measurement, are not all equal.
 
-    The alternatives are NULL, and operators count the row as invalid, if no value is common to
-    all measurements (`conflict` is 1, or less if in all of them the object may not exist), if all
-    are NULL, or if a measurement has invalid probabilities (`conflict` is NULL).
-
     Raises
     ------
     ValueError, TypeError
@@ -163,6 +159,7 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     values match: round numbers to a common grid first.
     The conflict is also high if the measurements agree but many values remain possible.
     Cost: per row, the number of alternatives of the first measurement times the total number.
+    More: page reference/functions/fuse of the documentation.
 
     References
     ----------
