@@ -136,7 +136,7 @@ class PlainNestedJoin(SimilarityJoin):
 
     def _match(self, batch: Batch) -> Records:
         found: Records = join_plainly(
-            self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)
+            self.store, batch, self.criterion, self.pair_counts.view(JOIN_COUNTS)
         )
         return found
 
@@ -157,6 +157,6 @@ class IndexMatchJoin(SimilarityJoin):
 
     def _match(self, batch: Batch) -> Records:
         found: Records = join_by_balls(
-            self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)
+            self.store, batch, self.criterion, self.pair_counts.view(JOIN_COUNTS)
         )
         return found

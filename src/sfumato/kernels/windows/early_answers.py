@@ -470,8 +470,8 @@ def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
 
 
 @compiled_ieee
-def _revise(c, grid, wanted, attributes, s, out, figures, found):
-    """Emit revisions of a scope's changed extents; return (state, out, figures, their number)."""
+def _revise(c, grid, wanted, attributes, s, out, estimates, found):
+    """Emit revisions of a scope's changed extents; return (state, out, estimates, their number)."""
     many, scope = wanted.what.size, s.scopes[c]
     width, n, e = REVISION_SIZE * (many + 1), 0, scope.changed
     changed = np.empty(16, np.int64)
@@ -488,7 +488,7 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
     changed = changed[:n]
     changed = changed[stable_order(s.entries.group[changed])]
     changed = changed[stable_order(s.entries.extent[changed])]
-    out, figures = with_room(out, found + n), with_room(figures, (found + n) * width)
+    out, estimates = with_room(out, found + n), with_room(estimates, (found + n) * width)
     for e in changed:
         entry = s.entries[e]
         g, held = entry.group, np.float64(entry.held)
@@ -527,15 +527,15 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
             place = (p * many + r) * PREDICTION_SIZE
             s.predicted[place], s.predicted[place + 1] = predicted, unit
             s.predicted[place + 2], s.predicted[place + 3] = low, high
-            figures[at], figures[at + 1], figures[at + 2] = partial, low, high
-            figures[at + 3], figures[at + 4] = deviation, existence
+            estimates[at], estimates[at + 1], estimates[at + 2] = partial, low, high
+            estimates[at + 3], estimates[at + 4] = deviation, existence
             at += REVISION_SIZE
-        figures[at] = min(held / total, 1.0)  # the completeness, from the interval of the count
-        figures[at + 1] = held / figures[found * width + 2]
-        figures[at + 2] = held / figures[found * width + 1]
-        figures[at + 3] = figures[at + 4] = np.nan
+        estimates[at] = min(held / total, 1.0)  # the completeness, from the interval of the count
+        estimates[at + 1] = held / estimates[found * width + 2]
+        estimates[at + 2] = held / estimates[found * width + 1]
+        estimates[at + 3] = estimates[at + 4] = np.nan
         found += 1
-    return s, out, figures, found
+    return s, out, estimates, found
 
 
 @lean
@@ -626,7 +626,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
     NODES for an average over uncertain rows, and times its steps for an extreme over them.
     """
     revisions, found = np.empty(finals.size, np.int64), np.int64(0)
-    out, figures = np.empty(0, REVISION), np.empty(0)
+    out, estimates = np.empty(0, REVISION), np.empty(0)
     place = np.full(s.scopes.size, finals.size)
     for f in range(finals.size - 1, -1, -1):
         place[finals[f].scope] = f
@@ -640,8 +640,8 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
             _advance_punctuation(s.scopes[c], punctuation)
             if punctuation // grid.early > s.scopes[c].tick:
                 s.scopes[c].tick = punctuation // grid.early
-                s, out, figures, found = _revise(
-                    c, grid, wanted, attributes, s, out, figures, found
+                s, out, estimates, found = _revise(
+                    c, grid, wanted, attributes, s, out, estimates, found
                 )
         else:
             extents = grid.length // grid.slide + 1
@@ -660,7 +660,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
             s.scopes[c].tick = last // grid.early
         f = end
     width = REVISION_SIZE * (wanted.what.size + 1)
-    return s, revisions, out[:found], figures[: found * width]
+    return s, revisions, out[:found], estimates[: found * width]
 
 
 @compiled

@@ -228,7 +228,7 @@ def check_controllers(states: np.ndarray, memory: int, control: state.Control) -
         bounds["limit"] = (np.where(started, SHORTEST_VSEQ, 0), LONGEST_VSEQ)
     elif control.estimator == state.CONFORMAL:
         bounds["size"] = (0, SAMPLE_SIZE)
-        bounds["chosen"] = (0, state.MEASURES - 1)
+        bounds["measure"] = (0, state.MEASURES - 1)
         bounds["thinning"] = (started, 1 << 40)
     for name, (low, high) in bounds.items():
         if ((low > states[name].T) | (high < states[name].T)).any():

@@ -49,7 +49,7 @@ class Reorder(Operator):
     Raises ValueError or TypeError for parameters out of range.  Source: Kim et al. (2006).
     """
 
-    kind, version = "reorder", 11
+    kind, version = "reorder", 12
     flattened_records = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
@@ -106,7 +106,7 @@ class Reorder(Operator):
             by_source = grouped(sources)
             one = by_source[0][by_source[1][:-1]]  # one row per source
             begun = self.sources.activate(sources[one], keys[one])
-            self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
+            self.controllers.advance(begun, self.sources.released_up_to[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
         judged = self.controllers.extend(by_source, event_time, arrival, ids, sent)
         before, after, late = judged.before, judged.after, judged.late
@@ -173,7 +173,7 @@ class Reorder(Operator):
         gone, late, punctuation = rows.take(out), late[out], times[out]
         if self.config.by_source:
             punctuation[~late] = self.sources.release_punctuations(gone.due[~late], gone.key[~late])
-            self.sources.raise_level(present, last)
+            self.sources.record_released(present, last)
         return _released(gone, late, punctuation, arrival[at[out]])
 
     def _release_order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
@@ -186,7 +186,7 @@ class Reorder(Operator):
 
     @property
     def _key_count(self) -> int:
-        return len(self.sources.level) if self.config.by_source else len(self.controllers)
+        return len(self.sources.released_up_to) if self.config.by_source else len(self.controllers)
 
     def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> Released:
         """Release rows that only silent sources delay; these do not count until they send rows.
@@ -201,7 +201,7 @@ class Reorder(Operator):
         affected = np.arange(len(self.controllers)) if sources is None else np.unique(sources)
         limit = np.full(self._key_count, NO_TIME)
         if self.config.by_source:
-            self.sources.awaited[keys] = False
+            self.sources.pending[keys] = False
             affected = np.union1d(self.sources.deactivate(affected), keys)
             limit[affected] = self.sources.release_limits(affected, self.controllers.punctuation_of)
         else:
@@ -254,7 +254,7 @@ class Reorder(Operator):
             some = ~late & ~whole[rows.key]
             punctuation[some] = self.sources.release_punctuations(rows.due[some], rows.key[some])
             punctuation[late] = self.controllers.punctuation_of(rows.source[late])
-            self.sources.raise_level(keys, last)
+            self.sources.record_released(keys, last)
         else:
             before = self.controllers.punctuation_of(rows.key[late])
             self.controllers.advance(keys, last)
@@ -287,7 +287,7 @@ class Reorder(Operator):
             return self.controllers.punctuation_of(keys)
         target = self.sources.release_limits(keys, self.controllers.punctuation_of)
         target = np.where(target == END_OF_TIME, NO_TIME, target)
-        return np.maximum(target, self.sources.level[keys])
+        return np.maximum(target, self.sources.released_up_to[keys])
 
     @property
     def counters(self) -> dict[str, int]:

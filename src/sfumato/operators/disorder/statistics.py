@@ -96,7 +96,7 @@ def _slowest_source(reorder: Reorder, key: int) -> int | None:
     """Return the key's counting source with the least punctuation, AWAITED, or None."""
     if not reorder.config.by_source:
         return None
-    if reorder.sources.awaited[key]:
+    if reorder.sources.pending[key]:
         return AWAITED
     members, _ = reorder.sources.members(np.array([key]))
     least = reorder.controllers.punctuation_of(members)

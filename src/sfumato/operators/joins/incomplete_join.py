@@ -80,7 +80,7 @@ class IncompleteJoin(PairJoin):
     which is faster for windows of up to some ten thousand objects.
     """
 
-    kind, version = "incomplete_join", 3
+    kind, version = "incomplete_join", 4
     config: IncompleteJoinConfig
     state = {
         "objects": Record(HeldObjects),
@@ -137,7 +137,7 @@ class IncompleteJoin(PairJoin):
         found: Records
         found, certain = join_tuples(self.store, batch, self.criterion, self._sure, counts)
         pairs, near, left = counts[0]
-        self.counted += [pairs, near, certain, left - certain]
+        self.pair_counts += [pairs, near, certain, left - certain]
         return found
 
     @property
@@ -147,7 +147,7 @@ class IncompleteJoin(PairJoin):
         with boxes within reach; certain, pairs accepted by their boxes alone; refined, pairs whose
         samples were compared."""
         return {
-            "objects": int(self.given.sum()),
+            "objects": int(self.tuple_counts.sum()),
             **dict(zip(IMPUTATION_REASONS, self.reasons.tolist(), strict=True)),
             **super().counters,
         }

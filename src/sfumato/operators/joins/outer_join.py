@@ -121,7 +121,7 @@ class OuterJoin(SimilarityJoin):
     Source: pairs as in Dallachiesa et al. (2015), section 8.1.
     """
 
-    kind, version = "outer_join", 2
+    kind, version = "outer_join", 3
     config: OuterJoinConfig
     state = {"lone_left": Part(), "lone_right": Part()}
 
@@ -170,7 +170,8 @@ class OuterJoin(SimilarityJoin):
             places = np.searchsorted(mine.number, tuples.number[of[held]])
             if not np.array_equal(np.diff(mine.offsets)[places], tuples.samples[of[held]]):
                 raise ValueError("a tuple must have the same number of samples everywhere")
-            known = (mine.number < self.given[side]).all() and (mine.key < self.clock.size).all()
+            known = (mine.number < self.tuple_counts[side]).all()
+            known = known and (mine.key < self.clock.size).all()
             if not known or (mine.number.size and side not in self.kept):
                 raise ValueError("tuples without a partner must be known tuples of a kept side")
 

@@ -63,9 +63,9 @@ class PairJoin(Operator):
     most_pairs = MAX_ALTERNATIVES  # sample pairs per answer, see `matching_pairs`
     state = {
         "current": Record(Answers),
-        "given": Array(int, "streams", low=0),
-        "counted": Array(int, "counts", low=0),
-        "found": Value(low=0),
+        "tuple_counts": Array(int, "streams", low=0),
+        "pair_counts": Array(int, "counts", low=0),
+        "answer_count": Value(low=0),
         "overflow": Value(low=0),
         "clock": Array(int, None),
     }
@@ -111,9 +111,9 @@ class PairJoin(Operator):
         self.timed = self.lockstep or bool((spans < MAX_SPAN).any())
         self.clock = np.empty(0, np.int64)  # newest time by key, for time windows
         self.current = Answers.empty()  # answers whose tuples are both in their windows
-        self.given = np.zeros(self.streams, np.int64)  # tuples per stream so far
-        self.counts, self.counted = counts, np.zeros(len(counts), np.int64)
-        self.found = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
+        self.tuple_counts = np.zeros(self.streams, np.int64)  # tuples per stream so far
+        self.counts, self.pair_counts = counts, np.zeros(len(counts), np.int64)
+        self.answer_count = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
 
     @abstractmethod
     def _match(self, batch: Batch) -> Records:
@@ -159,12 +159,12 @@ class PairJoin(Operator):
         """Counters since the start; subclasses add their own."""
         return {
             "held": int(self.store.held.sum()),
-            "answers": self.found,
-            **dict(zip(self.counts, self.counted.tolist(), strict=True)),
+            "answers": self.answer_count,
+            **dict(zip(self.counts, self.pair_counts.tolist(), strict=True)),
         }
 
     def lengths(self) -> Sizes:
-        return {**super().lengths(), "streams": self.streams, "counts": self.counted.size}
+        return {**super().lengths(), "streams": self.streams, "counts": self.pair_counts.size}
 
     def _codes(self, keys: Ints) -> Ints:
         """Return the codes of the keys' existing windows."""
@@ -204,7 +204,7 @@ class PairJoin(Operator):
         batch, places = self._arrive(arrivals)
         heads = self.store.windows.head.copy() if self.output == "changes" else None
         answers = self._answers(batch, self._match(batch))
-        self.found += len(answers)
+        self.answer_count += len(answers)
         if heads is not None:
             answers = self._changes(batch, heads, answers)
         if self.store.tasks > 1:  # drop samples of tuples of other tasks
@@ -232,8 +232,8 @@ class PairJoin(Operator):
         numbers = np.empty(side.size, np.int64)
         for stream in range(self.streams):
             own = np.flatnonzero(side == stream)
-            numbers[own] = self.given[stream] + np.arange(own.size)
-        self.given = self.given + np.bincount(side, minlength=self.streams)
+            numbers[own] = self.tuple_counts[stream] + np.arange(own.size)
+        self.tuple_counts = self.tuple_counts + np.bincount(side, minlength=self.streams)
         return numbers
 
     def _load(self, batch: Batch, raw: Floats | None = None) -> None:
@@ -245,7 +245,7 @@ class PairJoin(Operator):
             raise ValueError("the numbers and times of a window's tuples must ascend")
         if not self.timed and np.any(batch.time):
             raise ValueError("tuples must not have times without time windows")
-        most = self.streams * (int(self.given.sum()) + SPARE_KEYS)
+        most = self.streams * (int(self.tuple_counts.sum()) + SPARE_KEYS)
         if batch.code.max(initial=-1) >= most:  # all smaller codes also use memory
             raise ValueError(
                 "its keys must be 0, 1, 2, ...; a key is far above the number of tuples"

@@ -115,7 +115,7 @@ class SimilarityJoin(PairJoin):
     ([0], [0], [0.5])
     """
 
-    kind, version = "similarity_join", 5
+    kind, version = "similarity_join", 6
     config: SimilarityJoinConfig
     state = {"tuples": Record(HeldSamples)}
 
@@ -140,7 +140,7 @@ class SimilarityJoin(PairJoin):
         return self._in_parts(arrivals, PAIR_CHUNK, self._join)
 
     def _match(self, batch: Batch) -> Records:
-        given, counts = (self.store, batch, self.criterion), self.counted.view(JOIN_COUNTS)
+        given, counts = (self.store, batch, self.criterion), self.pair_counts.view(JOIN_COUNTS)
         found: Records
         if self.config.strategy == "sort":
             found = join_sorted(*given, counts)
@@ -154,7 +154,7 @@ class SimilarityJoin(PairJoin):
         `max_tuples`; held, the currently held tuples; answers; pairs of an arrival and a held
         opposite tuple; visited pairs (under "sort", samples); candidates, pairs whose samples were
         compared. Each of several tasks counts all tuples and pairs, and its own visits."""
-        tuples = int(self.given.sum())
+        tuples = int(self.tuple_counts.sum())
         return {"tuples": tuples, "overflow": self.overflow, **super().counters}
 
     @property

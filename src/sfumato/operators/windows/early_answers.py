@@ -72,7 +72,7 @@ class Revisions:
 
     start, end, group, held, punctuation : as for `Extents`; `held` counts the rows so far
     number : int64[m], revision number within the extent, from 1
-    figures : float64[m, r + 1, 3], per aggregate the mean of the partial answer and the low and
+    estimates : float64[m, r + 1, 3], per aggregate the mean of the partial answer and the low and
         high end of the final answer; last the completeness and its ends; NaN if unknown
     stddev, existence : float64[m, r], of the partial answers
     """
@@ -83,7 +83,7 @@ class Revisions:
     held: Ints
     punctuation: Ints
     number: Ints
-    figures: Floats
+    estimates: Floats
     stddev: Floats
     existence: Floats
 
@@ -278,21 +278,21 @@ class EarlyAnswers(Operator):
             group, scope, time, punctuation, moves, arrives, bounds, masses, table, scratch,
             per_tuple,
         )  # fmt: skip
-        self._state, turns, out, figures = early_answers.advance(
+        self._state, turns, out, estimates = early_answers.advance(
             rows, finals, answers[order].astype(float).ravel(), self._grid, self._aggregates,
             self._attributes, s,
         )  # fmt: skip
         numbers = np.empty(order.size, np.int64)
         numbers[order] = turns
         end = out["extent"] * self._grid.slide
-        figures = figures.reshape(len(out), many + 1, REVISION_SIZE)[:, 1:]
-        stddev, existence = figures[:, :-1, 3], figures[:, :-1, 4]
+        estimates = estimates.reshape(len(out), many + 1, REVISION_SIZE)[:, 1:]
+        stddev, existence = estimates[:, :-1, 3], estimates[:, :-1, 4]
         group, held, punctuation, number = (
             np.ascontiguousarray(out[name]) for name in ("group", "held", "punctuation", "revision")
         )
         start = end - self._grid.length
         return Revisions(
-            start, end, group, held, punctuation, number, figures[:, :, :3], stddev, existence
+            start, end, group, held, punctuation, number, estimates[:, :, :3], stddev, existence
         ), numbers
 
     def idle_groups(self, groups: Ints) -> Ints:

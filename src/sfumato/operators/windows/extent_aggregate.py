@@ -274,7 +274,7 @@ class ExtentAggregate(ReleasedAggregate):
     """
 
     from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent at once
-    kind, version = "extent_aggregate", 7
+    kind, version = "extent_aggregate", 8
     flattened_records = ("options",)
     config: ExtentConfig
     state = {

@@ -123,7 +123,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
     bytes per id. Moments are computed when an extent is complete, in order of arrival.
     """
 
-    kind, version = "versioned_extents", 1
+    kind, version = "versioned_extents", 2
     state = {"corrections": Array(int, 2, low=0)}  # numbers of replaced rows and outdated rows
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -214,7 +214,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
 
     config: SharedExtentConfig
     from_tuples = True
-    kind, version = "shared_extents", 1
+    kind, version = "shared_extents", 2
     state = {"unequal": Value(low=0)}
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -82,7 +82,7 @@ class ReorderTableConfig(TableConfig):
     early: bool = field(default=False, metadata={"fingerprint": "added"})
     remember: int = field(default=0, metadata={"fingerprint": "added"})
 
-    kind, version = "reorder table", 9
+    kind, version = "reorder table", 10
     counters = (
         "rows", "late", "stale", "after_idle", "invalid", "future", "held", "forced",
         "out_of_order", "duplicates",

@@ -32,7 +32,7 @@ class IncompleteJoinTableConfig(JoinTableConfig):
     within: float
     units: tuple[float, ...] = ()
 
-    kind, version = "incomplete join table", 8
+    kind, version = "incomplete join table", 9
     counters = (
         "rows", "late", "unaligned", "complete", "imputed", "unimputable", "pairs", "out_of_order",
         "fully_imputed", "pairs_compared",

@@ -163,7 +163,7 @@ class TableJoin(TwoSides):
         for number, store in enumerate(self.stores):
             if not np.isin(self.operator.live_numbers(number), store.numbers).all():
                 raise ValueError("every held tuple must have its row")
-            if store.next != self.operator.given[number]:
+            if store.next != self.operator.tuple_counts[number]:
                 raise ValueError("rows and tuples must have the same numbers")
         if len(self.operator.current):
             self._table(self.operator.current)  # raises if its pairs are invalid

@@ -51,7 +51,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     tasks: int = 1
     task: int = field(default=0, metadata=CHANGEABLE)
 
-    kind, version = "similarity join table", 8
+    kind, version = "similarity join table", 9
     counters: ClassVar[tuple[str, ...]] = (
         "rows", "late", "unaligned", "pairs", "out_of_order", "overflow",
     )  # fmt: skip
@@ -159,7 +159,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
 
     marks_late: bool = False
 
-    kind, version = "self join table", 5
+    kind, version = "self join table", 6
     counters: ClassVar[tuple[str, ...]] = ("rows", "late", "pairs", "out_of_order", "overflow")
 
     @property
@@ -212,7 +212,7 @@ class NewestTime(Stateful):
 class LockstepJoinTableConfig(SimilarityJoinTableConfig):
     """Settings of a similarity join in lockstep over tables."""
 
-    kind, version = "lockstep join table", 2
+    kind, version = "lockstep join table", 3
 
 
 class TableLockstepJoin(TableSimilarityJoin):
@@ -243,7 +243,7 @@ class OuterJoinTableConfig(TypedAnswersConfig, SimilarityJoinTableConfig):
 
     how: str
 
-    kind, version = "outer join table", 3
+    kind, version = "outer join table", 4
     counters: ClassVar[tuple[str, ...]] = (*SimilarityJoinTableConfig.counters, "unmatched")
 
 

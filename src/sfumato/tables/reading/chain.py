@@ -118,7 +118,7 @@ class ChainConfig:
     counts: bool = True
 
     kind = "chain"
-    version = 12
+    version = 13
 
     @property
     def checked(self) -> list[str]:
