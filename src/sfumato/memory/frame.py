@@ -26,7 +26,7 @@ from sfumato.tables.reading.frame import EXISTENCE, Frame
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import ties_of
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
 from sfumato.tables.reading.types import has_more_digits, spark_type
 from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
 from sfumato.windows import Range
@@ -254,7 +254,7 @@ class ArrowFrame(Frame):
     def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
         """Return the values of an expression; None if they cannot be computed."""
         try:
-            return Tuples(rows).evaluate(self._parse("", expression))
+            return UncertainTable(rows).evaluate(self._parse("", expression))
         except (TypeError, ValueError):
             return None
 

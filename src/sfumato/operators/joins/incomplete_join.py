@@ -14,7 +14,7 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputed, Imputer, ReasonCodes
-from sfumato.operators.joins.answers import Answers, SampledTuples
+from sfumato.operators.joins.answers import JoinAnswers, SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch, IncompleteArrivals, window_pair
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
@@ -111,7 +111,7 @@ class IncompleteJoin(PairJoin):
             )
         return super().from_config(config, **resources)
 
-    def process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
+    def process(self, arrivals: IncompleteArrivals) -> tuple[JoinAnswers, npt.NDArray[np.uint8]]:
         """Match arrivals in order, and add them to their windows.
 
         Returns answers or changes, ordered as in `SimilarityJoin`, and each arrival's place in
@@ -120,7 +120,7 @@ class IncompleteJoin(PairJoin):
         """
         reasons: list[ReasonCodes] = []
 
-        def join(part: IncompleteArrivals) -> Answers:
+        def join(part: IncompleteArrivals) -> JoinAnswers:
             done = self.imputer.impute(part.values)
             samples = vars(self._samples(done))
             answers = self._join(

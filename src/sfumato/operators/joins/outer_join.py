@@ -11,7 +11,7 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.kernels.tolerances import SIFT_SLACK, UNDERFLOW
 from sfumato.operators.arguments import one_of
 from sfumato.operators.arrays import Bools, Floats, Ints, Records, ranges_of
-from sfumato.operators.joins.answers import Answers, Unmatched
+from sfumato.operators.joins.answers import JoinAnswers, Unmatched
 from sfumato.operators.joins.similarity_join import SimilarityJoin, SimilarityJoinConfig
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Offsets, Part, Record
@@ -175,7 +175,7 @@ class OuterJoin(SimilarityJoin):
             if not known or (mine.number.size and side not in self.kept):
                 raise ValueError("tuples without a partner must be known tuples of a kept side")
 
-    def _answers(self, batch: Batch, found: Records) -> Answers:
+    def _answers(self, batch: Batch, found: Records) -> JoinAnswers:
         tuples = self.store.tuples
         arriving, held = batch.slots[found["arrival"]], found["held"].copy()
         arrived_left = batch.code[found["arrival"]] % 2 == 0

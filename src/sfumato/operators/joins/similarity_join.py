@@ -12,7 +12,7 @@ from sfumato.kernels.joins.similarity_sort import join_sorted
 from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
-from sfumato.operators.joins.answers import Answers
+from sfumato.operators.joins.answers import JoinAnswers
 from sfumato.operators.joins.arrivals import (
     SINGLE_TASK,
     ArrivalBatch,
@@ -23,7 +23,7 @@ from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow
 
-__all__ = ["Answers", "ArrivalBatch", "SimilarityJoin", "SimilarityJoinConfig"]
+__all__ = ["ArrivalBatch", "JoinAnswers", "SimilarityJoin", "SimilarityJoinConfig"]
 
 STRATEGIES = ("auto", "nested", "index", "sort")
 PAIR_CHUNK = 8192  # arrivals per part; larger parts do not stay in the processor's cache
@@ -130,7 +130,7 @@ class SimilarityJoin(PairJoin):
             columns=self.columns if indexed else 0, indexed=indexed, task=of.task,
         )  # fmt: skip
 
-    def process(self, arrivals: ArrivalBatch) -> Answers:
+    def process(self, arrivals: ArrivalBatch) -> JoinAnswers:
         """Match arrivals in order, and add them to their windows. Returns answers, or changes.
 
         They are ordered by arrival. For each arrival, found answers come first (by the number of

@@ -38,8 +38,8 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     LONG_TYPE,
     STRING_TYPE,
-    Field,
     Output,
+    OutputField,
     alternatives_type,
     passthrough_outputs,
 )
@@ -97,7 +97,7 @@ def in_order(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
 
 def imputed_outputs(attributes: Sequence[str], texts: Collection[str]) -> list[Output]:
     """Return the columns of `impute_table`. texts : the attributes that are strings"""
-    fields = [Field(of, STRING_TYPE if of in texts else DOUBLE_TYPE) for of in attributes]
+    fields = [OutputField(of, STRING_TYPE if of in texts else DOUBLE_TYPE) for of in attributes]
     return [
         Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields), {WEIGHTED: "true"}),
         Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE),
@@ -310,7 +310,7 @@ def stream_imputation_job(
     config = StreamImputationTableConfig(
         imputers=imputers, weighted=weighted, gap_values=gap_values, **known
     )
-    kind = alternatives_type(Field(of, DOUBLE_TYPE) for of in settings.attributes)
+    kind = alternatives_type(OutputField(of, DOUBLE_TYPE) for of in settings.attributes)
     outputs = passthrough_outputs(frame, frame.columns, ROW)
     marks = {GAPS_KEY: "true", WEIGHTED: "true"}
     outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, marks))

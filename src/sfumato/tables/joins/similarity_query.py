@@ -38,8 +38,8 @@ from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
-    Field,
     Output,
+    OutputField,
     Struct,
     alternatives_type,
     mark_shared,
@@ -160,7 +160,7 @@ class JoinSide:
         return texts
 
     @property
-    def fields(self) -> list[Field]:
+    def fields(self) -> list[OutputField]:
         """Return the fields of this side's attributes in the alternatives of a pair."""
         found = []
         for i, attribute in enumerate(self.attributes):
@@ -170,7 +170,7 @@ class JoinSide:
             else:
                 fixed, kind = f"a{i}", self.frame.attribute_type(attribute)
             fixed = attribute if self.imputed is not None else fixed
-            found.append(Field(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
+            found.append(OutputField(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
         return found
 
     def input(self, aligned: bool) -> Input:
@@ -533,8 +533,8 @@ def neighbours_outputs(
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
-    moments = (Field("mean", DOUBLE_TYPE), Field("stddev", DOUBLE_TYPE))
-    counts = Struct((*moments, Field("distribution", VALUE_PAIRS)))
+    moments = (OutputField("mean", DOUBLE_TYPE), OutputField("stddev", DOUBLE_TYPE))
+    counts = Struct((*moments, OutputField("distribution", VALUE_PAIRS)))
     for name, kind in zip(names, (counts, DOUBLE_TYPE), strict=False):
         found.append(Output(name, (name,), kind))
     found += results

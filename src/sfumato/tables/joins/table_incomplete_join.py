@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Ints
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS
-from sfumato.operators.joins.answers import Answers
+from sfumato.operators.joins.answers import JoinAnswers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.tables.arrow import numbers_of
@@ -64,7 +64,7 @@ class TableIncompleteJoin(TableJoin):
         self.operator.most_pairs = config.max_alternatives
         self.kept = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))
 
-    def join(self, rows: OrderedSides) -> Answers:
+    def join(self, rows: OrderedSides) -> JoinAnswers:
         values = np.concatenate([numbers_of(table, self.kept) for table in rows.tables])[rows.order]
         arrivals = IncompleteArrivals(rows.side, rows.code, values, self.times(rows))
         return self.operator.process(arrivals)[0]

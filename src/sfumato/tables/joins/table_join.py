@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Ints, offsets_of
-from sfumato.operators.joins.answers import Answers, SampledTuples, Unmatched
+from sfumato.operators.joins.answers import JoinAnswers, SampledTuples, Unmatched
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
@@ -97,7 +97,7 @@ class TableJoin(TwoSides):
         return [ROW, *self.kept]
 
     @abstractmethod
-    def join(self, rows: OrderedSides) -> Answers:
+    def join(self, rows: OrderedSides) -> JoinAnswers:
         """Process arrivals with the operator."""
 
     def times(self, rows: OrderedSides) -> Ints | None:
@@ -137,7 +137,7 @@ class TableJoin(TwoSides):
         self.counts["pairs"] += int((answers.change > 0).sum())
         return [self._table(answers)] if len(answers) else []
 
-    def _table(self, answers: Answers) -> pa.Table:
+    def _table(self, answers: JoinAnswers) -> pa.Table:
         lengths = np.diff(answers.offsets)
         left = self.rows_of_side(self.stores[0], answers.left, answers.left_sample, lengths)
         right = self.rows_of_side(self.stores[-1], answers.right, answers.right_sample, lengths)
@@ -172,7 +172,7 @@ class TableJoin(TwoSides):
 def answers_table(
     left: RowsOfSide,
     right: RowsOfSide,
-    found: Answers | Unmatched | None,
+    found: JoinAnswers | Unmatched | None,
     alternatives: bool = True,
 ) -> pa.Table:
     """Return answers as a table: left, right, and optionally probability and alternatives.

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.joins.answers import Answers, SampledTuples
+from sfumato.operators.joins.answers import JoinAnswers, SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
@@ -87,7 +87,7 @@ class TableSimilarityJoin(TableJoin):
         self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
 
-    def join(self, rows: OrderedSides) -> Answers:
+    def join(self, rows: OrderedSides) -> JoinAnswers:
         return self.operator.process(self.arrivals(rows))
 
     def arrivals(self, rows: OrderedSides) -> ArrivalBatch:
@@ -266,7 +266,7 @@ class TableOuterJoin(TableSimilarityJoin):
     def flush(self) -> list[pa.Table]:
         return [*super().flush(), *self._unmatched(end=True)]
 
-    def _table(self, answers: Answers) -> pa.Table:
+    def _table(self, answers: JoinAnswers) -> pa.Table:
         return cast_answers(super()._table(answers), self.config.answers)
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:

@@ -22,7 +22,7 @@ from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
 from sfumato.tables.reading.frame import EXISTENCE, LATE, PUNCTUATION, Frame
 from sfumato.tables.reading.ties import hash_numbers, ties_of
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
 from sfumato.tables.reading.validity import (
     RADIUS,
@@ -38,7 +38,7 @@ class ColumnReader(ABC):
     """A column of values that an operator reads under one fixed name."""
 
     @abstractmethod
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         """Return one value per row of a table."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Column(ColumnReader):
 
     name: str
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         return as_array(tuples.table.column(self.name))
 
     def names(self, frame: Frame) -> list[str]:
@@ -62,14 +62,14 @@ class Column(ColumnReader):
 class Doubles(Column):
     """A numeric column as doubles."""
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         return as_doubles(tuples.table.column(self.name), f"column `{self.name}`")
 
 
 class BooleanColumn(Column):
     """A boolean column, with NULL as false."""
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         return pc.fill_null(super().read(tuples), False)
 
 
@@ -79,7 +79,7 @@ class Computed(Column):
 
     hashed: bool = False
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         column = super().read(tuples)
         if self.hashed:
             flat = column.flatten() if is_list(column.type) else column
@@ -93,7 +93,7 @@ class Probabilities(ColumnReader):
 
     existence: str | None = None
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         return tuples.prob(self.existence)
 
     def names(self, frame: Frame) -> list[str]:
@@ -112,7 +112,7 @@ class Values(ColumnReader):
     exact: bool = False
     hashed: bool = False
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         if self.hashed:
             return tuples.lists(hash_numbers(tuples.evaluate(self.expression)))
         return tuples.values(self.expression, self.exact)
@@ -136,7 +136,7 @@ class Samples(ColumnReader):
     on: tuple[str, ...]
     texts: tuple[int, ...] = ()
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         table = tuples.table
         exists = EXISTENCE if EXISTENCE in table.column_names else None
         columns = {"prob": tuples.prob(exists).flatten()}
@@ -162,7 +162,7 @@ class Samples(ColumnReader):
 class Alternatives(ColumnReader):
     """The alternatives, with NULL as an empty list."""
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         if not tuples.column.null_count:
             return tuples.column
         return pa.ListArray.from_arrays(tuples.offsets, tuples.flat)
@@ -177,7 +177,7 @@ class Ties(ColumnReader):
 
     columns: tuple[str, ...] | None = None
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         table = tuples.table
         return ties_of(table if self.columns is None else table.select(list(self.columns)))
 
@@ -235,7 +235,7 @@ class Rule:
             found = [*Probabilities(existence).names(frame), *plain, *found]
         return [*found, *(name for name in (self.duplicate, self.shown) if name is not None)]
 
-    def check_table(self, tuples: Tuples) -> Reasons:
+    def check_table(self, tuples: UncertainTable) -> Reasons:
         """Return why rows are invalid, judged by the columns with the table's own names."""
         if not self.probabilities:
             return Reasons(tuples.table.num_rows)
@@ -331,7 +331,7 @@ class Reading:
         if self.rule.duplicate is not None:
             flags = pc.fill_null(as_array(table.column(self.rule.duplicate)), False)
             table = table.filter(pc.invert(flags))
-        given, tuples = int(self._counted(table).sum()), Tuples(table)
+        given, tuples = int(self._counted(table).sum()), UncertainTable(table)
         wrong = self.rule.check_table(tuples)
         counts = self._count_left_out(table, wrong)
         out, dropped = wrong.invalid, []
@@ -340,7 +340,7 @@ class Reading:
         if out.any():
             if self.keeps_dropped:
                 dropped.append(self._dropped_rows(table.filter(pa.array(out)), wrong.invalid[out]))
-            tuples = Tuples(table.filter(pa.array(~out)))
+            tuples = UncertainTable(table.filter(pa.array(~out)))
         rows = self._project(tuples, whole)
         wrong = self.rule.check_rows(rows)
         left_out = self._count_left_out(tuples.table, wrong)
@@ -376,7 +376,7 @@ class Reading:
             return np.ones(table.num_rows, np.bool_)
         return as_numbers(table.column(self.rule.shown)) == 0
 
-    def _project(self, tuples: Tuples, whole: bool) -> pa.Table:
+    def _project(self, tuples: UncertainTable, whole: bool) -> pa.Table:
         table = tuples.table
         columns = self._passthrough_columns(table)
         columns |= {f"order{i}": table.column(name) for i, name in enumerate(self.order)}

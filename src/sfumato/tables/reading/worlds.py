@@ -22,13 +22,13 @@ from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame,
 from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     INT_TYPE,
-    Field,
     Output,
+    OutputField,
     alternatives_type,
     passthrough_outputs,
 )
 from sfumato.tables.reading.ties import ties_of
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
 from sfumato.tables.reading.user_warnings import MERGED, SHARED_KEY
 from sfumato.tables.reading.validity import Reasons, why_invalid
 
@@ -109,7 +109,7 @@ class Draw:
             yield self._draw(table.slice(begin, step))
 
     def _draw(self, table: pa.Table) -> pa.Table:
-        tuples = Tuples(table)
+        tuples = UncertainTable(table)
         exists = EXISTENCE if EXISTENCE in table.column_names else None
         prob = tuples.prob(exists).flatten().to_numpy(zero_copy_only=False)
         offsets = offsets_of(tuples.lengths)
@@ -188,7 +188,7 @@ class Merge:
         shared = {SHARED_KEY: MERGED}
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
-            fields = (Field(name, frame.type(name)) for name in self.columns)
+            fields = (OutputField(name, frame.type(name)) for name in self.columns)
             kind = alternatives_type(fields)
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
         else:

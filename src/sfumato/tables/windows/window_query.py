@@ -32,8 +32,8 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     LONG_TYPE,
     STRING_TYPE,
-    Field,
     Output,
+    OutputField,
     Struct,
     alternatives_type,
     extent_type,
@@ -97,7 +97,7 @@ NOT_TOGETHER = (  # pairs of arguments
 )
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
-VALUE_PAIRS = alternatives_type([Field("value", DOUBLE_TYPE)])  # type of a distribution
+VALUE_PAIRS = alternatives_type([OutputField("value", DOUBLE_TYPE)])  # type of a distribution
 # Functions whose results have the type of the values
 VALUE_FUNCTIONS = ("min", "max", "first", "last")
 
@@ -722,10 +722,10 @@ class WindowQuery:
         kinds = {"window": extent_type(time), "held": LONG_TYPE}
         kinds |= {"punctuation": time, "late": LONG_TYPE}
         if self.early is not None:
-            ends = (Field("low", DOUBLE_TYPE), Field("high", DOUBLE_TYPE))
+            ends = (OutputField("low", DOUBLE_TYPE), OutputField("high", DOUBLE_TYPE))
             named = enumerate(self.wanted)
-            intervals = (Field(w.name, Struct(ends), f"result{i}") for i, w in named)
-            shares = Struct((Field("share", DOUBLE_TYPE), *ends))
+            intervals = (OutputField(w.name, Struct(ends), f"result{i}") for i, w in named)
+            shares = Struct((OutputField("share", DOUBLE_TYPE), *ends))
             of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
         return kinds
@@ -751,7 +751,10 @@ class WindowQuery:
         found += self.result_outputs
         if self.missed:
             row = row_of(self.frame, self.row_columns).parts
-            parts = (*(replace(of, metadata=None) for of in row), Field("reason", STRING_TYPE))
+            parts = (
+                *(replace(of, metadata=None) for of in row),
+                OutputField("reason", STRING_TYPE),
+            )
             found.append(Output("missed", ("missed",), Struct(parts)))
         return mark_shared(found, self._shared, repeated=self.timed)
 
@@ -785,7 +788,7 @@ class WindowQuery:
     def _distribution_type(self) -> Struct:
         names = distribution_names(self.quantiles, self.distribution is not None)
         kinds = {"distribution": VALUE_PAIRS}
-        return Struct(tuple(Field(name, kinds.get(name, DOUBLE_TYPE)) for name in names))
+        return Struct(tuple(OutputField(name, kinds.get(name, DOUBLE_TYPE)) for name in names))
 
     # ---- the configuration
 
