@@ -418,7 +418,7 @@ OF_RELEASED = Reading(
         ("value0", Values(ColumnRef(("x",)))),
         *controller_readers(),
     ),
-    Rule(probabilities=True, complete=("order0",), bounded=("value0",), unless_late=True),
+    Rule(probabilities=True, complete=("order0",), bounded_values=("value0",), unless_late=True),
     Ties(("id",)),
 )
 MARKED = Feed(

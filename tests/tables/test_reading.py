@@ -193,7 +193,7 @@ def window_reading(*texts):
     """Return the reading of a window of values, for a table with `at` and `k`."""
     values = tuple((f"value{i}", Values(parsed(text))) for i, text in enumerate(texts))
     bounded = tuple(name for name, _ in values)
-    rule = Rule(probabilities=True, complete=("order0",), bounded=bounded)
+    rule = Rule(probabilities=True, complete=("order0",), bounded_values=bounded)
     cells = (("prob", Probabilities("existence")), *values)
     return Reading(("id",), ("at",), ("k",), cells, rule, Ties(("id", "at")))
 

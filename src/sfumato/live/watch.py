@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from sfumato.metrics.figures import FiguresListener, SessionFigures
-from sfumato.reports import listen
+from sfumato.reports import add_listener
 
 
 class Watch:
@@ -19,7 +19,7 @@ class Watch:
         self.figures = SessionFigures()
         self._server = Server(self.figures, {}, port)
         self.url = self._server.url
-        self._stop_listening = listen(spark, FiguresListener(self.figures))
+        self._stop_listening = add_listener(spark, FiguresListener(self.figures))
 
     def stop(self) -> None:
         """Stop serving the page; the queries continue to run."""

@@ -24,7 +24,14 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from sfumato.reports import ANSWERS_SUFFIX, IDENTITY, METRIC_PREFIX, is_connect, listen, metrics_of
+from sfumato.reports import (
+    ANSWERS_SUFFIX,
+    IDENTITY,
+    METRIC_PREFIX,
+    add_listener,
+    is_connect,
+    metrics_of,
+)
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import MetricsName, RawRows, raw_rows
 from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, run_whole
@@ -255,7 +262,7 @@ def warn_of_invalid_rows(spark: SparkSession) -> None:
     default = "false" if is_connect(spark) else "true"
     if hasattr(spark, _LISTENING) or spark.conf.get(WARN_INVALID_SETTING, default) == "false":
         return
-    setattr(spark, _LISTENING, listen(spark, InvalidRows()))
+    setattr(spark, _LISTENING, add_listener(spark, InvalidRows()))
 
 
 class InvalidRows(StreamingQueryListener):

@@ -84,10 +84,10 @@ def impute_table(
             of_owner = imputer.imputers[owner]
             imputed = of_owner.impute(own[of])
             parts.append((of, imputed_columns(of_owner, imputed, weight, shared, texts or {})))
-        yield part, in_order(parts)
+        yield part, merge_parts(parts)
 
 
-def in_order(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
+def merge_parts(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
     """Return the rows of all parts, each given with its places, in the order of the places."""
     places, tables = zip(*parts, strict=True)
     if len(tables) == 1:
@@ -234,7 +234,7 @@ class TableStreamImputation(TableEarlierValues):
                     for name, gap in zip(self.gap_columns, gaps, strict=True):
                         columns = columns.append_column(name, gap)
                 parts.append((of[imputed.places], columns))
-        return self._answer(rows, in_order(parts))
+        return self._answer(rows, merge_parts(parts))
 
     def _answer(self, rows: pa.Table, found: pa.Table) -> pa.Table:
         for name, count in count_imputed(found).items():

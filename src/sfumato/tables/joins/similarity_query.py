@@ -194,7 +194,7 @@ class JoinSide:
             complete=(*orders, *(f"key{i}" for i in range(len(self.keys)))),
             timed=self.timed,
             bounds=tuple(self.bounds) if certain else (),
-            bounded=() if aggregated is None else aggregated.bounded,
+            bounded_values=() if aggregated is None else aggregated.bounded_values,
             radius=self.radius,
             unless_late=aligned,
             max_alternatives=self.frame.max_alternatives,

@@ -276,7 +276,7 @@ class TableTopK(TableOperator):
             self.require_one_controller(behind)
             self.windows.out_of_order += behind
         self.counts["late"] += int(np.count_nonzero(late))
-        found = self._enter(rows, key, time, np.flatnonzero(~late))
+        found = self._add_rows(rows, key, time, np.flatnonzero(~late))
         if controlled:
             clock = self.scopes.clock[self.scope]
             due = np.flatnonzero(self.windows.due <= clock)
@@ -319,7 +319,7 @@ class TableTopK(TableOperator):
             return over
         return over[self.scopes.clock[self.scope[over]] >= self.newest[over] + self._length]
 
-    def _enter(self, rows: pa.Table, key: Ints, time: Ints, taken: Ints) -> list[TopKAnswers]:
+    def _add_rows(self, rows: pa.Table, key: Ints, time: Ints, taken: Ints) -> list[TopKAnswers]:
         offsets, prob, values = alternatives_of(rows, 1)
         rule = stream = row_id = None
         if self.config.rules:

@@ -193,8 +193,8 @@ class Rule:
     attributes : attributes, or columns of certain rows, that must be present and finite
     existence : the probability column of rows without alternatives
     complete : fixed names of columns that must not be NULL
-    bounded : fixed names of lists whose values must be within ±MAX_ABS_VALUE
-    scored : whether values in `bounded` must not be NULL
+    bounded_values : fixed names of lists whose values must be within ±MAX_ABS_VALUE
+    scored : whether values in `bounded_values` must not be NULL
     timed : whether order0 must be a time within 2**60 microseconds of 1970
     bounds : maximum magnitudes of attributes, see `why_invalid`
     radius : the column that is read as RADIUS, whose values must be finite and at least 0
@@ -210,7 +210,7 @@ class Rule:
     attributes: tuple[str, ...] = ()
     existence: str | None = EXISTENCE
     complete: tuple[str, ...] = ()
-    bounded: tuple[str, ...] = ()
+    bounded_values: tuple[str, ...] = ()
     scored: bool = False
     timed: bool = False
     bounds: Bounds = ()
@@ -224,7 +224,7 @@ class Rule:
 
     @property
     def checks(self) -> bool:
-        return self.probabilities or bool(self.complete) or bool(self.bounded)
+        return self.probabilities or bool(self.complete) or bool(self.bounded_values)
 
     def names(self, frame: Frame) -> list[str]:
         """Return the frame's columns that the rule reads."""
@@ -257,7 +257,7 @@ class Rule:
             reasons.add(far, "order is beyond 2**60 microseconds of 1970")
         if self.radius is not None:
             reasons.add(has_invalid_radius(rows, RADIUS), invalid_radius_reason(self.radius))
-        for name in self.bounded:
+        for name in self.bounded_values:
             lists = as_array(rows.column(name))
             flat = lists.flatten()
             wrong = ~(np.abs(floats_of(flat)) <= MAX_ABS_VALUE)

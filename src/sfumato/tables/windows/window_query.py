@@ -677,7 +677,7 @@ class WindowQuery:
         return [("prob", Probabilities(self.existence_column)), *values]
 
     @property
-    def bounded(self) -> tuple[str, ...]:
+    def bounded_values(self) -> tuple[str, ...]:
         """Return the fixed names of the values that must be within ±MAX_ABS_VALUE."""
         doubles = (text not in self._exact_expressions for text in self.expressions)
         return tuple(f"value{i}" for i, is_double in enumerate(doubles) if is_double)
@@ -698,7 +698,7 @@ class WindowQuery:
                 *(f"order{i}" for i in range(len(self.orders))),
                 *([ROW_VERSION] if self.version is not None else []),
             ),
-            bounded=self.bounded,
+            bounded_values=self.bounded_values,
             scored=self.scored,
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
