@@ -139,6 +139,6 @@ def test_in_each_run_what_a_bucket_holds_is_counted_from_its_start(monkeypatch):
         row = pa.StructArray.from_arrays([pa.array(at)], ["id"])
         chunk = {"side": 0, "chunk": chunks.to_bytes(pa.table({ROW: row, **columns}))}
         answers = list(processor.handleInputRows((3,), iter([chunk]), None))
-        place = processor.figures.names["long"].index(name)
+        place = processor.metrics.names["long"].index(name)
         held.append(answers[0].asDict()["numbers"][place])
     assert held == [4, 4, 10, 0, 10]

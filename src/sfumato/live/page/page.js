@@ -38,7 +38,7 @@ function element(kind, text, className) {
   return made;
 }
 
-// ---- figures ------------------------------------------------------------------------------------
+// ---- charts -------------------------------------------------------------------------------------
 
 function tiles(query, now) {
   const [median, most] = query.waits;

@@ -299,7 +299,7 @@ class MetricsName(str):
         return [F.lit(of).alias(name) for name, of in zip(IDENTITY, values, strict=True)]
 
 
-class OperatorFigures:
+class OperatorMetrics:
     """An operator's counters and gauges. kinds : Spark type by metric name"""
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
@@ -308,7 +308,7 @@ class OperatorFigures:
             self.names.setdefault(kind, []).append(name)
 
     @classmethod
-    def of(cls, blueprint: ChainConfig) -> OperatorFigures:
+    def of(cls, blueprint: ChainConfig) -> OperatorMetrics:
         gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
         return cls(dict.fromkeys(blueprint.counters, "long") | gauges)
 

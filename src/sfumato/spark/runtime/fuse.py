@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, DoubleType, LongType, StructType
 
-from sfumato.spark.crossing.chunks import MetricsName, OperatorFigures, RawRows, SelectedColumns
+from sfumato.spark.crossing.chunks import MetricsName, OperatorMetrics, RawRows, SelectedColumns
 from sfumato.spark.model.columns import arrow_schema, column
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.sql_tokens import free_name
@@ -372,23 +372,23 @@ class ChainPlan:
         operators = " then ".join(one["operator"] for one in found)
         return {"operator": operators} | {f"step {i}": one for i, one in enumerate(found)}
 
-    def figures(self, config: ChainConfig) -> Iterator[tuple[str, list[Column]]]:
+    def observed_metrics(self, config: ChainConfig) -> Iterator[tuple[str, list[Column]]]:
         """Yield (name, counters and gauges) per observed operator or input."""
-        places = OperatorFigures.of(config).places
+        places = OperatorMetrics.of(config).places
         for number, step in enumerate(self.steps):
             before, of, name = prefix(number), step.how.config, self._metrics(step)
             own = {gauge: places[f"{before}{gauge}"] for gauge in of.gauges}
-            figures = _totals(places, before, of.counters)
+            metrics = _totals(places, before, of.counters)
             for gauge, (_, aggregate) in of.gauges.items():
-                figures.append(F.expr(_with_places(aggregate, own)).alias(gauge))
-            yield name, [*step.how.metrics.identity("", number + 1), *figures]
+                metrics.append(F.expr(_with_places(aggregate, own)).alias(gauge))
+            yield name, [*step.how.metrics.identity("", number + 1), *metrics]
             for place, side in enumerate(step.side_names):
                 if step.sides[place].reading.rule.checks:
                     before = prefix(number, place)
                     reasons = COMMONEST.format(places[f"{before}{REASONS_NAME}"])
-                    figures = _totals(places, before, READ_COUNTERS)
-                    figures.append(F.expr(reasons).alias("reason"))
-                    yield f"{name}_{side}", [*step.how.metrics.identity(side, number + 1), *figures]
+                    metrics = _totals(places, before, READ_COUNTERS)
+                    metrics.append(F.expr(reasons).alias("reason"))
+                    yield f"{name}_{side}", [*step.how.metrics.identity(side, number + 1), *metrics]
 
 
 def _layout(side: StepInput, feed: Feed) -> InputLayout:

@@ -87,8 +87,8 @@ def run_operator(job: Job) -> DataFrame:
         out = _streamed(sides, plan, chain, buckets)
     else:
         out = run_whole(sides, chain, buckets, answers)
-    for name, figures in plan.figures(chain):
-        out = out.observe(name, *figures)
+    for name, columns in plan.observed_metrics(chain):
+        out = out.observe(name, *columns)
     rows = chunks.unpack(out, answers) if streams else out.select(F.inline(ANSWERS_COLUMN))
     found = rows.select(*map(result_of, job.outputs))
     record_lineage(

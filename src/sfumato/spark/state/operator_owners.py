@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.chunks import OperatorFigures, after_batch, subtract_counts
+from sfumato.spark.crossing.chunks import OperatorMetrics, after_batch, subtract_counts
 from sfumato.tables.arrow import concat_tables
 
 if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
@@ -58,10 +58,10 @@ class BucketResult:
     took: bool = True
     wakes: int | None = None
 
-    def rows(self, figures: OperatorFigures) -> Iterator[dict[str, Any]]:
+    def rows(self, metrics: OperatorMetrics) -> Iterator[dict[str, Any]]:
         """Yield rows (chunk, metrics); only the first row has metrics."""
         if self.chunks or any(self.changes.values()):
-            known = figures.cells({**self.changes, **self.gauges})
+            known = metrics.cells({**self.changes, **self.gauges})
             yield {"chunk": self.chunks[0] if self.chunks else None, **known}
         for chunk in self.chunks[1:]:
             yield {"chunk": chunk}
