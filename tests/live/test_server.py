@@ -154,7 +154,7 @@ def test_a_clock_that_is_set_forward_is_no_silence(metrics, monkeypatch):
 
 def test_silence_and_failures_are_said_in_words(metrics):
     (query,) = metrics.queries()
-    query.heard -= 240
+    query.reported_monotonic -= 240
     (shown,) = view(metrics, {"q": About(target=0.05)})["queries"]
     assert shown["said"][0]["text"] == "no micro-batch for 4 minutes: no source has delivered rows"
     assert shown["target"] == 0.05

@@ -97,7 +97,8 @@ def _seconds_of(operators: Iterable[PartTotals], gauge: str) -> Iterator[float]:
 def _messages(query: QueryMetrics, target: float | None, now: float) -> Iterator[dict[str, Any]]:
     """Yield current problems, then anomalies of the totals, then messages, newest first."""
     has_run = query.active and query.reported is not None
-    silent = time.monotonic() - query.heard if has_run else 0.0  # the system clock may change
+    # The system clock may change.
+    silent = time.monotonic() - query.reported_monotonic if has_run else 0.0
     if silent > SILENT_SECONDS:
         long = f"{silent / 60:.0f} minutes" if silent >= 90 else f"{silent:.0f} seconds"
         yield {"at": now, "text": f"no micro-batch for {long}: no source has delivered rows"}

@@ -158,7 +158,7 @@ def samples(
     return lists_of_lengths(flat, np.where(missing, 0, n), missing)
 
 
-def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
+def middle_and_half_width(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
     """Return the middles of intervals, and half their lengths."""
     ends = [
         float(x) if isinstance(x, int | float) else as_doubles(array_of(of, x), of)

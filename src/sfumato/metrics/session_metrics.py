@@ -25,7 +25,7 @@ class QueryMetrics:
     rows_in : rows read from all sources     rows_out : rows that reached the sink
     operators : totals by part     started, ended : seconds of the monotonic clock
     newest : the newest micro-batch     reported : time of its arrival, seconds since 1970
-    heard : the same time on the monotonic clock
+    reported_monotonic : the same time on the monotonic clock
     points : the history     messages : anomalies, with their times
     """
 
@@ -39,7 +39,7 @@ class QueryMetrics:
     ended: float | None = None
     newest: MicroBatch | None = None
     reported: float | None = None
-    heard: float = 0.0
+    reported_monotonic: float = 0.0
     active: bool = True
     error: str | None = None
     points: list[Point] = field(default_factory=list)
@@ -80,7 +80,7 @@ class QueryMetrics:
             totals = self.operators.setdefault(part, PartTotals(part.kind))
             totals.take(counters, batch.gauges.get(part, {}))
             batch.held[part] = totals.counters["held"]
-        self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
+        self.newest, self.reported, self.reported_monotonic = batch, time.time(), time.monotonic()
         self.points = limit_points([*self.points, _point(batch, self.reported)])
 
     def detect_stalls(self) -> None:

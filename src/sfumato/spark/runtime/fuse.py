@@ -198,13 +198,13 @@ class StepInput:
     """An input of an operator of a chain.
 
     bucket_key : the columns that determine which rows share an operator
-    below : the step whose answers it reads, or None if it reads a frame
+    upstream : the step whose answers it reads, or None if it reads a frame
     columns : the columns that Spark selects from its frame, with their types
     """
 
     input: Input
     bucket_key: Sequence[str]
-    below: PlannedStep | None = None
+    upstream: PlannedStep | None = None
     reading: Reading = field(init=False)
     columns: dict[str, tuple[Column, DataType]] = field(default_factory=dict)
 
@@ -215,7 +215,7 @@ class StepInput:
     def lineage(self) -> FrameLineage:
         """Return the frame's lineage; the input must read answers."""
         how = lineage_of(frame_of(self.input).df)
-        assert how is not None  # guaranteed if there is a step below
+        assert how is not None  # guaranteed if there is a step upstream
         return how
 
 
@@ -234,8 +234,8 @@ class PlannedStep:
 
     def all(self) -> list[PlannedStep]:
         """Return all steps upstream of this step, each once, and then this step."""
-        below = (one for side in self.sides if side.below is not None for one in side.below.all())
-        return [*dict.fromkeys(below), self]
+        upstream = [side.upstream for side in self.sides if side.upstream is not None]
+        return [*dict.fromkeys(one for step in upstream for one in step.all()), self]
 
     @property
     def side_names(self) -> list[str]:
@@ -256,7 +256,7 @@ class ChainPlan:
         for step in reversed(self.steps):
             for side in step.sides:
                 self._connect(step, side)
-        self.sources = [side for step in self.steps for side in step.sides if side.below is None]
+        self.sources = [side for step in self.steps for side in step.sides if side.upstream is None]
 
     def _connect(self, step: PlannedStep, side: StepInput) -> None:
         reading = side.input.reading
@@ -267,14 +267,15 @@ class ChainPlan:
             reading = reading if tie is None else replace(reading, tie=ColumnReading(tie))
         side.reading = reading
         names = reading.columns(side.input.frame)
-        if side.below is None:
+        if side.upstream is None:
             frame = frame_of(side.input)
             for name in names:
                 if name not in side.columns:
                     computed = side.input.computed.get(name)
                     side.columns[name] = computed or (column(name), frame.type(name))
             return
-        side.below.passed_on |= dict.fromkeys(filter(None, (self._passed(side, n) for n in names)))
+        passed_on = (self._passed(side, name) for name in names)
+        side.upstream.passed_on |= dict.fromkeys(filter(None, passed_on))
 
     def _passed(self, side: StepInput, name: str) -> str | None:
         """Return the input column of the upstream step that a column or field copies, or None."""
@@ -286,7 +287,7 @@ class ChainPlan:
 
     def _tie(self, side: StepInput, names: Sequence[str]) -> str | None:
         """Return the tie column for columns that copy columns of the lowest frame, or None."""
-        if side.below is None:
+        if side.upstream is None:
             known = id(side), tuple(names)
             if known not in self._ties:
                 self._ties[known] = free = free_name(f"__tie{len(self._ties)}", self._taken)
@@ -296,9 +297,9 @@ class ChainPlan:
         origins = [self._passed(side, name) and side.lineage.origin(name) for name in names]
         if not all(origins):
             return None
-        found = self._tie(side.below.sides[0], origins)  # type: ignore[arg-type]
+        found = self._tie(side.upstream.sides[0], origins)  # type: ignore[arg-type]
         if found is not None:
-            side.below.passed_on[found] = None
+            side.upstream.passed_on[found] = None
         return found
 
     def selections(self) -> list[SelectedColumns]:
@@ -321,11 +322,11 @@ class ChainPlan:
 
     def _feed(self, side: StepInput, frames: Sequence[RawRows]) -> Feed:
         names = side.reading.columns(side.input.frame)
-        if side.below is None:
+        if side.upstream is None:
             source = self.sources.index(side)
             places = {name: Place((frames[source].columns[name],)) for name in names}
             return Feed(source, side.reading, tuple(places.items()))
-        how, passed = side.lineage, side.below.sides[0].reading.passed
+        how, passed = side.lineage, side.upstream.sides[0].reading.passed
         places = {}
         for name in names:
             place, origin = how.columns.get(name, Place(("",))), self._passed(side, name)
@@ -333,7 +334,7 @@ class ChainPlan:
                 place = replace(place, path=(f"c{passed.index(origin)}", *place.path[1:]))
             places[name] = place
         return Feed(
-            self.steps.index(side.below), side.reading, tuple(places.items()), True, how.where
+            self.steps.index(side.upstream), side.reading, tuple(places.items()), True, how.where
         )
 
     @property
@@ -409,7 +410,7 @@ def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
     """Return the steps that no other chain has used before."""
     found = {steps[-1]}
     for step in reversed(steps[:-1]):
-        by = [other for other in steps if any(side.below is step for side in other.sides)]
+        by = [other for other in steps if any(side.upstream is step for side in other.sides)]
         if all(other in found and step.how.is_first_use(other.how) for other in by):
             found.add(step)
     return found
@@ -449,7 +450,7 @@ def _build_steps(
 ) -> PlannedStep:
     """Return the step of an operator, with the upstream steps that run in the same Spark step."""
     step = PlannedStep(how, [StepInput(*of) for of in zip(how.inputs, bucket_keys, strict=True)])
-    below: list[tuple[StepInput, PlannedStep]] = []
+    upstream: list[tuple[StepInput, PlannedStep]] = []
     for side in step.sides:
         before = lineage_of(frame_of(side.input).df)
         if before is None or before.order is None:
@@ -463,22 +464,22 @@ def _build_steps(
         if shared not in known:
             keys: Any = [key] * len(before.inputs)
             known[shared] = _build_steps(before, keys, known)
-        below.append((side, known[shared]))
-    reason = _why_sides_not_fused([one for _, one in below], len(step.sides))
+        upstream.append((side, known[shared]))
+    reason = _why_sides_not_fused([one for _, one in upstream], len(step.sides))
     if reason:
-        step.not_fused_because += [f"{one.how.metrics}: {reason}" for _, one in below]
+        step.not_fused_because += [f"{one.how.metrics}: {reason}" for _, one in upstream]
         return step
-    for side, one in below:
-        side.below = one
+    for side, one in upstream:
+        side.upstream = one
     return step
 
 
-def _why_sides_not_fused(below: Sequence[PlannedStep], sides: int) -> str:
+def _why_sides_not_fused(upstream: Sequence[PlannedStep], sides: int) -> str:
     """Return the reason why an operator's inputs are read as frames, or "" if they are not."""
-    if len(below) < sides:  # the rows of both sides would not arrive in one order
+    if len(upstream) < sides:  # the rows of both sides would not arrive in one order
         return "the other side is read directly"
-    steps = {step for one in below for step in one.all()}
-    frames = sum(side.below is None for step in steps for side in step.sides)
+    steps = {step for one in upstream for step in one.all()}
+    frames = sum(side.upstream is None for step in steps for side in step.sides)
     if frames > 1 and any(step.how.idle_timeout is not None for step in steps):
         return "one side may be silent"
     return ""

@@ -283,11 +283,11 @@ class BucketProcessor:
         # Each bucket has one timer, which is set again if it fires early because rows have arrived.
         # It is replaced if the clock steps back, because it would fire too late.
         assert self.idle_timeout is not None
-        header.seen = now if result.took else min(header.seen, now)
+        header.seen = now if result.has_processed_rows else min(header.seen, now)
         due = header.seen + self.idle_timeout
-        if result.wakes is not None:
-            wakes = max(result.wakes, now + 1)
-            due = min(due, wakes) if now < due else wakes
+        if result.next_timeout is not None:
+            next_timeout = max(result.next_timeout, now + 1)
+            due = min(due, next_timeout) if now < due else next_timeout
         if now < due and not now < header.timer <= due:
             self.handle.registerTimer(due)
             header.timer = due

@@ -362,15 +362,15 @@ class TableTopK(TableOperator):
         emptied = self.newest[keys] + self._length
         return self._tables(self._answer(keys, np.minimum(reached, emptied)))
 
-    def wakes(self) -> int | None:
+    def next_timeout(self) -> int | None:
         due = self.windows.due
         if not self.config.processing_time or not self.scope.size:
             return None
         keys = np.flatnonzero(due != NO_RUN)
         keys = keys[due[keys] <= self.newest[keys] + self._length]  # later windows are empty
         silent = np.maximum(due[keys] - self._newest_times(keys), self._idle_timeout)
-        wakes = self.scopes.seen[self.scope[keys]] - -silent // 1000
-        return int(wakes.min()) if keys.size else None
+        next_timeout = self.scopes.seen[self.scope[keys]] - -silent // 1000
+        return int(next_timeout.min()) if keys.size else None
 
     def flush(self) -> list[pa.Table]:
         return self._tables(self._close(np.arange(self.scope.size)))

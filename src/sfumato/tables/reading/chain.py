@@ -228,9 +228,9 @@ class Chain(Stateful):
     def idle(self, now: int) -> list[pa.Table]:
         return self.process([], now, idle=True)
 
-    def wakes(self) -> int | None:
+    def next_timeout(self) -> int | None:
         steps = zip(self.config.steps, self.steps, strict=True)
-        times = [operator.wakes() for step, operator in steps if step.idles]
+        times = [operator.next_timeout() for step, operator in steps if step.idles]
         return min((time for time in times if time is not None), default=None)
 
     def flush(self) -> list[pa.Table]:
