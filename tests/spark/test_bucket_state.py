@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bucket_worker import Entries, KeptConfig, alone, feed, worker
 from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.operators.state.snapshot import Saved, cut, pack
+from sfumato.operators.state.snapshot import SavedState, cut, pack
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state import bucket_state, operator_owners
 from sfumato.spark.state.operator_owners import OperatorCache
@@ -78,7 +78,7 @@ def test_a_checkpoint_of_another_layout_is_refused_with_a_sentence():
 @given(st.lists(st.integers(0, 300), max_size=8), st.integers(16, 64))
 def test_pieces_make_up_the_snapshot_and_have_the_size_at_most(lengths, size):
     arrays = {f"a{i}": np.arange(n, dtype=float) for i, n in enumerate(lengths)}
-    data = pack("x", 1, Saved({}, arrays))
+    data = pack("x", 1, SavedState({}, arrays))
     pieces = cut(data, size)
     assert b"".join(pieces) == data
     assert max(map(len, pieces)) <= size

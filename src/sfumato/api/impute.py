@@ -12,7 +12,7 @@ from sfumato.api.calls import (
     engine_module,
     frame_of,
     in_memory,
-    public,
+    public_function,
     run,
 )
 from sfumato.api.imputation import Imputation
@@ -21,7 +21,7 @@ from sfumato.tables.imputation.imputation_arguments import DEFAULT_LEAST_ROWS
 from sfumato.tables.imputation.table_imputation import stream_imputation_job
 
 
-@public(
+@public_function(
     'sf.impute(df, repository="past.parquet", dependencies="humidity -> celsius : '
     '0.05 -> 0.1", attributes="celsius")',
     "df",

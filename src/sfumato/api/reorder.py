@@ -10,14 +10,14 @@ from sfumato.api.calls import (
     ColumnNames,
     engine_module,
     frame_of,
-    public,
+    public_function,
     refuse_shown_early,
     run,
 )
 from sfumato.tables.disorder.table_reorder import reorder_job, require_late_flags
 
 
-@public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
+@public_function('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
 def reorder(
     df: Any,
     *,
@@ -111,7 +111,7 @@ def reorder(
     return run(reorder_job(frame_of(df), *columns, waits, *limits, name, early, punctuation))
 
 
-@public("sf.split_late(reordered)", "df")
+@public_function("sf.split_late(reordered)", "df")
 def split_late(df: Any) -> tuple[Any, Any]:
     """Split a reordered frame into (on_time, late), with all columns.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public_function
 from sfumato.tables.reading.frame import Frame
 
 REVISION_COLUMNS = ("window", "final", "revision")
 
 
-@public('sf.ops.newest_revisions(batch, key="room")', "df")
+@public_function('sf.ops.newest_revisions(batch, key="room")', "df")
 def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
     """Keep the newest revision of each window among early answers.
 

@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
 from sfumato.api.imputation import Imputation
 from sfumato.operators.arguments import whole
 from sfumato.operators.joins.arrivals import StreamWindow, require_one
@@ -26,7 +26,7 @@ from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.results import Output
 
 
-@public(
+@public_function(
     'sf.similarity_join(left, right, on="x", within=0.5, probability=0.8, '
     'window=sf.Rows(500), order="ts")',
     "left",
@@ -123,7 +123,7 @@ def similarity_join(
     return run(join_job("similarity_join", "join", name, sides, config, outputs))
 
 
-@public(
+@public_function(
     'sf.self_join(df, on="x", within=0.5, probability=0.8, window=sf.Range("10 minutes"), '
     'order="ts")',
     "df",
@@ -195,7 +195,7 @@ def self_join(
     return run(join_job("self_join", "self_join", name, sides[:1], config, outputs))
 
 
-@public(
+@public_function(
     'sf.neighbours(df, on="x", within=0.5, window=sf.Range("10 minutes"), order="ts")',
     "df",
     "other",
@@ -290,7 +290,7 @@ def neighbours(
     frames = [frame_of(df)] if other is None else [frame_of(df), frame_of(other, "other")]
     sides = query.sides(*frames)
     left, right = sides
-    left.passed, right.passed = list(left.frame.columns), right.orders
+    left.passthrough, right.passthrough = list(left.frame.columns), right.orders
     aggregated, settings, results = None, None, list[Output]()
     if aggregates is not None:
         aggregated = query.aggregates_of(sides, aggregates, distribution, quantiles)
@@ -309,7 +309,7 @@ def neighbours(
     return run(join_job("neighbours", "neighbours", name, read, config, outputs))
 
 
-@public(
+@public_function(
     'sf.join_streams({"a": a, "b": b}, on="x", within=0.5, probability=0.8, '
     'window=sf.Rows(500), order="ts")',
     "streams",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
 from sfumato.api.window_aggregate import window_input
 from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top
@@ -15,7 +15,7 @@ from sfumato.tables.reading.job import Job
 from sfumato.windows import Range, Rows
 
 
-@public('sf.top_k(df, 3, by="speed", window=sf.Range("5 minutes"), order="ts")', "df")
+@public_function('sf.top_k(df, 3, by="speed", window=sf.Range("5 minutes"), order="ts")', "df")
 def top_k(
     df: Any,
     queries: Top | int | Sequence[Top | int],

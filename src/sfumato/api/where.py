@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public_function
 from sfumato.limits import MAX_ALTERNATIVES_BOUND
 from sfumato.operators.arguments import flag, share, whole
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 
 
-@public('sf.where(df, "celsius > 30")', "df")
+@public_function('sf.where(df, "celsius > 30")', "df")
 def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     """Keep the alternatives that satisfy a condition, with their probabilities.
 
@@ -65,7 +65,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     return engine_module(frame).where(frame, condition, name)
 
 
-@public("sf.prune(df, min_prob=0.01, top=5)", "df")
+@public_function("sf.prune(df, min_prob=0.01, top=5)", "df")
 def prune(
     df: Any, *, min_prob: float = 0.0, top: int | None = None, normalize: bool = False
 ) -> Any:
@@ -127,7 +127,7 @@ def prune(
     return engine.prune(frame, least, most, flag("normalize", normalize))
 
 
-@public('sf.fuse(df, ["front", "back"])', "df")
+@public_function('sf.fuse(df, ["front", "back"])', "df")
 def fuse(df: Any, measurements: ColumnNames) -> Any:
     """Fuse several measurements of one object: the normalised product of their distributions.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
 from sfumato.limits import unplaced_reason
 from sfumato.tables.reading.extents import extents_per_row, one_copy_window
 from sfumato.tables.reading.frame import column_names
@@ -21,7 +21,7 @@ from sfumato.tables.windows.window_query import parse_aggregates as parse_aggreg
 from sfumato.windows import Delta, Range, Rows, Session, window_of
 
 
-@public(
+@public_function(
     'sf.window_aggregate(df, {"mean": "avg(x)"}, window=sf.Range("1 minute"), order="ts")', "df"
 )
 def window_aggregate(
@@ -113,7 +113,7 @@ def window_aggregate(
     return aggregate(df, aggregates, window, order, key, existence, distribution, name=name, **how)
 
 
-@public("sf.split_missed(means)", "df")
+@public_function("sf.split_missed(means)", "df")
 def split_missed(df: Any) -> tuple[Any, Any]:
     """Split the result of ``window_aggregate(..., missed=True)`` into (results, missed rows).
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public_function
 from sfumato.tables.reading.frame import EXISTENCE
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.reading.worlds import Draw, Merge
 
 
-@public('sf.draw_worlds(df, 1000, source="thermometers", id="id")', "df")
+@public_function('sf.draw_worlds(df, 1000, source="thermometers", id="id")', "df")
 def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | None = None) -> Any:
     """Draw possible worlds: one certain row per tuple and world in which the tuple exists.
 
@@ -71,7 +71,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     return engine_module(frame).draw_worlds(frame, draw, name)
 
 
-@public('sf.merge_worlds(answers, key=["window"], columns=["n"])', "df")
+@public_function('sf.merge_worlds(answers, key=["window"], columns=["n"])', "df")
 def merge_worlds(
     df: Any, *, key: ColumnNames, columns: ColumnNames | None = None, n: int | None = None
 ) -> Any:
@@ -133,7 +133,7 @@ def merge_worlds(
     return engine_module(frame).merge_worlds(frame, merge)
 
 
-@public("sf.assume_independent(pairs)", "df")
+@public_function("sf.assume_independent(pairs)", "df")
 def assume_independent(df: Any) -> Any:
     """Treat rows that may share tuples as independent: results of operators are approximations.
 

@@ -58,8 +58,8 @@ class SinkQuery:
     disorder: DisorderDetector = field(default_factory=DisorderDetector)
     checkpoint: str | None = None
     required_files: dict[str, Path] = field(default_factory=dict)
-    seen: set[Path] = field(default_factory=set)
-    lost: LostFolderError | None = None
+    seen_files: set[Path] = field(default_factory=set)
+    lost_folder: LostFolderError | None = None
 
     @property
     def progress(self) -> QueryMetrics:
@@ -141,8 +141,8 @@ class SinkQuery:
     @property
     def error(self) -> BaseException | None:
         """Return the error that ended the query, unless another attempt is scheduled."""
-        if self.lost is not None:
-            return self.lost
+        if self.lost_folder is not None:
+            return self.lost_folder
         return None if self.query is None or self.retry_at is not None else self.query.exception()
 
     def cause(self, error: BaseException) -> str:
@@ -157,13 +157,13 @@ class SinkQuery:
         """Stop the query if a required folder was deleted; Spark would create it again, empty."""
         for what, mark in self.required_files.items():
             if mark.exists():
-                self.seen.add(mark)
-            elif mark in self.seen and self.lost is None and self.query is not None:
+                self.seen_files.add(mark)
+            elif mark in self.seen_files and self.lost_folder is None and self.query is not None:
                 why = (
                     f"{what} {mark.parent} was deleted or emptied while the query ran: restore its "
                     "contents, or start with a new checkpoint and a new sink"
                 )
-                self.lost = LostFolderError(why)
+                self.lost_folder = LostFolderError(why)
                 self.query.stop()
 
 

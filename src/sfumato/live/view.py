@@ -116,7 +116,8 @@ def _operator(part: OperatorPart, totals: PartTotals) -> dict[str, Any]:
     if part.kind == REORDER:
         for gauge in ("lag", "waited"):
             shown[gauge] = None if shown.get(gauge) is None else shown[gauge] / 1e6
-    compared = _share(totals.added.get("compared", 0), totals.added.get("opposite", 0))
+    of_batches = totals.batch_totals
+    compared = _share(of_batches.get("compared", 0), of_batches.get("opposite", 0))
     return {
         "name": part.operator,
         "side": part.side,

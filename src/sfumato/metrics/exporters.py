@@ -87,7 +87,7 @@ def _query_samples(query: QueryMetrics) -> Iterator[Sample]:
 def _part_samples(
     part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]
 ) -> Iterator[Sample]:
-    counters, gauges = {**totals.counters, **totals.added}, totals.gauges
+    counters, gauges = {**totals.counters, **totals.batch_totals}, totals.gauges
     for counter, count in counters.items():
         if counter not in OTHER_METRICS:
             yield Sample(operator_counter(counter), labels, count)

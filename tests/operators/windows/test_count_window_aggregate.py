@@ -10,7 +10,7 @@ import pytest
 from seeds import seeds
 from sfumato.engine_free import UncertainWindow
 from sfumato.operators.distributions.aggregate import Aggregate
-from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from window_cases import arrays, check, column, random_tuples
 from window_reference import Window
@@ -217,7 +217,7 @@ def test_a_damaged_cache_is_refused_before_a_kernel_reads_it(name):
         damaged = saved.arrays[array].copy()
         damaged.flat[place] = 2**62 if name == "integers" else np.nan
         arrays = {**saved.arrays, array: damaged}
-        data = pack(window.kind, window.version, Saved(saved.values, arrays))
+        data = pack(window.kind, window.version, SavedState(saved.values, arrays))
         try:
             CountWindowAggregate.restore(data)
         except SnapshotError:

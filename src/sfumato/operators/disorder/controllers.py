@@ -32,7 +32,7 @@ class Judgement(NamedTuple):
     duplicate : bool[n], late rows that are duplicates    number : int64[n], within the controller
     evicted_late : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
         buffered rows first <= number < end to be emitted as late
-    forced : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
+    forced_by_buffer : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
         `max_buffer_total`, the row raises the source's punctuation to release its oldest rows
     """
 
@@ -42,7 +42,7 @@ class Judgement(NamedTuple):
     duplicate: Bools
     number: Ints
     evicted_late: Ints
-    forced: Ints
+    forced_by_buffer: Ints
 
 
 class Controllers(Stateful):
@@ -69,7 +69,7 @@ class Controllers(Stateful):
         self._states = new_controllers(1)
         self.slot = np.zeros(0, np.int64)  # by code
         self._size = 0  # codes below this exist
-        self._end, self._gone = 1, 0  # first unassigned slot; number of forgotten slots
+        self._end, self._forgotten = 1, 0  # first unassigned slot; number of forgotten slots
         self.memory = np.zeros(0, np.int64)
         self._usage = np.zeros(2, np.int64)  # assigned entries of the memory; unused among them
         # Totals named in `COUNTS`, including forgotten controllers
@@ -173,9 +173,9 @@ class Controllers(Stateful):
         slots = slots[slots > 0]
         self.slot[codes] = 0
         self._states["held"][slots] = 0
-        self._gone += len(slots)
+        self._forgotten += len(slots)
         self._usage[1] += self._states["length"][slots].sum()
-        if 2 * self._gone > self._end or 2 * self._usage[1] > self._usage[0]:
+        if 2 * self._forgotten > self._end or 2 * self._usage[1] > self._usage[0]:
             self.before_saving()
 
     def before_saving(self) -> None:
@@ -187,7 +187,7 @@ class Controllers(Stateful):
         states["place"], self.memory = offsets[:-1], self.memory[at]
         self._usage[:] = len(self.memory), 0
         self._states = np.concatenate([new_controllers(1), states])
-        self._end, self._gone = len(self._states), 0
+        self._end, self._forgotten = len(self._states), 0
         self.slot[alive] = np.arange(1, self._end)
 
     @property

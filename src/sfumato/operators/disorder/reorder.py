@@ -12,8 +12,8 @@ from sfumato.operators.disorder.control import ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers, Judgement
 from sfumato.operators.disorder.rows import (
     NO_CODES,
+    EmittedRows,
     KeyedRuns,
-    Released,
     WaitingRows,
     checked_times,
 )
@@ -82,7 +82,7 @@ class Reorder(Operator):
         sources: np.ndarray | None = None,
         ids: RowIds = NO_IDS,
         sent: Ints = NO_CODES,
-    ) -> Released:
+    ) -> EmittedRows:
         """Return the rows emitted at the next n arrivals.
 
         keys : int64[n] >= 0, dense codes
@@ -130,9 +130,9 @@ class Reorder(Operator):
         fresh, least = fresh.take(order), after.take(order)
         if self.config.by_source:
             least = self.sources.key_punctuations(present, starts, fresh.source, least, counting)
-        elif len(judged.evicted_late) or len(judged.forced):
+        elif len(judged.evicted_late) or len(judged.forced_by_buffer):
             # Also the keys whose rows make room.
-            keys = np.append(judged.evicted_late[:, 1], judged.forced[:, 1])
+            keys = np.append(judged.evicted_late[:, 1], judged.forced_by_buffer[:, 1])
             also = np.union1d(present, keys)
             starts = np.append(starts[np.searchsorted(present, also)], len(order))
             present = also
@@ -141,7 +141,7 @@ class Reorder(Operator):
     def _release(
         self, fresh: WaitingRows, groups: tuple[Ints, Ints, Ints], arrival: Ints,
         judged: Judgement, least: Ints,
-    ) -> Released:  # fmt: skip
+    ) -> EmittedRows:  # fmt: skip
         """Emit rows at the arrivals that release them, and hold the others.
 
         fresh : new rows by key    least : punctuation of each row's key after the row
@@ -174,7 +174,7 @@ class Reorder(Operator):
         if self.config.by_source:
             punctuation[~late] = self.sources.release_punctuations(gone.due[~late], gone.key[~late])
             self.sources.record_released(present, last)
-        return _released(gone, late, punctuation, arrival[at[out]])
+        return _emitted_rows(gone, late, punctuation, arrival[at[out]])
 
     def _release_order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
         """Return the columns that order a key's rows for release, the most significant last."""
@@ -188,7 +188,7 @@ class Reorder(Operator):
     def _key_count(self) -> int:
         return len(self.sources.released_up_to) if self.config.by_source else len(self.controllers)
 
-    def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> Released:
+    def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> EmittedRows:
         """Release rows that only silent sources delay; these do not count until they send rows.
 
         sources : codes of the silent sources, or of keys without `by_source` (None: all)
@@ -212,7 +212,7 @@ class Reorder(Operator):
         self._held.remove(places[leaving])
         return self._drain(rows.take(leaving), limit == END_OF_TIME)
 
-    def flush(self) -> Released:
+    def flush(self) -> EmittedRows:
         """Release all held rows at the end of the stream, including rows set aside.
 
         Each key's punctuation moves to its largest released event time. Rows far ahead of both
@@ -223,7 +223,7 @@ class Reorder(Operator):
         rows, self.waiting = self.waiting, WaitingRows.empty()
         return self._drain(rows, np.ones(self._key_count, bool))
 
-    def forget(self, keys: Ints) -> Released:
+    def forget(self, keys: Ints) -> EmittedRows:
         """Release all rows of finished keys, as `flush` does; their codes may be reused.
 
         Only without `by_source`, because a key with sources waits for them.
@@ -234,7 +234,7 @@ class Reorder(Operator):
         self.controllers.forget(keys)
         return out
 
-    def _drain(self, rows: WaitingRows, whole: Bools | Ints) -> Released:
+    def _drain(self, rows: WaitingRows, whole: Bools | Ints) -> EmittedRows:
         """Build the output for rows taken from the buffer; each key's rows ascend by number.
 
         whole : with `by_source`, bool[keys], keys without a counting source; rows of other keys
@@ -260,7 +260,7 @@ class Reorder(Operator):
             self.controllers.advance(keys, last)
             punctuation = self.controllers.punctuation_of(rows.key)
             punctuation[late] = before
-        return _released(rows, late, punctuation, self.newest)
+        return _emitted_rows(rows, late, punctuation, self.newest)
 
     @property
     def waiting(self) -> WaitingRows:
@@ -321,7 +321,7 @@ def _emissions(
 
     position : places without these events, among the arrivals by key
     """
-    forced, n = judged.forced, len(order)
+    forced, n = judged.forced_by_buffer, len(order)
     at, late = np.append(order, n)[position], on_arrival.copy()
     punctuation = np.append(judged.after, NO_TIME)[at]
     punctuation[on_arrival] = judged.before[at[on_arrival]]
@@ -353,5 +353,9 @@ def _forced_emissions(rows: WaitingRows, forced: Ints, never: int) -> tuple[Ints
     return out[0], out[1]
 
 
-def _released(rows: WaitingRows, late: Bools, punctuation: Ints, now: int | Ints) -> Released:
-    return Released(rows.number, late, punctuation, rows.key, rows.event_time, now - rows.arrival)
+def _emitted_rows(
+    rows: WaitingRows, late: Bools, punctuation: Ints, now: int | Ints
+) -> EmittedRows:
+    return EmittedRows(
+        rows.number, late, punctuation, rows.key, rows.event_time, now - rows.arrival
+    )

@@ -38,7 +38,7 @@ from sfumato.operators.imputation.repository_columns import (
 )
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.config import as_json, from_json
-from sfumato.operators.state.snapshot import Saved, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, pack, unpack
 
 FALLBACKS = ("marginal", "reject")
 DEFAULT_DONORS = {"calibrated": 20, "plain": 1}  # of `least_donors`, from measurements; see docs
@@ -328,7 +328,7 @@ class Imputer:
         arrays = {"rows": self._rows, "orders": self._orders, "shift": of.shift, "span": of.span}
         arrays |= {"curve": of.curve, "tails": of.tails, "far": of.far}
         arrays |= {name: of.weighting[name] for name in WEIGHTING.names or ()}
-        return pack(KIND, IMPUTER_VERSION, Saved(values=values, arrays=arrays))
+        return pack(KIND, IMPUTER_VERSION, SavedState(values=values, arrays=arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Imputer:

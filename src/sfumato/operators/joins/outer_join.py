@@ -127,7 +127,7 @@ class OuterJoin(SimilarityJoin):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.kept = KEPT_SIDES[self.config.how]
+        self.kept_sides = KEPT_SIDES[self.config.how]
         self.lone_left, self.lone_right = self.lone = [
             LoneSide(self.config.probability) for _ in range(2)
         ]
@@ -151,7 +151,7 @@ class OuterJoin(SimilarityJoin):
         reached : least time of later arrivals, or None if unknown    end : no arrivals follow
         """
         found = []
-        for side in self.kept:
+        for side in self.kept_sides:
             tuples = self.lone[side].tuples
             passed = self.clock[tuples.key]
             if reached is not None:
@@ -172,14 +172,14 @@ class OuterJoin(SimilarityJoin):
                 raise ValueError("a tuple must have the same number of samples everywhere")
             known = (mine.number < self.tuple_counts[side]).all()
             known = known and (mine.key < self.clock.size).all()
-            if not known or (mine.number.size and side not in self.kept):
+            if not known or (mine.number.size and side not in self.kept_sides):
                 raise ValueError("tuples without a partner must be known tuples of a kept side")
 
     def _answers(self, batch: Batch, found: Records) -> JoinAnswers:
         tuples = self.store.tuples
         arriving, held = batch.slots[found["arrival"]], found["held"].copy()
         arrived_left = batch.code[found["arrival"]] % 2 == 0
-        for side in self.kept:
+        for side in self.kept_sides:
             lone, fresh = self.lone[side], np.flatnonzero(batch.code % 2 == side)
             lone.add(self._fresh(batch, fresh))
             mine = arrived_left == (side == 0)

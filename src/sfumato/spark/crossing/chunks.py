@@ -176,15 +176,15 @@ class GcFreezer:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until = clock()
-        self._awaited = 0  # number of full collections before the next freeze
+        self._collections_due = 0  # number of full collections before the next freeze
 
     def after_batch(self, evicted: bool = False) -> None:
         """End a micro-batch. evicted : whether the memory of evicted operators must be freed"""
         now, collections = self._clock(), gc.get_stats()[-1]["collections"]
         if evicted or now >= self._until:
             gc.unfreeze()
-            self._until, self._awaited = now + FREEZE_SECONDS, collections + 1
-        elif collections >= self._awaited:
+            self._until, self._collections_due = now + FREEZE_SECONDS, collections + 1
+        elif collections >= self._collections_due:
             gc.freeze()
 
 

@@ -78,11 +78,11 @@ def run_whole(
     most, metrics = _batch_rows(spark), OperatorMetrics.of(config)
     names = [[*of.kinds] for of in sides]
 
-    def fed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def process(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         emitted = feed(read_ahead(batches, READ_AHEAD_BATCHES), config, names, most)
         return answer_batches(emitted, columns, metrics)
 
-    return rows.mapInArrow(fed, answer_type(columns, metrics))
+    return rows.mapInArrow(process, answer_type(columns, metrics))
 
 
 def _for_all_tasks(frame: DataFrame, tasks: int) -> DataFrame:

@@ -96,7 +96,7 @@ class FrameLineage:
         found = COPIED_COLUMN.fullmatch(place.path[0])
         if found is None:
             return None
-        return (reading.passed if found[1] == "c" else reading.key)[int(found[2])]
+        return (reading.passthrough if found[1] == "c" else reading.key)[int(found[2])]
 
 
 _LINEAGES: WeakKeyDictionary[DataFrame, FrameLineage] = WeakKeyDictionary()
@@ -250,7 +250,7 @@ class ChainPlan:
         self.steps = self.last.all()
         self._plain = _first_uses(self.steps)
         sides = [side for step in self.steps for side in step.sides]
-        self._taken = {name for of in sides for name in of.input.frame.columns}
+        self._column_names = {name for of in sides for name in of.input.frame.columns}
         self._ties: dict[tuple[int, tuple[str, ...]], str] = {}  # tie column by frame and columns
         # Connect later steps first, because they determine which columns earlier steps pass on.
         for step in reversed(self.steps):
@@ -261,7 +261,7 @@ class ChainPlan:
     def _connect(self, step: PlannedStep, side: StepInput) -> None:
         reading = side.input.reading
         if step is not self.last:
-            reading = replace(reading, passed=tuple(step.passed_on))
+            reading = replace(reading, passthrough=tuple(step.passed_on))
         if isinstance(reading.tie, Ties):
             tie = self._tie(side, reading.tie.columns or ())
             reading = reading if tie is None else replace(reading, tie=ColumnReading(tie))
@@ -274,27 +274,27 @@ class ChainPlan:
                     computed = side.input.computed.get(name)
                     side.columns[name] = computed or (column(name), frame.type(name))
             return
-        passed_on = (self._passed(side, name) for name in names)
+        passed_on = (self._copied_column(side, name) for name in names)
         side.upstream.passed_on |= dict.fromkeys(filter(None, passed_on))
 
-    def _passed(self, side: StepInput, name: str) -> str | None:
+    def _copied_column(self, side: StepInput, name: str) -> str | None:
         """Return the input column of the upstream step that a column or field copies, or None."""
         if name in self._ties.values():
             return name
         how = side.lineage
         found = re.fullmatch(r"c(\d+)", how.columns[name].path[0])
-        return None if found is None else how.inputs[0].reading.passed[int(found[1])]
+        return None if found is None else how.inputs[0].reading.passthrough[int(found[1])]
 
     def _tie(self, side: StepInput, names: Sequence[str]) -> str | None:
         """Return the tie column for columns that copy columns of the lowest frame, or None."""
         if side.upstream is None:
             known = id(side), tuple(names)
             if known not in self._ties:
-                self._ties[known] = free = free_name(f"__tie{len(self._ties)}", self._taken)
+                self._ties[known] = free = free_name(f"__tie{len(self._ties)}", self._column_names)
                 tie = F.xxhash64(*map(column, names)) if names else F.lit(0).cast("long")
                 side.columns[free] = tie, LongType()
             return self._ties[known]
-        origins = [self._passed(side, name) and side.lineage.origin(name) for name in names]
+        origins = [self._copied_column(side, name) and side.lineage.origin(name) for name in names]
         if not all(origins):
             return None
         found = self._tie(side.upstream.sides[0], origins)  # type: ignore[arg-type]
@@ -326,10 +326,10 @@ class ChainPlan:
             source = self.sources.index(side)
             places = {name: Place((frames[source].columns[name],)) for name in names}
             return Feed(source, side.reading, tuple(places.items()))
-        how, passed = side.lineage, side.upstream.sides[0].reading.passed
+        how, passed = side.lineage, side.upstream.sides[0].reading.passthrough
         places = {}
         for name in names:
-            place, origin = how.columns.get(name, Place(("",))), self._passed(side, name)
+            place, origin = how.columns.get(name, Place(("",))), self._copied_column(side, name)
             if origin is not None:  # fewer columns are passed on than in an unfused step
                 place = replace(place, path=(f"c{passed.index(origin)}", *place.path[1:]))
             places[name] = place
@@ -394,7 +394,7 @@ class ChainPlan:
 
 def _layout(side: StepInput, feed: Feed) -> InputLayout:
     """Return the places of an input's columns in state."""
-    frame, row = frame_of(side.input), side.reading.passed
+    frame, row = frame_of(side.input), side.reading.passthrough
     fields = frame.schema.fields
     passed = StructType([of for of in fields if of.name in row])
     return InputLayout(

@@ -35,7 +35,7 @@ from sfumato.reports import (
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import MetricsName, RawRows, raw_rows
 from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, run_whole
-from sfumato.spark.model.columns import arrow_schema, named
+from sfumato.spark.model.columns import arrow_schema, with_alias
 from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime.fuse import ChainPlan, FrameLineage, frame_of, lineage_of, record_lineage
 from sfumato.spark.state.bucket_state import run_buckets
@@ -189,7 +189,7 @@ def result_of(output: Output) -> Column:
     if output.default is not None:
         found = F.coalesce(found, F.lit(output.default))
     kind = cast_of(output)
-    return named(found if kind is None else found.cast(kind), output.name, output.metadata)
+    return with_alias(found if kind is None else found.cast(kind), output.name, output.metadata)
 
 
 def bucket_count(spark: SparkSession) -> int:

@@ -126,7 +126,7 @@ class JoinSide:
         if query.imputed is not None:
             frame.require_numbers(f"impute of {called}", query.imputed)
             self.imputed = frame.resolve(f"impute of {called}", list(query.imputed))
-        self.passed = [column for column in frame.columns if column != ALTERNATIVES]
+        self.passthrough = [column for column in frame.columns if column != ALTERNATIVES]
         self.marks_late = frame.marks_late(self.orders)
         self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
 
@@ -199,7 +199,7 @@ class JoinSide:
             unless_late=aligned,
             max_alternatives=self.frame.max_alternatives,
         )
-        passed, order, key = map(tuple, (self.passed, self.orders, self.keys))
+        passed, order, key = map(tuple, (self.passthrough, self.orders, self.keys))
         reading = Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tie_columns))
         if aggregated is None:
             return Input(self.frame, reading)
@@ -349,7 +349,7 @@ class JoinQuery:
 
     def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
         certain = self.imputation is None and all(side.frame.certain for side in sides)
-        found = [Output(s.name, (s.name,), row_of(s.frame, s.passed)) for s in sides]
+        found = [Output(s.name, (s.name,), row_of(s.frame, s.passthrough)) for s in sides]
         found += world_outputs(sides[0].frame, sides[0].name)
         found.append(Output("probability", ("probability",), DOUBLE_TYPE))
         if self.alternatives and sides[0].frame.worlds is None:
@@ -505,7 +505,7 @@ class NeighbourAggregates(WindowQuery):
     own : the columns of the rows that have neighbours
     """
 
-    called: ClassVar[str] = "neighbours"
+    function_name: ClassVar[str] = "neighbours"
     picks: ClassVar[bool] = False
     own: tuple[str, ...] = field(kw_only=True)
 
@@ -518,7 +518,7 @@ class NeighbourAggregates(WindowQuery):
         return ["neighbours", "probability"]
 
     def _check_over_time(self) -> None:
-        for w in self.wanted:
+        for w in self.specs:
             if w.function in (*OVER_TIME, "boundary_sum"):
                 raise ValueError(
                     f"{w.function} in `aggregates[{w.name!r}]` is not known for neighbours: use "

@@ -168,7 +168,7 @@ class TableExtentJoin(TableOperator):
         self.scopes = Scopes(config.scope, config.forget_after)
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
-        self.kept = KEPT_SIDES.get(config.how, ())
+        self.kept_sides = KEPT_SIDES.get(config.how, ())
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -264,7 +264,7 @@ class TableExtentJoin(TableOperator):
         have passed it, because all of its rows are needed.
         """
         newest = self.left.newest, self.right.newest
-        whole = bool(self.kept) or self.config.one_to_one
+        whole = bool(self.kept_sides) or self.config.one_to_one
         passed = [np.minimum(*newest)] * 2 if whole else [newest[1], newest[0]]
         over, unwanted = self.scopes.take_expired(), []
         for side, until in zip(self.sides, passed, strict=True):
@@ -293,7 +293,7 @@ class TableExtentJoin(TableOperator):
         self.counts["unmatched"] += sum(
             int((~of.matched).sum()) for of in dropped if of is not None
         )
-        for side in self.kept:
+        for side in self.kept_sides:
             if (mine := dropped[side]) is not None:
                 outputs += self._unmatched(side, mine, dropped[1 - side])
         return outputs

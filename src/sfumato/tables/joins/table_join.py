@@ -63,13 +63,13 @@ class JoinTableConfig(TwoSidesConfig):
 class TableJoin(TwoSides):
     """A join over Arrow tables, for the keys of one bucket, which stores the rows of live tuples.
 
-    Simultaneous rows are ordered left before right. Subclasses set `operator` and `kept`, the
-    columns needed for answers, and implement `join` and `rows_of_side`.
+    Simultaneous rows are ordered left before right. Subclasses set `operator` and `kept_columns`,
+    the columns needed for answers, and implement `join` and `rows_of_side`.
     """
 
     config: JoinTableConfig
     operator: PairJoin
-    kept: tuple[str, ...]
+    kept_columns: tuple[str, ...]
     state = {
         "operator": Part(),
         "left": Part(),
@@ -94,7 +94,7 @@ class TableJoin(TwoSides):
 
     def stored_columns(self, side: int) -> list[str]:
         """Return the columns of a side's rows that answers need."""
-        return [ROW, *self.kept]
+        return [ROW, *self.kept_columns]
 
     @abstractmethod
     def join(self, rows: OrderedSides) -> JoinAnswers:

@@ -70,7 +70,7 @@ class TableSimilarityJoin(TableJoin):
 
     def __init__(self, config: SimilarityJoinTableConfig, **options: Any) -> None:
         super().__init__(config)
-        self.kept = (ALTERNATIVES,) if config.alternatives else ()
+        self.kept_columns = (ALTERNATIVES,) if config.alternatives else ()
         self.operator = self.make_operator(
             config.metric.dimensions(len(config.on)),
             config.within,

@@ -483,7 +483,7 @@ class RankingQuery(WindowQuery):
     queries : name -> (k, every in microseconds)    least : name -> `probability`, where given
     """
 
-    called: ClassVar[str] = "top_k"
+    function_name: ClassVar[str] = "top_k"
     scored: ClassVar[bool] = True
 
     exclusive: str | None
@@ -576,7 +576,7 @@ class RankingQuery(WindowQuery):
             time=self.time,
             one_controller=self.one_controller,
             forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
-            by=str(self.wanted[0].expression),
+            by=str(self.specs[0].expression),
             processing_time=flag("processing_time", processing_time),
         )
 

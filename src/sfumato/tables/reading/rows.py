@@ -200,7 +200,7 @@ class Rule:
     radius : the column that is read as RADIUS, whose values must be finite and at least 0
     unless_late : whether rows flagged late may be invalid
     duplicate : the column that flags rows to ignore without counting them, or None
-    shown : the column that flags early copies of rows that come again; only the others are counted
+    early_copy : the column that flags early copies of rows, which are not counted
     without_order : the reason why a row has no order, if this is not a NULL column
     keeps_absent : whether rows with existence 0 are read
     max_alternatives : maximum per row; None for the maximum of in-memory tables
@@ -217,7 +217,7 @@ class Rule:
     radius: str | None = None
     unless_late: bool = False
     duplicate: str | None = None
-    shown: str | None = None
+    early_copy: str | None = None
     without_order: str = ""
     max_alternatives: int | None = None
     keeps_absent: bool = field(default=False, metadata={"fingerprint": "added"})
@@ -233,7 +233,7 @@ class Rule:
             existence = self.existence if self.existence in frame.columns else None
             plain = [] if frame.uncertain else self.attributes
             found = [*Probabilities(existence).names(frame), *plain, *found]
-        return [*found, *(name for name in (self.duplicate, self.shown) if name is not None)]
+        return [*found, *(name for name in (self.duplicate, self.early_copy) if name is not None)]
 
     def check_table(self, tuples: UncertainTable) -> Reasons:
         """Return why rows are invalid, judged by the columns with the table's own names."""
@@ -276,12 +276,12 @@ class Rule:
 class ReadRows:
     """Rows for an operator.
 
-    given : number of rows before dropping    invalid : number of invalid rows per reason
+    row_count : number of rows before dropping    invalid : number of invalid rows per reason
     dropped : `row`, keys and `reason` ("invalid", "absent") of dropped rows, if requested
     """
 
     rows: pa.Table
-    given: int
+    row_count: int
     invalid: Mapping[str, int]
     dropped: pa.Table | None = None
 
@@ -290,7 +290,7 @@ class ReadRows:
 class Reading:
     """The way an operator reads tables of one kind, as plain values for configurations.
 
-    passed : the columns that are emitted again, as the struct `row` of c0, c1, ...
+    passthrough : the columns that are emitted again, as the struct `row` of c0, c1, ...
     order, key : the columns that become order0.., key0..
     values : other columns that the operator reads: (fixed name, reader)
     tie : the order of simultaneous rows; None if the operator accepts any order
@@ -298,7 +298,7 @@ class Reading:
     keeps_dropped : whether dropped rows are kept for `TableOperator.process_dropped`
     """
 
-    passed: tuple[str, ...]
+    passthrough: tuple[str, ...]
     order: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     values: tuple[tuple[str, ColumnReader], ...] = ()
@@ -310,7 +310,7 @@ class Reading:
     def columns(self, frame: Frame) -> list[str]:
         """Return the distinct columns of the frame that are read."""
         ties = [] if self.tie is None else self.tie.names(frame)
-        return [*dict.fromkeys([*self.passed, *self.uses(frame), *ties])]
+        return [*dict.fromkeys([*self.passthrough, *self.uses(frame), *ties])]
 
     def uses(self, frame: Frame) -> list[str]:
         """Return the columns that are read other than to pass them on or to break ties."""
@@ -331,7 +331,7 @@ class Reading:
         if self.rule.duplicate is not None:
             flags = pc.fill_null(as_array(table.column(self.rule.duplicate)), False)
             table = table.filter(pc.invert(flags))
-        given, tuples = int(self._counted(table).sum()), UncertainTable(table)
+        given, tuples = int(self._is_counted(table).sum()), UncertainTable(table)
         wrong = self.rule.check_table(tuples)
         counts = self._count_left_out(table, wrong)
         out, dropped = wrong.invalid, []
@@ -357,7 +357,7 @@ class Reading:
         return pa.table(self._passthrough_columns(table) | {"reason": reasons})
 
     def _passthrough_columns(self, table: pa.Table) -> dict[str, Any]:
-        cells = [as_array(table.column(name)) for name in self.passed]
+        cells = [as_array(table.column(name)) for name in self.passthrough]
         cells = cells or [pa.array(np.zeros(table.num_rows, np.int32))]  # a struct has fields
         row = pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
         return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
@@ -369,12 +369,12 @@ class Reading:
         if self.rule.unless_late:
             late = pc.fill_null(as_array(table.column(LATE)), False)
             wrong.number[late.to_numpy(zero_copy_only=False)] = -1
-        return wrong.counts(self._counted(table))
+        return wrong.counts(self._is_counted(table))
 
-    def _counted(self, table: pa.Table) -> Bools:
-        if self.rule.shown is None:
+    def _is_counted(self, table: pa.Table) -> Bools:
+        if self.rule.early_copy is None:
             return np.ones(table.num_rows, np.bool_)
-        return as_numbers(table.column(self.rule.shown)) == 0
+        return as_numbers(table.column(self.rule.early_copy)) == 0
 
     def _project(self, tuples: UncertainTable, whole: bool) -> pa.Table:
         table = tuples.table

@@ -42,13 +42,13 @@ class Draw:
     """The checked arguments of `draw_worlds` over a frame.
 
     source, ids : the source's name and the id columns, which together identify a tuple
-    passed : columns that are kept    attributes : columns drawn from the alternatives
+    passthrough : columns that are kept    attributes : columns drawn from the alternatives
     """
 
     source: str
     ids: tuple[str, ...]
     worlds: int
-    passed: tuple[str, ...]
+    passthrough: tuple[str, ...]
     attributes: tuple[str, ...]
     max_alternatives: int
 
@@ -89,7 +89,7 @@ class Draw:
     def outputs(self, frame: Frame) -> list[Output]:
         """Return the columns of the drawn rows, with the fixed names c0, c1, ..."""
         added = {ADDED_COLUMN: "true"}  # so that ties are ordered equally in all worlds
-        found = passthrough_outputs(frame, self.passed)
+        found = passthrough_outputs(frame, self.passthrough)
         for name in self.attributes:
             found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
         marked = {**added, WORLDS: str(self.worlds)}
@@ -114,7 +114,7 @@ class Draw:
         prob = tuples.prob(exists).flatten().to_numpy(zero_copy_only=False)
         offsets = offsets_of(tuples.lengths)
         row, world, place = draw_tuples(offsets, prob, self._hashes(table), self.worlds)
-        columns = table.select(list(self.passed)).take(pa.array(row)).columns
+        columns = table.select(list(self.passthrough)).take(pa.array(row)).columns
         places = pa.array(place)
         columns += [tuples.fields[name].take(places) for name in self.attributes]
         columns.append(pa.array(world, pa.int32()))
