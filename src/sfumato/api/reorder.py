@@ -65,7 +65,7 @@ def reorder(
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer, max_buffer_total
-        Buffer at most this many rows per controller, or for all keys; the oldest leave first.
+        Buffer at most this many rows per controller, or for all keys; emit the oldest first.
     max_ahead, max_behind
         A row is late if its event time is more than this ("1 hour") after or before its arrival.
     unique, remember

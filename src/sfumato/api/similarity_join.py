@@ -62,7 +62,7 @@ def similarity_join(
     on
         Attributes or columns of both frames: numbers have a distance, strings must be equal.
     within
-        Maximum distance, above 0 and inclusive; a dict per numeric attribute; or a radius column.
+        Maximum distance, above 0 and inclusive; a dict of distances; or a column of radii.
     probability
         Minimum probability of a pair, in (0, 1].
     window
