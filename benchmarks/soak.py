@@ -27,7 +27,7 @@ import sfumato as sf
 from benchmarks.harness import Row
 from benchmarks.page import fill, table
 from sfumato.cli.session import session
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 
 GROWTH = 1.1  # maximum ratio of the last third to the middle third
 EVERY = 10.0  # seconds between two samples
@@ -73,13 +73,13 @@ def queries(rows: DataFrame) -> dict[str, DataFrame]:
     }  # fmt: skip
 
 
-def sample(figures: SessionFigures, running: list[Any], folder: Path, begun: float) -> Sample:
+def sample(metrics: SessionMetrics, running: list[Any], folder: Path, begun: float) -> Sample:
     """Take a sample. Ends the program if a query has failed."""
     for query in running:
         if query.exception() is not None:
             raise SystemExit(f"{query.name} failed: {query.exception()}")
-        figures.take(query.name, query.recentProgress)
-    known = list(figures.queries())
+        metrics.take(query.name, query.recentProgress)
+    known = list(metrics.queries())
     newest = [of.newest for of in known if of.newest is not None]
     return {
         "seconds": round(time.monotonic() - begun, 1),
@@ -145,7 +145,7 @@ WATCHED = {
 
 
 def page(samples: list[Sample], rate: int) -> str:
-    """Format the figures as Markdown: means of thirds of the run, and a description of the run."""
+    """Format the metrics as Markdown: means of thirds of the run, and a description of the run."""
     last, rows = samples[-1], list[Row]()
     for name, meaning in WATCHED.items():
         first, middle, final = (f"{mean:,.0f}" for mean in thirds(samples, name))
@@ -179,10 +179,10 @@ def main() -> None:
             .start()
             for name, frame in queries(readings(spark, chosen.rate)).items()
         ]
-        figures, begun = SessionFigures(), time.monotonic()
+        metrics, begun = SessionMetrics(), time.monotonic()
         while time.monotonic() - begun < chosen.minutes * 60:
             time.sleep(EVERY)
-            samples.append(sample(figures, running, Path(folder), begun))
+            samples.append(sample(metrics, running, Path(folder), begun))
             print(json.dumps(samples[-1]), flush=True)
         for query in running:
             query.stop()

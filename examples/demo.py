@@ -114,7 +114,7 @@ def run_demo(
     if view is not None:
         view.about[running[0].name] = About(BY_TIMETABLE.strip(), target=DROP_RATIO)
         for query in running:
-            query.figures = view.figures
+            query.metrics = view.metrics
     for query in running:  # start both, so that they run at the same time
         query.start()
     code = follow(running, Log(console, is_live=console.is_terminal))

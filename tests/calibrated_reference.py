@@ -21,9 +21,9 @@ class Learned:
 
     dependencies: list  # in order of use
     least: int
-    narrowing: int
-    sharpness: float
-    even: bool
+    max_rules: int
+    power: float
+    equal_scales: bool
     unit: float
     curve: np.ndarray  # [groups, q + 1]
     tails: np.ndarray  # [groups, 2, TAIL + 1]
@@ -34,8 +34,8 @@ def learned(imputer, t) -> Learned:
     of = imputer.prepared
     weighting = of.weighting[t]
     return Learned(
-        list(imputer.dependencies_of(t)), of.choice.least_donors, int(weighting["narrowing"]),
-        float(weighting["sharpness"]), bool(weighting["even"]), float(weighting["unit"]),
+        list(imputer.dependencies_of(t)), of.choice.least_donors, int(weighting["max_rules"]),
+        float(weighting["power"]), bool(weighting["equal_scales"]), float(weighting["unit"]),
         of.curve[t], of.tails[t], of.far[t],
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ def chosen_box(scaled, centre, names, how):
     """Return the box that dependencies narrow, widened until it has enough donors, or None."""
     box, any_chosen = {}, False
     for i, dependency in enumerate(how.dependencies):
-        if any_chosen and i >= how.narrowing:
+        if any_chosen and i >= how.max_rules:
             break
         if any(np.isnan(centre[names.index(name)]) for name in dependency.names):
             continue
@@ -79,14 +79,14 @@ def chosen_box(scaled, centre, names, how):
 def nearest(scaled, centre, box, how):
     """Return (rows, shares) of the donors that lend."""
     rows = in_box(scaled, centre, box)
-    units = {a: 1.0 if how.even else reach for a, reach in box.items()}
+    units = {a: 1.0 if how.equal_scales else reach for a, reach in box.items()}
     distance = np.max([np.abs(scaled[rows, a] - centre[a]) / units[a] for a in box], axis=0)
     if len(rows) > 2 * how.least:
         near = distance <= np.sort(distance)[2 * how.least - 1]
         rows, distance = rows[near], distance[near]
     farthest = distance.max()
     near = np.maximum(distance / farthest, 0.05) if farthest > 0 else np.ones(len(rows))
-    return rows, near**-how.sharpness
+    return rows, near**-how.power
 
 
 def on_the_line(scaled, centre, box, rows, share, values):

@@ -117,8 +117,8 @@ def shown(page, patience=60.0):
     """Return the numbers of input rows that a page shows, once it has reports."""
     until = time.monotonic() + patience
     while True:
-        with page.figures.locked():
-            found = {query.name: query.rows_in for query in page.figures.queries()}
+        with page.metrics.locked():
+            found = {query.name: query.rows_in for query in page.metrics.queries()}
         if any(found.values()) or time.monotonic() > until:
             return found
         time.sleep(0.1)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from sfumato.operators.state.snapshot import SNAPSHOT_PREFIX, Saved, pack, unpack
+from sfumato.operators.state.snapshot import SNAPSHOT_PREFIX, SavedState, pack, unpack
 
 WHOLE = [-1, 0, 1, 2, 7, 100, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63)]
 REAL = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e308, 1e-320, 2.0, 1e18]
@@ -24,7 +24,7 @@ def damaged(data: bytes, rng: np.random.Generator) -> bytes:
         arrays[chosen] = _array(arrays[chosen], rng)
     else:
         values["state"] = _value(values["state"], rng)
-    return pack(kind, version, Saved(values, arrays))
+    return pack(kind, version, SavedState(values, arrays))
 
 
 def _array(array, rng):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.api.calls import frame_of, public, run
+from sfumato.api.calls import frame_of, public_function, run
 from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
 from sfumato.tables.arrow import as_numbers
@@ -51,7 +51,7 @@ class Newest(TableOperator):
         return [rows.filter(pa.array(news)).select([ROW])]
 
 
-@public('newest_rows(df, order="at", key="k")', "df")
+@public_function('newest_rows(df, order="at", key="k")', "df")
 def newest_rows(df: Any, *, order: str, key: str | Sequence[str], step: int = 1) -> Any:
     """Return the rows that are at least `step` newer than all earlier rows of their key."""
     frame = frame_of(df)

@@ -418,7 +418,7 @@ OF_RELEASED = Reading(
         ("value0", Values(ColumnRef(("x",)))),
         *controller_readers(),
     ),
-    Rule(probabilities=True, complete=("order0",), bounded=("value0",), unless_late=True),
+    Rule(probabilities=True, complete=("order0",), bounded_values=("value0",), unless_late=True),
     Ties(("id",)),
 )
 MARKED = Feed(
@@ -436,7 +436,7 @@ OF_WINDOW = ("prob", "value0")
 ONE = {"one_controller": True}  # out-of-order rows that are not late are an error
 
 
-class Released(NamedTuple):
+class EmittedRows(NamedTuple):
     """make : the config for a flag, whether late rows belong to sources    sides : of a join"""
 
     make: Callable[[bool], Any]
@@ -454,64 +454,64 @@ def members_of(config, **more):
 ALIGNED = {"aligned": ((0,), (0,)), **ONE}
 READ = ("reading0", "reading1", "arrival")
 RELEASED = {
-    "rows window": Released(
+    "rows window": EmittedRows(
         lambda _: RowWindowTableConfig(
             window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS
         )
     ),
-    "delta window": Released(
+    "delta window": EmittedRows(
         lambda _: RowWindowTableConfig(
             window=Delta(2.0, "value0"), keys=1, controlled=True, **ONE, **RESULTS
         )
     ),
-    "extents": Released(lambda by_source: extents_of(40, 20, by_source=by_source, **ONE)),
-    "extents with members": Released(members_of(ExtentTableConfig)),
-    "corrected extents with members": Released(members_of(VersionedTableConfig, unique=1)),
-    "shared extents with members": Released(members_of(SharedTableConfig, unique=1)),
-    "averages over time": Released(
+    "extents": EmittedRows(lambda by_source: extents_of(40, 20, by_source=by_source, **ONE)),
+    "extents with members": EmittedRows(members_of(ExtentTableConfig)),
+    "corrected extents with members": EmittedRows(members_of(VersionedTableConfig, unique=1)),
+    "shared extents with members": EmittedRows(members_of(SharedTableConfig, unique=1)),
+    "averages over time": EmittedRows(
         lambda by_source: replace(extents_of(40, 20, by_source=by_source, **ONE), results=OVER_TIME)
     ),
-    "sessions with members": Released(
+    "sessions with members": EmittedRows(
         lambda by_source: sessions(by_source=by_source, members=True)
     ),
-    "sessions and rows missed": Released(
+    "sessions and rows missed": EmittedRows(
         lambda by_source: sessions("60 us", by_source=by_source, missed=True)
     ),
-    "extents and rows missed": Released(
+    "extents and rows missed": EmittedRows(
         lambda by_source: extents_of(15, 20, by_source=by_source, missed=True, **ONE)
     ),
-    "top-k": Released(lambda _: top_k_of(scope=(0,), **ONE), (*OF_WINDOW, "rule")),
-    "earlier values": Released(
+    "top-k": EmittedRows(lambda _: top_k_of(scope=(0,), **ONE), (*OF_WINDOW, "rule")),
+    "earlier values": EmittedRows(
         lambda by_source: EarlierValuesTableConfig(
             keys=1, attributes=2, scope=(0,), by_source=by_source
         ),
         READ,
     ),
-    "imputation of streams": Released(
+    "imputation of streams": EmittedRows(
         lambda by_source: StreamImputationTableConfig(
             keys=1, attributes=2, scope=(0,), by_source=by_source, imputers=PAST
         ),
         READ,
     ),
-    "resample": Released(
+    "resample": EmittedRows(
         lambda _: ResampleTableConfig(every=7, limit=20, keys=1, scope=(0,), **ONE), ()
     ),
-    "similarity join": Released(
+    "similarity join": EmittedRows(
         lambda _: SimilarityJoinTableConfig(output="changes", on=("x",), **ALIGNED, **PAIRS),
         ("alternatives",), True,
     ),
-    "join in lockstep": Released(
+    "join in lockstep": EmittedRows(
         lambda _: LockstepJoinTableConfig(on=("x",), **ALIGNED, **PAIRS | LOCKSTEP),
         ("alternatives",), True,
     ),
-    "outer join": Released(
+    "outer join": EmittedRows(
         lambda _: OuterJoinTableConfig(how="full", on=("x",), **ALIGNED, **PAIRS | SPANS),
         ("alternatives",), True,
     ),
-    "as-of join": Released(
+    "as-of join": EmittedRows(
         lambda _: AsofTableConfig(keys=1, least=0.01, uncertain=True, **ALIGNED), ("prob",), True
     ),
-    "self join": Released(
+    "self join": EmittedRows(
         lambda _: SelfJoinTableConfig(output="changes", on=("x",), marks_late=True, **PAIRS),
         ("alternatives",),
     ),

@@ -146,7 +146,7 @@ def echo(stream: Any, key: str | None = None) -> Any:
         def snapshot(self) -> bytes:
             return b"echo"
 
-        def wakes(self) -> None: ...
+        def next_timeout(self) -> None: ...
 
     class Blueprint:
         counters = ("rows",)

@@ -11,7 +11,7 @@ from experiments.repeats import timed
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
-from sfumato.operators.joins.similarity_join import Answers, ArrivalBatch, SimilarityJoin
+from sfumato.operators.joins.similarity_join import ArrivalBatch, JoinAnswers, SimilarityJoin
 from sfumato.windows import Rows
 
 Sides = npt.NDArray[np.uint8]
@@ -25,7 +25,7 @@ class Join:
     """A join whose windows are filled first, then matched with the following arrivals."""
 
     fill: Callable[[slice], object]
-    match: Callable[[slice], Answers]
+    match: Callable[[slice], JoinAnswers]
 
 
 def certain_join(sides: Sides, values: Floats, within: float, rows: int) -> Join:
@@ -76,7 +76,7 @@ def fused_join(
     """Join and impute only nearby objects; imputations made while filling the windows are kept."""
     join = IncompleteJoin(imputer, within, alpha, Rows(rows))
 
-    def match(part: slice) -> Answers:
+    def match(part: slice) -> JoinAnswers:
         values = objects[part].copy()
         keys = np.zeros(len(values), np.int64)
         return join.process(IncompleteArrivals(sides[part], keys, values))[0]

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import compiled, lean_inline
-from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
+from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window, search
 from sfumato.kernels.joins.match_probability import defining_sum
 from sfumato.kernels.joins.similarity_join import JOIN_COUNTS, MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import Batch, padded, widest_window
@@ -40,7 +40,7 @@ def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
         counts[0].candidates += end - begin
         counts[0].pairs += end - begin
         counts[0].visited += end - begin
-        enter(store, batch, i)
+        insert_arrival(store, batch, i)
     return found[:n]
 
 
@@ -127,7 +127,7 @@ def join_by_balls(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
         counts[0].pairs += end - begin
         counts[0].visited += reached
         counts[0].candidates += left
-        enter(store, batch, i)
+        insert_arrival(store, batch, i)
     return found[:n]
 
 
@@ -136,7 +136,7 @@ class PlainNestedJoin(SimilarityJoin):
 
     def _match(self, batch: Batch) -> Records:
         found: Records = join_plainly(
-            self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)
+            self.store, batch, self.criterion, self.pair_counts.view(JOIN_COUNTS)
         )
         return found
 
@@ -157,6 +157,6 @@ class IndexMatchJoin(SimilarityJoin):
 
     def _match(self, batch: Batch) -> Records:
         found: Records = join_by_balls(
-            self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)
+            self.store, batch, self.criterion, self.pair_counts.view(JOIN_COUNTS)
         )
         return found

@@ -14,7 +14,7 @@ MICROSECONDS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-SHORT = {
+UNIT_SYMBOLS = {
     "us": "microsecond",
     "µs": "microsecond",
     "ms": "millisecond",
@@ -53,7 +53,7 @@ def _parsed(argument: str, text: str) -> int:
         part = AMOUNT_AND_UNIT.match(text, place)
         word = part.group(2).lower().removesuffix("s") if part else ""
         plain = part.group(2).lower() if part else ""
-        unit = word if word in MICROSECONDS else SHORT.get(plain, SHORT.get(word, ""))
+        unit = word if word in MICROSECONDS else UNIT_SYMBOLS.get(plain, UNIT_SYMBOLS.get(word, ""))
         if part is None or not unit:
             raise ValueError(
                 f"`{argument}` must be a duration like '10 seconds' or '1 hour 30 minutes', "

@@ -104,7 +104,7 @@ def is_connect(spark: SparkSession) -> bool:
     return ".connect." in type(spark).__module__
 
 
-def listen(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[], None]:
+def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[], None]:
     """Send the session's future reports to a listener; return a function that stops this.
 
     With Spark Connect, reports arrive up to POLL_SECONDS late, `onQueryIdle` is never called, and

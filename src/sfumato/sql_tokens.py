@@ -219,7 +219,7 @@ def _check_word(word: str, place: int) -> None:
     for sign in "" if word.isascii() else word:
         letter = sign.isascii() or unicodedata.category(sign).startswith("L")
         if not letter or sign in LIKE_ASCII:
-            reason = f"{word} contains {_called(sign)}; write the name in backquotes"
+            reason = f"{word} contains {_describe_sign(sign)}; write the name in backquotes"
             raise TokenError(reason, place, place + len(word))
 
 
@@ -232,7 +232,8 @@ def _sign_at(text: str, place: int, *, closes_types: bool) -> SqlToken:
         raise TokenError(NO_VARIABLES, place, variable.end())
     sign = SIGN_AT.match(text, place)
     if sign is None:
-        raise TokenError(f"{_called(text[place])} is not part of a query", place, place + 1)
+        unknown = _describe_sign(text[place])
+        raise TokenError(f"{unknown} is not part of a query", place, place + 1)
     return SqlToken(SIGN, sign[0], place, sign.end())
 
 
@@ -255,7 +256,7 @@ def _not_closed(opening: SqlToken) -> TokenError:
     return TokenError(reason, opening.start, opening.end, is_open=True)
 
 
-def _called(sign: str) -> str:
+def _describe_sign(sign: str) -> str:
     """Describe a character: itself if it is printable ASCII, otherwise its number and name."""
     if sign.isprintable() and sign.isascii():
         return f"the character {sign!r}"

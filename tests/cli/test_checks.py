@@ -42,14 +42,14 @@ format = "kafka"
 value = "json"
 schema = "id int, t timestamp, arrival timestamp"
 metadata = ["partition", "headers"]
-dead_letters = "spoiled"
+dead_letters = "undecodable"
 options = { "kafka.bootstrap.servers" = "host:9092", subscribe = "readings" }
 [queries.ordered]
 sql = "SELECT * FROM readings [WATTR t ARRIVAL arrival SOURCE partition DRATIO 1%]"
 [sinks.out]
 query = "ordered"
 [sinks.letters]
-query = "spoiled"
+query = "undecodable"
 """
 
 RECORD = '{"type": "record", "name": "R", "fields": ['
@@ -85,7 +85,7 @@ WRONG = [
     (KAFKA, ', subscribe = "readings"', "", "must name the topics"),
     (KAFKA, '"headers"]', '"header"]', "did you mean `headers`?"),
     (KAFKA, '"host:9092"', '"${NO_SUCH_VARIABLE}"', "the environment variable NO_SUCH_VARIABLE"),
-    (KAFKA, 'dead_letters = "spoiled"', "", "is not a query or source of this file"),
+    (KAFKA, 'dead_letters = "undecodable"', "", "is not a query or source of this file"),
     (KAFKA, 'value = "json"', 'value = "jason"', "json, avro, confluent-avro; got 'jason'; did"),
     (KAFKA, 'value = "json"', 'value = "avro"', "and `avro_schema` cannot be combined"),
     (AVRO, CODED, 'avro_schema = "no.avsc"', "no such text file"),
@@ -333,7 +333,7 @@ def test_init_skips_lines_of_a_folder_that_cannot_be_read_and_names_dead_letters
     assert parse_pipeline(text, tmp_path / "p").sources[0].schema == "id bigint, x double"
     with_dead_letters = parse_pipeline(text.replace("# dead", "dead"), tmp_path / "p")
     check_before_spark(with_dead_letters)
-    assert with_dead_letters.sources[0].dead_letters == "spoiled"
+    assert with_dead_letters.sources[0].dead_letters == "undecodable"
 
 
 def test_init_plays_a_single_file_and_reads_a_topic(tmp_path):

@@ -10,19 +10,19 @@ from pipeline_runs import put, ran
 from sfumato.cli.pipeline.frames import decode, encode, read_source
 from sfumato.cli.pipeline.model import PipelineError, PipelineSource, Sink
 
-SPOILED = """
+UNDECODABLE = """
 checkpoint = "state"
 [sources.readings]
 format = "json"
 path = "in"
 schema = "id int, t timestamp, arrival timestamp"
-dead_letters = "spoiled"
+dead_letters = "undecodable"
 [queries.ordered]
 sql = "SELECT id, late FROM readings [WATTR t ARRIVAL arrival SLACK 1]"
 [sinks.out]
 query = "ordered"
 [sinks.letters]
-query = "spoiled"
+query = "undecodable"
 format = "json"
 path = "letters"
 """
@@ -36,10 +36,10 @@ WRONG = [
 ]
 
 
-def test_spoiled_lines_go_to_the_dead_letters_and_not_into_late(spark, tmp_path):
+def test_undecodable_lines_go_to_the_dead_letters_and_not_into_late(spark, tmp_path):
     put(tmp_path / "in", "a.json", [])
     (tmp_path / "in" / "a.json").write_text("\n".join([RIGHT, *(text for text, _ in WRONG)]))
-    code, said = ran(spark, tmp_path, SPOILED)
+    code, said = ran(spark, tmp_path, UNDECODABLE)
     assert code == 0, said
     assert "decode_readings: 5 rows, 4 undecodable" in said
     files = (tmp_path / "letters").glob("*.json")

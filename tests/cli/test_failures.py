@@ -19,7 +19,7 @@ from sfumato.cli.pipeline.model import Sink
 from sfumato.cli.run import follow
 from sfumato.cli.session import _interrupts
 from sfumato.cli.sink_query import SinkQuery
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 
 # ---- second attempts -----------------------------------------------------------------------------
 
@@ -100,11 +100,11 @@ def test_a_failure_of_the_query_or_one_that_stays_ends_the_run(monkeypatch):
 
 def test_who_watches_sees_a_failure_and_an_end(monkeypatch):
     for error, cause in ((None, None), (OWN, "no such sensor")):
-        figures = SessionFigures()
+        metrics = SessionMetrics()
         sink = sink_query(lambda _, error=error: EndedQuery(error))
-        sink.figures = figures
+        sink.metrics = metrics
         followed(sink)
-        (query,) = figures.queries()
+        (query,) = metrics.queries()
         assert (query.active, query.error) == (False, cause)
 
 

@@ -8,8 +8,8 @@ import json
 from sfumato.cli.output import Log
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.metrics.anomalies import DisorderDetector, StallDetector
-from sfumato.metrics.figures import QueryFigures
 from sfumato.metrics.progress import GAUGES, late_and_rows, total_of_counter, totals_by_operator
+from sfumato.metrics.session_metrics import QueryMetrics
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.joins.table_join import JoinTableConfig
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
@@ -20,7 +20,7 @@ from spark_reports import part, report
 
 
 def test_reports_seen_again_count_once_and_idle_looks_are_no_batches():
-    progress = QueryFigures()
+    progress = QueryMetrics()
     first = report(0, 10, sfumato_rows_out={"rows": 8})
     second = report(1, 5, sfumato_rows_out={"rows": 5})
     progress.take([first])
@@ -29,7 +29,7 @@ def test_reports_seen_again_count_once_and_idle_looks_are_no_batches():
 
 
 def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
-    progress = QueryFigures()
+    progress = QueryMetrics()
     (batch,) = progress.take(
         [
             report(
@@ -65,7 +65,7 @@ def logged(machines, **more):
     log = Log(console, is_json=machines)
     counts = {"rows": 10, "late": 2, **more}
     rows_out = {"rows": 8}
-    (batch,) = QueryFigures().take(
+    (batch,) = QueryMetrics().take(
         [report(3, 10, sfumato_reorder_1=counts, sfumato_rows_out=rows_out)]
     )
     log.batch("out", batch)
@@ -106,7 +106,7 @@ def test_what_a_reorder_holds_has_a_line_of_its_own_and_is_not_added_up():
     )
     metrics = json.loads(logged(machines=True, held=3, **SHOWN)[0])["metrics"]
     assert metrics == {"sfumato_reorder_1": {"rows": 10, "late": 2, "held": 3, **SHOWN}}
-    progress = QueryFigures()
+    progress = QueryMetrics()
     for number in (0, 1):
         progress.take([report(number, 5, sfumato_reorder_1={"rows": 5, "held": 2, **SHOWN})])
     assert progress.counters == {part("sfumato_reorder_1"): {"rows": 10, "held": 4}}
@@ -115,7 +115,7 @@ def test_what_a_reorder_holds_has_a_line_of_its_own_and_is_not_added_up():
 def said(watch, now, *, number=0, **counts):
     batches = []
     if counts:
-        batches = QueryFigures().take([report(number, 5, sfumato_reorder_in=counts)])
+        batches = QueryMetrics().take([report(number, 5, sfumato_reorder_in=counts)])
     return list(watch.detect(batches, now))
 
 
@@ -166,7 +166,7 @@ def test_late_rows_are_a_share_of_the_rows_of_the_operators_that_mark_them():
 
 
 def test_metrics_of_a_chain_have_the_names_of_their_operators_where_these_are_free():
-    progress = QueryFigures()
+    progress = QueryMetrics()
     (batch,) = progress.take(
         [
             report(
@@ -188,7 +188,7 @@ def test_metrics_of_a_chain_have_the_names_of_their_operators_where_these_are_fr
 
 
 def test_rows_out_of_order_of_arrival_are_told_once_with_cause_and_cure():
-    progress, watch = QueryFigures(), DisorderDetector()
+    progress, watch = QueryMetrics(), DisorderDetector()
     orderly = {"rows": 10, "out_of_order": 0}
     assert list(watch.detect(progress.take([report(0, 10, sfumato_reorder_in=orderly)]))) == []
     late = report(
@@ -209,7 +209,7 @@ def test_rows_out_of_order_of_arrival_are_told_once_with_cause_and_cure():
 
 
 def test_what_is_held_is_counted_from_the_start_of_a_run():
-    progress, watch = QueryFigures(), StallDetector()
+    progress, watch = QueryMetrics(), StallDetector()
     assert progress.held is None
     for number, (run, change) in enumerate([("a", 7), ("a", -2), ("b", 6), ("b", 1)]):
         one = report(number, 10, run=run, sfumato_reorder_1={"rows": 10, "held": change, **SHOWN})

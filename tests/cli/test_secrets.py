@@ -36,7 +36,7 @@ from sfumato.cli.run import follow
 from sfumato.cli.sink_query import SinkQuery
 from sfumato.live.view import About, ResultRows, view
 from sfumato.metrics.exporters import json_lines
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 from spark_reports import reorder, report
 
 ODD = "Pa\"ss\\wörd/+ 'x' %41&<é>ß!"
@@ -186,15 +186,15 @@ def test_json_lines_stay_valid_where_a_secret_begins_with_a_quote():
 
 
 def test_the_page_and_the_metrics_hide_it_everywhere(environment):
-    figures = SessionFigures()
-    figures.take("q", [report(0, 10, **{f"sfumato_reorder_{SECRET}": reorder(10, 1, 2)})])
-    figures.take(SECRET.lower(), [report(0, 10)])
-    figures.ended("q", f"The codec {SECRET.lower()} is not available")
+    metrics = SessionMetrics()
+    metrics.take("q", [report(0, 10, **{f"sfumato_reorder_{SECRET}": reorder(10, 1, 2)})])
+    metrics.take(SECRET.lower(), [report(0, 10)])
+    metrics.ended("q", f"The codec {SECRET.lower()} is not available")
     answers = ResultRows([SECRET], [[(SECRET.upper(), None)]])
     about = {"q": About(f"SELECT '{SECRET}'", f"plan {SECRET}", None, lambda: answers)}
-    figures.hide = environment.hidden
-    hidden_in_full(json.dumps(view(figures, about)))
-    hidden_in_full("\n".join(json_lines(figures)))
+    metrics.hide = environment.hidden
+    hidden_in_full(json.dumps(view(metrics, about)))
+    hidden_in_full("\n".join(json_lines(metrics)))
 
 
 def test_streams_of_the_process_hide_it(environment, capsys):

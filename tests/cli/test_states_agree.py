@@ -76,7 +76,7 @@ def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
     assert f"{held} rows buffered" in said
 
     # The page.
-    queries = {query["name"]: query for query in view(seen.figures, seen.about)["queries"]}
+    queries = {query["name"]: query for query in view(seen.metrics, seen.about)["queries"]}
     queries = {name: query for name, query in queries.items() if query["operators"]}
     assert len(queries) == 2
     for query in queries.values():
@@ -87,7 +87,7 @@ def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
         assert query["points"][-1]["late"] == pytest.approx(share)
 
     # Metrics, for every query under the user's name for it.
-    found = {(s.metric.name, *s.labels[:2]): s.value for s in samples(seen.figures)}
+    found = {(s.metric.name, *s.labels[:2]): s.value for s in samples(seen.metrics)}
     for query in queries:
         of = (query, "reorder_intake")
         assert found["sfumato_operator_rows", *of] == 120

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from sfumato.live.server import Server
 from sfumato.metrics.exporters import served
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 
 
 def opened() -> int:
@@ -24,8 +24,8 @@ def opened() -> int:
 
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-with served(SessionFigures(), port=0) as port:
-    server = Server(SessionFigures(), {})
+with served(SessionMetrics(), port=0) as port:
+    server = Server(SessionMetrics(), {})
     print(server.url, port, flush=True)
     for _ in sys.stdin:
         print(opened(), len(os.listdir("/proc/self/fd")), flush=True)

@@ -77,7 +77,7 @@ def test_half_open_connections_leave_the_driver_its_files_and_the_page_answers_a
             assert has < before + 150
     ask = {"authorization": f"Bearer {token}"}
     how = {"headers": ask, "timeout": 5.0, "trust_env": False}
-    assert answers(lambda: httpx.get(f"{address}/figures", **how)) == 200
+    assert answers(lambda: httpx.get(f"{address}/state", **how)) == 200
     assert answers(lambda: httpx.get(f"http://127.0.0.1:{metrics}/metrics", **how)) == 200
     for one in found:
         one.close()

@@ -1,4 +1,4 @@
-"""The page in a real browser: figures equal the reports, the token is needed, no network access."""
+"""The page in a real browser: metrics equal the reports, the token is needed, no network access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.live.server import Server
 from sfumato.live.view import About, ResultRows
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 from spark_reports import reorder, report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -30,8 +30,8 @@ def browser():
 
 
 @pytest.fixture
-def figures():
-    found = SessionFigures()
+def metrics():
+    found = SessionMetrics()
     for batch in range(6):
         shown = {
             "lag": 2_500_000, "punctuation": 1_700_000_000_000_000, "slowest": "b",
@@ -60,9 +60,9 @@ def figures():
 
 
 @pytest.fixture
-def server(figures):
+def server(metrics):
     about = {"flights": About("SELECT * FROM <flights>", "reorder by t", 0.01, answers)}
-    found = Server(figures, about)
+    found = Server(metrics, about)
     yield found
     found.stop()
 
@@ -95,7 +95,7 @@ def column(page, name):
 
 
 @pytest.mark.nightly
-def test_the_figures_on_the_page_are_those_of_the_query_and_follow_it(browser, server, figures):
+def test_the_metrics_on_the_page_are_those_of_the_query_and_follow_it(browser, server, metrics):
     page = opened(browser, server.url)
     assert tile(page, "flights", "rows in") == "6,000"
     assert tile(page, "flights", "rows out") == "5,850"
@@ -125,9 +125,9 @@ def test_the_figures_on_the_page_are_those_of_the_query_and_follow_it(browser, s
     widths = page.eval_on_selector_all(".answers .bar i", "bars => bars.map(b => b.style.width)")
     assert widths == ["97%", "25%"]
     assert page.locator("figure:not([hidden])").count() == 5
-    figures.take("flights", [report(6, 500, sfumato_rows_out={"rows": 0})])
-    figures.take("weather", [report(0, 7)])
-    figures.ended("weather", "no disk")
+    metrics.take("flights", [report(6, 500, sfumato_rows_out={"rows": 0})])
+    metrics.take("weather", [report(0, 7)])
+    metrics.ended("weather", "no disk")
     page.wait_for_selector("[data-query='weather']", timeout=10_000)
     assert tile(page, "flights", "rows in") == "6,500"
     assert "failed: no disk" in page.inner_text("[data-query='weather'] .said")

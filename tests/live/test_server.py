@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.live.server import Server
 from sfumato.live.view import MAX_SHOWN, About, view
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 from spark_reports import reorder, report
 
 PATIENCE = 60.0  # seconds; enough on a busy machine
@@ -21,28 +21,28 @@ Client = partial(httpx.Client, timeout=PATIENCE)
 
 
 @pytest.fixture
-def figures():
-    found = SessionFigures()
+def metrics():
+    found = SessionMetrics()
     found.take("q", [report(0, 10, sfumato_reorder_1=reorder(10, 1, 2))])
     return found
 
 
 @pytest.fixture
-def server(figures):
-    found = Server(figures, {})
+def server(metrics):
+    found = Server(metrics, {})
     yield found
     found.stop()
 
 
 def test_nothing_is_given_without_the_token(server):
     address, token = server.url.split("/?token=")
-    for path in ("/", "/page.js", "/charts.js", "/events", "/figures", "/metrics", "/none"):
+    for path in ("/", "/page.js", "/charts.js", "/events", "/state", "/metrics", "/none"):
         assert get(address + path).status_code == 403
         assert get(address + path, headers={"authorization": "Bearer x"}).status_code == 403
         wrong = get(address + path, params={"token": token[:-1]})
         assert wrong.status_code == 403
         assert b"sfumato_rows" not in wrong.content
-    for path in ("/page.js", "/figures"):  # a token in the address opens only the page
+    for path in ("/page.js", "/state"):  # a token in the address opens only the page
         assert get(address + path, params={"token": token}).status_code == 403
 
 
@@ -67,7 +67,7 @@ def test_with_the_token_all_is_given_and_nothing_comes_from_elsewhere(server):
                 )
         assert client.get("/../app.py").status_code == 404
         assert client.get("/app.py").status_code == 404
-        assert client.get("/figures").json()["queries"][0]["rows_in"] == 10
+        assert client.get("/state").json()["queries"][0]["rows_in"] == 10
         assert 'sfumato_rows_in_total{query="q"} 10.0' in client.get("/metrics").text
         with client.stream("GET", "/events") as events:
             first = next(events.iter_lines())
@@ -82,7 +82,7 @@ def test_a_cookie_which_other_ports_see_gives_no_data_and_no_token(server):
         assert list(browser.cookies) == [f"sfumato-{server.port}"]
         stolen = browser.cookies[f"sfumato-{server.port}"]
     cookies = {f"sfumato-{server.port}": stolen}
-    for path in ("/figures", "/events", "/metrics"):
+    for path in ("/state", "/events", "/metrics"):
         with stream("GET", address + path, headers={"cookie": _cookie(cookies)}) as answer:
             assert answer.status_code == 403
     for path in ("/", "/page.js", "/page.css"):
@@ -108,11 +108,11 @@ def test_every_opening_gets_the_token_once(server):
 def test_another_host_name_is_refused_whatever_it_has(server):
     address, token = server.url.split("/?token=")
     headers = {"host": "evil.example", "authorization": f"Bearer {token}"}
-    assert get(f"{address}/figures", headers=headers).status_code == 400
+    assert get(f"{address}/state", headers=headers).status_code == 400
 
 
-def test_it_listens_on_loopback_only_and_ends_with_open_pages(figures):
-    server = Server(figures, {})
+def test_it_listens_on_loopback_only_and_ends_with_open_pages(metrics):
+    server = Server(metrics, {})
     assert server._socket.getsockname()[0] == "127.0.0.1"
     address, token = server.url.split("/?token=")
     headers = {"authorization": f"Bearer {token}"}
@@ -124,40 +124,40 @@ def test_it_listens_on_loopback_only_and_ends_with_open_pages(figures):
         assert probe.connect_ex(("127.0.0.1", server.port)) != 0
 
 
-def test_a_port_that_is_taken_is_told(server, figures):
+def test_a_port_that_is_taken_is_told(server, metrics):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(OSError, match="in use"):
-            Server(figures, {}, taken.getsockname()[1])
+            Server(metrics, {}, taken.getsockname()[1])
 
 
 # ---- contents of the page ----------------------------------------------------------------------
 
 
 def test_a_long_run_is_shown_in_few_points_that_lose_no_row():
-    figures = SessionFigures()
+    metrics = SessionMetrics()
     for batch in range(900):
-        figures.take("q", [report(batch, 10)])
-    (query,) = view(figures, {})["queries"]
+        metrics.take("q", [report(batch, 10)])
+    (query,) = view(metrics, {})["queries"]
     assert len(query["points"]) <= MAX_SHOWN
     assert query["rows_in"] == 9000
     assert all(point["in"] >= 0 for point in query["points"])
 
 
-def test_a_clock_that_is_set_forward_is_no_silence(figures, monkeypatch):
+def test_a_clock_that_is_set_forward_is_no_silence(metrics, monkeypatch):
     later = time.time() + 3_600
     monkeypatch.setattr("sfumato.live.view.time.time", lambda: later)
-    (shown,) = view(figures, {})["queries"]
+    (shown,) = view(metrics, {})["queries"]
     assert shown["said"] == []
 
 
-def test_silence_and_failures_are_said_in_words(figures):
-    (query,) = figures.queries()
-    query.heard -= 240
-    (shown,) = view(figures, {"q": About(target=0.05)})["queries"]
+def test_silence_and_failures_are_said_in_words(metrics):
+    (query,) = metrics.queries()
+    query.reported_monotonic -= 240
+    (shown,) = view(metrics, {"q": About(target=0.05)})["queries"]
     assert shown["said"][0]["text"] == "no micro-batch for 4 minutes: no source has delivered rows"
     assert shown["target"] == 0.05
-    figures.ended("q", "disk full")
-    (shown,) = view(figures, {})["queries"]
+    metrics.ended("q", "disk full")
+    (shown,) = view(metrics, {})["queries"]
     assert [one["text"] for one in shown["said"]] == ["failed: disk full"]

@@ -37,21 +37,21 @@ rows = 3
 """
 
 
-def figures_of(url):
+def metrics_of(url):
     address, token = url.split("/?token=")
     headers = {"authorization": f"Bearer {token}"}
-    return httpx.get(f"{address}/figures", headers=headers, timeout=60.0).json()["queries"]
+    return httpx.get(f"{address}/state", headers=headers, timeout=60.0).json()["queries"]
 
 
 def awaited(url, name, rows):
-    """Return a query's figures once it has read `rows` rows; reports arrive a moment later."""
+    """Return a query's metrics once it has read `rows` rows; reports arrive a moment later."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        for query in figures_of(url):
+        for query in metrics_of(url):
             if query["name"] == name and query["rows_in"] >= rows and not query["active"]:
                 return query
         time.sleep(0.2)
-    raise AssertionError(figures_of(url))
+    raise AssertionError(metrics_of(url))
 
 
 def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
@@ -80,7 +80,7 @@ def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
     assert operator["keys"] == observed["keys"] == observed["new_keys"] == 2
     assert found["state"]["memory"] > 0
     with pytest.raises(httpx.ConnectError):
-        figures_of(page.url)
+        metrics_of(page.url)
 
 
 @pytest.mark.parametrize("port", [-1, 70_000, True, "80"])
@@ -92,12 +92,12 @@ def test_a_port_that_is_none_is_refused(port):
 def test_a_run_shows_its_text_plan_target_and_newest_answers(spark, tmp_path):
     put(tmp_path / "in", "a.json", ROWS)
     console = RedactingConsole(file=io.StringIO(), width=200)
-    file = tmp_path / "figures.jsonl"
+    file = tmp_path / "metrics.jsonl"
     with serve_run(console, 0, metrics_file=file) as seen:
         pipeline = parse_pipeline(FILE, tmp_path / "p.toml")
         assert run(spark, pipeline, console, once=True, view=seen) == 0
         url = console.file.getvalue().split("Watch: ")[1].split()[0]
-        (query,) = figures_of(url)
+        (query,) = metrics_of(url)
     assert query["name"] == "screen"
     assert query["rows_in"] == 60
     assert query["sql"] == "SELECT * FROM ordered"

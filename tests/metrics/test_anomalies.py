@@ -1,4 +1,4 @@
-"""Messages about unusual figures."""
+"""Messages about unusual metrics."""
 
 from sfumato.metrics.anomalies import anomalies
 from spark_reports import part

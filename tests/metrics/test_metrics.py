@@ -1,4 +1,4 @@
-"""Metrics: figures from reports, their names, and the formats that other systems read."""
+"""Metrics: metrics from reports, their names, and the formats that other systems read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sfumato.metrics import names
 from sfumato.metrics.exporters import OTHER_METRICS, json_lines, prometheus_text, served
-from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.history import MAX_POINTS, QUANTILES, RecentWaits, quantile
+from sfumato.metrics.session_metrics import QueryMetrics, SessionMetrics
 from sfumato.operators.disorder.statistics import WAIT_BINS, wait_bins
 from sfumato.tables.operator import TableConfig
 from spark_reports import part, reorder, report
@@ -29,8 +29,8 @@ WINDOW = {"window_size": 14, "window_rows": 10, "due": 60_000_000, "timetable": 
 
 
 @pytest.fixture
-def figures():
-    found = SessionFigures()
+def metrics():
+    found = SessionMetrics()
     intake = {"lag": 2_500_000, "punctuation": 7_000_000, "waited": 9_000_000, "waits": WAITS}
     first = report(
         0,
@@ -55,17 +55,17 @@ def figures():
     return found
 
 
-def sampled(figures):
+def sampled(metrics):
     """Return {(name, labels): value} as Prometheus' own parser reads the text."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(prometheus_text(figures).decode())
+        for family in text_string_to_metric_families(prometheus_text(metrics).decode())
         for sample in family.samples
     }
 
 
-def test_prometheus_reads_what_the_reports_said(figures):
-    found = sampled(figures)
+def test_prometheus_reads_what_the_reports_said(metrics):
+    found = sampled(metrics)
     out = ("query", "out")
     intake = (("operator", "reorder_intake"), out, ("side", ""))
     assert found["sfumato_rows_in_total", (out,)] == 15
@@ -105,11 +105,11 @@ def test_prometheus_reads_what_the_reports_said(figures):
     assert found["sfumato_failed", (other,)] == 1
 
 
-def test_the_lag_of_the_punctuation_is_that_of_the_newest_micro_batch(figures):
+def test_the_lag_of_the_punctuation_is_that_of_the_newest_micro_batch(metrics):
     intake = (("operator", "reorder_intake"), ("query", "out"), ("side", ""))
     late = reorder(5, 2, -1, lag=1_500_000, punctuation=8_000_000)
-    figures.take("out", [report(2, 5, sfumato_reorder_intake=late)])
-    found = sampled(figures)
+    metrics.take("out", [report(2, 5, sfumato_reorder_intake=late)])
+    found = sampled(metrics)
     assert found["sfumato_reorder_lag_seconds", intake] == 1.5
     assert found["sfumato_reorder_punctuation_timestamp_seconds", intake] == 8.0
 
@@ -126,7 +126,7 @@ def test_a_quantile_of_waits_is_within_a_factor_of_two():
 
 
 def test_keys_are_at_least_those_that_came_and_those_of_the_buckets_with_rows():
-    progress = QueryFigures()
+    progress = QueryMetrics()
     for number, (keys, new) in enumerate([(5, 5), (3, 1), (90, 0), (4, -2), (None, None)]):
         observed = {"rows": 1, "keys": keys, "new_keys": new}
         progress.take([report(number, 1, sfumato_window_1=observed)])
@@ -142,38 +142,38 @@ def test_old_waits_are_dropped():
     assert recent.counts == [0, 3]
 
 
-def test_json_lines_have_the_same_samples(figures):
+def test_json_lines_have_the_same_samples(metrics):
     found = {}
-    for line in map(json.loads, json_lines(figures)):
+    for line in map(json.loads, json_lines(metrics)):
         labels = tuple(sorted(line["labels"].items()))
         found[line["name"], labels] = line["value"]
-    assert found == sampled(figures)
+    assert found == sampled(metrics)
 
 
 def test_a_latency_is_in_seconds():
-    figures = SessionFigures()
-    figures.take("q", [report(0, 1, sfumato_top_k_1={"rows": 1, "latency": 2_500_000})])
+    metrics = SessionMetrics()
+    metrics.take("q", [report(0, 1, sfumato_top_k_1={"rows": 1, "latency": 2_500_000})])
     of = (("operator", "top_k_1"), ("query", "q"), ("side", ""))
-    assert sampled(figures)["sfumato_ranking_latency_seconds_total", of] == 2.5
+    assert sampled(metrics)["sfumato_ranking_latency_seconds_total", of] == 2.5
 
 
 def test_an_operator_that_a_query_has_twice_has_two_names():
-    figures = SessionFigures()
+    metrics = SessionMetrics()
     twice = {"sfumato_reorder_in__in_window_a": {"rows": 1}, "sfumato_reorder_in": {"rows": 2}}
-    figures.take("q", [report(0, 3, **twice)])
-    found = sampled(figures)
+    metrics.take("q", [report(0, 3, **twice)])
+    found = sampled(metrics)
     for name, rows in (("reorder_in", 2), ("reorder_in__in_window_a", 1)):
         of = (("operator", name), ("query", "q"), ("side", ""))
         assert found["sfumato_operator_rows_total", of] == rows
 
 
-def test_figures_are_served_on_loopback_and_written_to_files(figures, tmp_path):
+def test_metrics_are_served_on_loopback_and_written_to_files(metrics, tmp_path):
     prom, grown = tmp_path / "sfumato.prom", tmp_path / "sfumato.jsonl"
-    with served(figures, port=0, file=prom) as port, served(figures, file=grown):
+    with served(metrics, port=0, file=prom) as port, served(metrics, file=grown):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert b'sfumato_rows_in_total{query="out"} 15.0' in answer.read()
         before = prom.read_text()
-        figures.take("out", [report(2, 100)])
+        metrics.take("out", [report(2, 100)])
     assert 'sfumato_rows_in_total{query="out"} 15.0' in before
     assert 'sfumato_rows_in_total{query="out"} 115.0' in prom.read_text()  # written at the end
     values = [json.loads(line) for line in grown.read_text().splitlines()]
@@ -181,16 +181,16 @@ def test_figures_are_served_on_loopback_and_written_to_files(figures, tmp_path):
     assert rows == [15, 1, 115, 1]
     with (
         pytest.raises(ValueError, match=r"must end in .prom or .jsonl"),
-        served(figures, file=tmp_path / "x.txt"),
+        served(metrics, file=tmp_path / "x.txt"),
     ):
         pass
 
 
 def test_a_query_of_hours_keeps_a_bounded_number_of_points():
-    figures = SessionFigures()
+    metrics = SessionMetrics()
     for batch in range(3 * MAX_POINTS):
-        figures.take("q", [report(batch, 1, sfumato_reorder_1=reorder(1, 0, 1, lag=batch))])
-    (query,) = figures.queries()
+        metrics.take("q", [report(batch, 1, sfumato_reorder_1=reorder(1, 0, 1, lag=batch))])
+    (query,) = metrics.queries()
     points = query.points
     assert len(points) <= MAX_POINTS
     assert sum(point.rows_in for point in points) == 3 * MAX_POINTS
@@ -200,10 +200,10 @@ def test_a_query_of_hours_keeps_a_bounded_number_of_points():
 
 
 def test_a_stalled_operator_is_reported():
-    figures = SessionFigures()
+    metrics = SessionMetrics()
     first = report(0, 9, sfumato_reorder_1=reorder(9, 0, 9, oldest=0, slowest="b"))
-    figures.take("q", [first])
-    (query,) = figures.queries()
+    metrics.take("q", [first])
+    (query,) = metrics.queries()
     for waiting in query.stalls._reorders.values():
         waiting.patience = 0.0
     query.detect_stalls()

@@ -1,4 +1,4 @@
-"""OpenTelemetry's own reader collects the same figures as the Prometheus text."""
+"""OpenTelemetry's own reader collects the same metrics as the Prometheus text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import pytest
 
 from sfumato.metrics import exporters
 from sfumato.metrics.exporters import samples
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 from spark_reports import reorder, report
 
 export = pytest.importorskip("opentelemetry.sdk.metrics.export")
 
 
 @pytest.fixture
-def figures():
-    found = SessionFigures()
+def metrics():
+    found = SessionMetrics()
     waits = ",".join(["0,5", *"0" * 30])
     observed = reorder(1000, 20, 5, lag=2_500_000, waits=waits)
     found.take("flights", [report(0, 1000, sfumato_reorder_intake=observed)])
@@ -22,12 +22,12 @@ def figures():
 
 
 @pytest.fixture
-def collect(figures):
+def collect(metrics):
     from opentelemetry.sdk.metrics import MeterProvider
 
     reader = export.InMemoryMetricReader()
     provider = MeterProvider([reader])
-    exporters.instrument(figures, provider.get_meter("sfumato"))
+    exporters.instrument(metrics, provider.get_meter("sfumato"))
 
     def collected():
         return {
@@ -42,16 +42,16 @@ def collect(figures):
     provider.shutdown()
 
 
-def test_a_reader_collects_every_sample_under_its_name_and_labels(figures, collect):
+def test_a_reader_collects_every_sample_under_its_name_and_labels(metrics, collect):
     found = collect()
     assert found == {
         (s.metric.name, tuple(sorted(zip(s.metric.labels, s.labels, strict=True)))): s.value
-        for s in samples(figures)
+        for s in samples(metrics)
     }
     assert len(found) > 40
 
 
-def test_all_samples_of_a_collection_are_computed_once(figures, collect, monkeypatch):
+def test_all_samples_of_a_collection_are_computed_once(metrics, collect, monkeypatch):
     computed = []
 
     def counted(of):
@@ -61,6 +61,6 @@ def test_all_samples_of_a_collection_are_computed_once(figures, collect, monkeyp
     monkeypatch.setattr(exporters, "samples", counted)
     rows = ("sfumato_rows_in", (("query", "flights"),))
     assert collect()[rows] == 1000
-    figures.take("flights", [report(1, 500)])
+    metrics.take("flights", [report(1, 500)])
     assert collect()[rows] == 1500
-    assert computed == [figures] * 2
+    assert computed == [metrics] * 2

@@ -13,19 +13,19 @@ FIELDS = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for n
 BY_CONNECT = {"values": list(COUNTED.values()), "schema": {"type": "struct", "fields": FIELDS}}
 
 
-def test_figures_are_the_same_however_a_report_holds_them():
+def test_metrics_are_the_same_however_a_report_holds_them():
     for held in (Row(**COUNTED), COUNTED, BY_CONNECT, Row(**BY_CONNECT)):
         metrics = {"sfumato_window_1_input": held}
         for report in ({"observedMetrics": metrics}, SimpleNamespace(observedMetrics=metrics)):
             assert metrics_of(report) == {"sfumato_window_1_input": COUNTED}
 
 
-def test_a_report_without_figures_has_none():
+def test_a_report_without_metrics_has_none():
     assert metrics_of({}) == {}
     assert metrics_of(SimpleNamespace(observedMetrics=None)) == {}
 
 
-def test_figures_that_are_called_values_and_schema_stay_what_they_are():
+def test_metrics_that_are_called_values_and_schema_stay_what_they_are():
     report = {"observedMetrics": {"mine": {"values": 3, "schema": 4}}}
     assert metrics_of(report) == {"mine": {"values": 3, "schema": 4}}
 

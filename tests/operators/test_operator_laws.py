@@ -9,7 +9,7 @@ from large_subjects import AT_SIZE
 from operator_laws import LAWS, Subject, any_split, restart_anywhere
 from operator_subjects import OTHER_SETTINGS, SUBJECTS
 from seeds import seeds
-from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -47,7 +47,9 @@ class Totals:
         if self.broken in (None, "damage_is_refused"):
             keys = np.array(sorted(self.totals), np.int64)
             totals = np.array([self.totals[key] for key in keys])
-            state = Saved({"state": {}, "broken": self.broken}, {"keys": keys, "totals": totals})
+            state = SavedState(
+                {"state": {}, "broken": self.broken}, {"keys": keys, "totals": totals}
+            )
             return pack("totals", 1, state)
         return self.totals, self.broken  # a view, which further calls change
 

@@ -26,7 +26,7 @@ BROUGHT = (
     "xz-",
 )  # PySpark includes these jars
 ROWS = 3_000
-SPOILED = ["{", '{"id": 1, "t": "yesterday"}']
+UNDECODABLE = ["{", '{"id": 1, "t": "yesterday"}']
 FILE = """
 checkpoint = "state"
 
@@ -39,7 +39,7 @@ format = "kafka"
 value = "json"
 schema = "id int, t timestamp, arrival timestamp"
 metadata = ["partition", "headers"]
-dead_letters = "spoiled"
+dead_letters = "undecodable"
 options = {{ "kafka.bootstrap.servers" = "${{BROKER_OF_TESTS}}", subscribe = "readings", \
 startingOffsets = "earliest", maxOffsetsPerTrigger = 500 }}
 
@@ -47,7 +47,7 @@ startingOffsets = "earliest", maxOffsetsPerTrigger = 500 }}
 format = "kafka"
 value = "confluent-avro"
 avro_schema = "reading.avsc"
-dead_letters = "spoiled_codes"
+dead_letters = "undecodable_codes"
 options = {{ "kafka.bootstrap.servers" = "${{BROKER_OF_TESTS}}", subscribe = "coded", \
 startingOffsets = "earliest" }}
 
@@ -57,7 +57,7 @@ format = "json"
 path = "decoded"
 
 [sinks.code_letters]
-query = "spoiled_codes"
+query = "undecodable_codes"
 format = "json"
 path = "code-letters"
 
@@ -79,7 +79,7 @@ format = "json"
 path = "files"
 
 [sinks.letters]
-query = "spoiled"
+query = "undecodable"
 format = "json"
 path = "letters"
 """
@@ -151,7 +151,7 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
     kafka, connector, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("BROKER_OF_TESTS", kafka)
-    written(kafka, "readings", [*messages(), *((0, text) for text in SPOILED)], partitions=3)
+    written(kafka, "readings", [*messages(), *((0, text) for text in UNDECODABLE)], partitions=3)
     codes = [code(i, i, None if i == 3 else i / 2) for i in range(20)]
     coded = [(i % 3, value) for i, value in enumerate([*codes, *NO_CODES])]
     written(kafka, "coded", coded, partitions=3)
@@ -174,7 +174,7 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
     assert all(key == str(json.loads(value)["id"]) for key, value in answers)
     assert {int(key) for key, _ in answers} == set(ids), "Kafka has each answer at least once"
     letters = rows_in(tmp_path / "letters")
-    assert sorted(row["value"] for row in letters) == sorted(SPOILED)
+    assert sorted(row["value"] for row in letters) == sorted(UNDECODABLE)
     assert {row["reason"] for row in letters} == {
         "it is not a JSON object with these columns",
         "`t` is not of type timestamp: yesterday",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bucket_worker import Entries, KeptConfig, alone, feed, worker
 from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.operators.state.snapshot import Saved, cut, pack
+from sfumato.operators.state.snapshot import SavedState, cut, pack
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state import bucket_state, operator_owners
 from sfumato.spark.state.operator_owners import OperatorCache
@@ -78,7 +78,7 @@ def test_a_checkpoint_of_another_layout_is_refused_with_a_sentence():
 @given(st.lists(st.integers(0, 300), max_size=8), st.integers(16, 64))
 def test_pieces_make_up_the_snapshot_and_have_the_size_at_most(lengths, size):
     arrays = {f"a{i}": np.arange(n, dtype=float) for i, n in enumerate(lengths)}
-    data = pack("x", 1, Saved({}, arrays))
+    data = pack("x", 1, SavedState({}, arrays))
     pieces = cut(data, size)
     assert b"".join(pieces) == data
     assert max(map(len, pieces)) <= size
@@ -139,6 +139,6 @@ def test_in_each_run_what_a_bucket_holds_is_counted_from_its_start(monkeypatch):
         row = pa.StructArray.from_arrays([pa.array(at)], ["id"])
         chunk = {"side": 0, "chunk": chunks.to_bytes(pa.table({ROW: row, **columns}))}
         answers = list(processor.handleInputRows((3,), iter([chunk]), None))
-        place = processor.figures.names["long"].index(name)
+        place = processor.metrics.names["long"].index(name)
         held.append(answers[0].asDict()["numbers"][place])
     assert held == [4, 4, 10, 0, 10]

@@ -1,4 +1,4 @@
-"""Data that crosses between Spark and Python: rows per chunk, and the place of figures."""
+"""Data that crosses between Spark and Python: rows per chunk, and the place of metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.chunks import OperatorFigures
+from sfumato.spark.crossing.chunks import OperatorMetrics
 from sfumato.spark.state.operator_owners import BucketResult, tables_of
 
 
@@ -42,31 +42,31 @@ def test_chunks_of_one_side_are_read_as_one_table():
     ]
 
 
-FIGURES = OperatorFigures(
+METRICS = OperatorMetrics(
     {"rows": "long", "slowest": "string", "late": "long", "waits": "array<long>"}
 )
 
 
-def test_figures_are_in_a_list_for_each_kind():
+def test_metrics_are_in_a_list_for_each_kind():
     places = {
         "rows": "numbers[0]",
         "late": "numbers[1]",
         "slowest": "texts[0]",
         "waits": "lists[0]",
     }
-    assert FIGURES.places == places
-    assert FIGURES.columns.names == ["numbers", "texts", "lists"]
+    assert METRICS.places == places
+    assert METRICS.columns.names == ["numbers", "texts", "lists"]
     known = {"late": 3, "slowest": "a", "waits": [1, 2]}
-    assert FIGURES.cells(known) == {"numbers": [None, 3], "texts": ["a"], "lists": [[1, 2]]}
-    assert OperatorFigures({"rows": "long"}).columns.names == ["numbers"]
+    assert METRICS.cells(known) == {"numbers": [None, 3], "texts": ["a"], "lists": [[1, 2]]}
+    assert OperatorMetrics({"rows": "long"}).columns.names == ["numbers"]
 
 
 @pytest.mark.parametrize("answers", [[], [b"1"], [b"1", b"2"]])
-def test_figures_come_once(answers):
-    rows = list(BucketResult(answers, {"rows": 2, "late": 0}, {"slowest": "a"}, None).rows(FIGURES))
+def test_metrics_come_once(answers):
+    rows = list(BucketResult(answers, {"rows": 2, "late": 0}, {"slowest": "a"}, None).rows(METRICS))
     assert [row["chunk"] for row in rows] == (answers or [None])
     assert [row.get("numbers") for row in rows] == [[2, 0]] + [None] * (len(answers) - 1)
 
 
 def test_nothing_comes_out_where_nothing_happened():
-    assert list(BucketResult([], {"rows": 0}, {"slowest": "a"}, None).rows(FIGURES)) == []
+    assert list(BucketResult([], {"rows": 0}, {"slowest": "a"}, None).rows(METRICS)) == []

@@ -317,7 +317,7 @@ def test_an_error_reaches_the_user_when_the_stream_is_made(spark, tmp_path):
 
 def test_a_path_that_cannot_be_played_is_named(tmp_path):
     with pytest.raises(
-        FileNotFoundError, match=r"option `path` names no existing file; got '.*gone\.csv'"
+        FileNotFoundError, match=r"option `path` is not an existing file; got '.*gone\.csv'"
     ):
         static(tmp_path / "gone.csv")
     with pytest.raises(ValueError, match=r"option `path` must be one file.* is a folder"):

@@ -18,7 +18,7 @@ import sfumato as sf
 from engine_cases import A, rows_of
 from sfumato.errors import InvalidRowsWarning
 from sfumato.spark.crossing import chunks, whole_frames
-from sfumato.spark.crossing.chunks import OperatorFigures, place, spark_hash
+from sfumato.spark.crossing.chunks import OperatorMetrics, place, spark_hash
 from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, answer_batches, feed, read_ahead
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from spark_tables import tables_of
@@ -142,7 +142,7 @@ def given(found):
     return [table["fed"][0].as_py() for tables, _ in found for table in tables]
 
 
-def figures(found, name):
+def metrics(found, name):
     numbers = [of.get(name) for _, of in found if of is not None]
     return [number for number in numbers if number is not None]
 
@@ -152,9 +152,9 @@ def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_fo
     for cuts in ([], [1, 2, 21], [5, 10, 15, 20, 25], np.arange(36)):
         found = list(feed(batches(buckets, cuts), FedConfig(), [[ROW]], 7))
         assert given(found) == [7, 7, 6, -3, 2, -1, 7, 7, -2]
-        assert sum(figures(found, "rows")) == 36
-        assert sum(figures(found, "calls")) == 6
-        assert figures(found, "most") == [20, 2, 14]
+        assert sum(metrics(found, "rows")) == 36
+        assert sum(metrics(found, "calls")) == 6
+        assert metrics(found, "most") == [20, 2, 14]
 
 
 def test_large_rows_make_small_batches(monkeypatch):
@@ -184,10 +184,10 @@ def test_no_rows_no_answers():
 # ---- how answers go out, and batches come in
 
 
-def test_figures_wait_for_the_first_answer_whose_type_is_that_of_all():
+def test_metrics_wait_for_the_first_answer_whose_type_is_that_of_all():
     schema, kinds = (
         StructType().add("fed", LongType()),
-        OperatorFigures({"rows": "long", "most": "long"}),
+        OperatorMetrics({"rows": "long", "most": "long"}),
     )
     table = pa.table({"other": [1, 2], "fed": pa.array([5, None], pa.int64())})
     found = [([], {"rows": 1}), ([table], {"rows": 2}), ([], {"rows": 0, "most": 7})]
@@ -200,16 +200,16 @@ def test_figures_wait_for_the_first_answer_whose_type_is_that_of_all():
     ]
 
 
-def test_figures_without_any_answer_go_out_at_the_end():
+def test_metrics_without_any_answer_go_out_at_the_end():
     schema = StructType().add("at", TimestampType()).add("fed", LongType())
     found = [([], {"rows": 1}), ([], {"rows": 2})]
-    got = pa.Table.from_batches(answer_batches(found, schema, OperatorFigures({"rows": "long"})))
+    got = pa.Table.from_batches(answer_batches(found, schema, OperatorMetrics({"rows": "long"})))
     assert got.to_pylist() == [
         {ANSWERS_COLUMN: None, "numbers": [1]},
         {ANSWERS_COLUMN: None, "numbers": [2]},
     ]
     assert got.schema.field(ANSWERS_COLUMN).type.value_type.names == ["at", "fed"]
-    assert list(answer_batches([], schema, OperatorFigures({"rows": "long"}))) == []
+    assert list(answer_batches([], schema, OperatorMetrics({"rows": "long"}))) == []
 
 
 def test_what_is_read_ahead_comes_in_order_and_ends():

@@ -135,7 +135,7 @@ def released_notes(noted):
     row = ("key", *note)
     second = replace(
         given,
-        reading=replace(given.reading, passed=row, tie=Ties(("id", *note))),
+        reading=replace(given.reading, passthrough=row, tie=Ties(("id", *note))),
         columns=tuple(read.items()),
         layout=InputLayout(kinds, row, types=types),
     )

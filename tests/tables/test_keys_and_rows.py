@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
-from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 from sfumato.tables.arrival_order import count_out_of_order
 from sfumato.tables.arrow import as_bytes, from_bytes
 from sfumato.tables.keys import KeyIndex
@@ -31,7 +31,7 @@ def as_table(rows):
 
 
 def restored(index, forget_after=None):
-    saved = Saved()
+    saved = SavedState()
     index.save_state(saved)
     back = KeyIndex(forget_after=forget_after)
     back.load_state(saved)
@@ -201,7 +201,7 @@ def test_rows_before_the_latest_one_of_earlier_batches_are_out_of_order():
 
 def test_tables_are_restored_with_their_nulls_and_types():
     table = pa.table({"a": [1, None, 3], "b": [["x"], [], None], "c": [{"d": 1.5}] * 3})
-    saved = pack("rows", 1, Saved({"n": 1}, {"x": np.arange(2), "t": as_bytes(table)}))
+    saved = pack("rows", 1, SavedState({"n": 1}, {"x": np.arange(2), "t": as_bytes(table)}))
     back = unpack(saved, "rows", 1)
     assert from_bytes("t", back.arrays["t"]).equals(table)
     assert (back.values, list(back.arrays)) == ({"n": 1}, ["x", "t"])

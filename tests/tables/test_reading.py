@@ -193,7 +193,7 @@ def window_reading(*texts):
     """Return the reading of a window of values, for a table with `at` and `k`."""
     values = tuple((f"value{i}", Values(parsed(text))) for i, text in enumerate(texts))
     bounded = tuple(name for name, _ in values)
-    rule = Rule(probabilities=True, complete=("order0",), bounded=bounded)
+    rule = Rule(probabilities=True, complete=("order0",), bounded_values=bounded)
     cells = (("prob", Probabilities("existence")), *values)
     return Reading(("id",), ("at",), ("k",), cells, rule, Ties(("id", "at")))
 
@@ -206,7 +206,7 @@ def test_a_window_reads_the_values_of_expressions_and_counts_what_is_wrong_with_
     assert read.rows["prob"].to_pylist()[0] == [0.5, 0.5]
     assert read.rows["__tie"].equals(pa.chunked_array([ties_of(pa.table({
         "id": [1, 2, 10, 12], "at": [10, 20, 9, 9]}))]))  # fmt: skip
-    assert read.given == 12
+    assert read.row_count == 12
     assert read.invalid == {
         "the probabilities sum to 1.1": 1,
         "no alternatives": 2,

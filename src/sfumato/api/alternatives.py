@@ -229,7 +229,7 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
         raise TypeError(f"`low` or `high` must be a column; got {low!r} and {high!r}")
     call = "sf.between(low, high, n, shape, attribute)"
     engine, points = _shaped(call, columns[0], n, shape, attribute)
-    middle, half = engine.middle_and_half(low, high)
+    middle, half = engine.middle_and_half_width(low, high)
     return engine.samples([middle], [half], points / HALF_WIDTHS[shape], [attribute])
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public_function, run
 from sfumato.tables.joins.table_asof_join import DEFAULT_MIN_PROBABILITY, asof_join_job
 
 
-@public('sf.asof_join(left, right, order="ts", key="sensor")', "left", "right")
+@public_function('sf.asof_join(left, right, order="ts", key="sensor")', "left", "right")
 def asof_join(
     left: Any,
     right: Any,

@@ -45,7 +45,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def public_function(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a public function: check its calls, and return a frame of the kind that it received.
 
     Parameters
@@ -127,13 +127,13 @@ def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -
     given : the arguments by name    name_of : returns the name of an argument's column
     """
 
-    def named(argument: str, one: Any) -> Any:
+    def to_name(argument: str, one: Any) -> Any:
         return name_of(argument, one) if is_column_object(one) else one
 
     for argument in COLUMN_ARGUMENTS:
         value = given.get(argument)
         if isinstance(value, list | tuple) and any(map(is_column_object, value)):
-            given[argument] = [named(argument, one) for one in value]
+            given[argument] = [to_name(argument, one) for one in value]
         elif is_column_object(value):
             given[argument] = name_of(argument, value)
 

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
-from sfumato.api.calls import public
+from sfumato.api.calls import public_function
 from sfumato.spark.model.columns import column
 from sfumato.spark.model.declared_frame import DeclaredFrame, is_connected, maybe_in_thread
 
 
-@public('sf.ops.declared(spark.read.table("readings"), "id long, t timestamp")', "df")
+@public_function('sf.ops.declared(spark.read.table("readings"), "id long, t timestamp")', "df")
 def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False) -> DataFrame:
     """Return a frame with declared columns, so that no function has to request them from Spark.
 

@@ -55,18 +55,15 @@ def discover_dependencies(
     Parameters
     ----------
     repository
-        A static DataFrame, a pandas, Polars or Arrow table, a Parquet path or a table's name, as
-        for `sfumato.impute`.
+        A static frame or table, a Parquet path or a table's name, as for `sfumato.impute`.
     attributes
-        Columns to examine as determinants and dependents, by name or as Column objects (see
-        `reorder`); None for all numeric columns.
+        Columns to examine as determinants and dependents; None for all numeric columns.
     dependents
         The attributes to infer; None for all.
     within
         Maximum epsilon of a dependent, as a share of its extent.
     confidence
-        Among the pairs that are close on the determinants, the minimum share that is also close
-        on the dependent, in (0, 1].
+        Minimum share, in (0, 1], of pairs close on the determinants that is close on the dependent.
     epsilons
         Candidates for the epsilon of a dependency's determinants.
     max_determinants
@@ -82,11 +79,10 @@ def discover_dependencies(
         so the same rows are chosen every time.
     order, key
         The order of a stream and its key, as for `sf.impute`. The repository is then the past of
-        the stream, with gaps. The dependencies are on earlier values and changes, for
-        ``sf.impute(..., dependencies=found, order=..., key=...)``, which computes these columns.
-        `max_determinants` is then the number of other attributes, and `sample` the number of rows
-        that are imputed to compare dependencies. `within`, `confidence`, `epsilons`,
-        `least_donors` and `scaling` cannot be given.
+        the stream, with gaps, and the dependencies are on earlier values and changes, which
+        `sf.impute` computes if it gets the same `order` and `key`. `max_determinants` is the number
+        of other attributes, `sample` the number of rows imputed to compare dependencies. `within`,
+        `confidence`, `epsilons`, `least_donors` and `scaling` cannot be given.
 
     Returns
     -------

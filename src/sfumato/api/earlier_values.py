@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public_function, run
 from sfumato.tables.imputation.table_earlier_values import earlier_values_job
 
 
-@public('sf.earlier_values(df, ["celsius"], order="ts", key="sensor")', "df")
+@public_function('sf.earlier_values(df, ["celsius"], order="ts", key="sensor")', "df")
 def earlier_values(
     df: Any,
     attributes: ColumnNames,

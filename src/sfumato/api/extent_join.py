@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, frame_of, public, run
+from sfumato.api.calls import ColumnNames, frame_of, public_function, run
 from sfumato.tables.joins.table_extent_join import extent_join_job
 
 
-@public('sf.extent_join(left, right, key="road")', "left", "right")
+@public_function('sf.extent_join(left, right, key="road")', "left", "right")
 def extent_join(
     left: Any,
     right: Any,

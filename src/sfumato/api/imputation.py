@@ -46,23 +46,19 @@ class Imputation(ImputationArguments):
     repository
         A static DataFrame, a pandas, Polars or Arrow table, the path of Parquet data (a Path, or a
         string that contains a slash or ends in .parquet), or the name of a Spark table. It has the
-        attributes and all determinants, as numbers or strings; rows with a missing value are not
-        used.
+        attributes and all determinants, as numbers or strings; incomplete rows are not used.
     dependencies
         `sf.engine_free.Dependency` objects or strings, like "humidity -> temperature : 0.05 ->
         0.1"; epsilons are in units of the scaled attributes.
     attributes
-        Attribute(s) to impute, by name or as plain Column objects; the alternatives have these
-        attributes. The determinants may be other columns. Both are numbers or strings. Strings are
-        close if they are equal; an imputed string has the shares of its donors as probabilities.
+        Attribute(s) to impute, which the alternatives have; determinants may be other columns.
+        Strings are close if they are equal; an imputed string has the shares of its donors.
     joint
-        Take several missing attributes of an object from the same rows of the repository, which
-        keeps their correlation.
+        Take several missing attributes from the same rows, which keeps their correlation.
     max_alternatives
         Maximum number of alternatives per object; values are merged. None: 1,024 if several
         attributes are missing and `method` is "calibrated", otherwise 10,000. Below 100 for two
-        missing attributes, or 1,000 for three, "calibrated" also takes them from the same rows:
-        with independent values, each attribute would have fewer than ten.
+        missing attributes, or 1,000 for three, "calibrated" also takes them from the same rows.
     fallback
         If no dependency has donors: "marginal" uses the attribute's distribution in the repository;
         "reject" leaves the row without alternatives, with the reason in `imputed_by`.

@@ -12,7 +12,7 @@ from sfumato.api.calls import (
     engine_module,
     frame_of,
     in_memory,
-    public,
+    public_function,
     run,
 )
 from sfumato.api.imputation import Imputation
@@ -21,7 +21,7 @@ from sfumato.tables.imputation.imputation_arguments import DEFAULT_LEAST_ROWS
 from sfumato.tables.imputation.table_imputation import stream_imputation_job
 
 
-@public(
+@public_function(
     'sf.impute(df, repository="past.parquet", dependencies="humidity -> celsius : '
     '0.05 -> 0.1", attributes="celsius")',
     "df",
@@ -50,9 +50,7 @@ def impute(
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type. Attributes and determinants are numbers or
-        strings.
+        A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     repository, ..., least_rows
         See `sfumato.Imputation`.
     order
@@ -86,10 +84,9 @@ def impute(
 
     Notes
     -----
-    The whole repository is read into memory during the call. Without `order` the function is
-    stateless: it needs no shuffle and accepts rows in any order. With `order`, there is one shuffle
-    by key, and the state is 4 numbers per attribute and key. Cost: microseconds per row, more with
-    many donors or an `order`.
+    The whole repository is read into memory during the call. Without `order`, the function has no
+    state, needs no shuffle and accepts rows in any order. With `order`, it shuffles by key and
+    keeps 4 numbers per attribute and key. Cost: microseconds per row, more with many donors.
     With `order`, values of one gap share their last value, but windows treat rows as independent
     unless `gap_values` and `shared` are given.
     More: page reference/functions/impute of the documentation.

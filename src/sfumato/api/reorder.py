@@ -10,14 +10,14 @@ from sfumato.api.calls import (
     ColumnNames,
     engine_module,
     frame_of,
-    public,
+    public_function,
     refuse_shown_early,
     run,
 )
 from sfumato.tables.disorder.table_reorder import reorder_job, require_late_flags
 
 
-@public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
+@public_function('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
 def reorder(
     df: Any,
     *,
@@ -53,27 +53,23 @@ def reorder(
         Wherever an argument names a column, write its name or a Column object.
     key
         Column(s); each key has a separate controller. None: one controller for the whole frame.
-    source
-        Column(s) that name the sources of a key (topics, devices), each with its own controller.
-    expected_sources
-        Emit nothing for a key before this many sources have sent a row.
+    source, expected_sources
+        Column(s) that name the sources of a key (topics, devices), each with its own controller;
+        and the number of sources that must have sent a row before rows of the key are emitted.
     drop_ratio
         Share of rows that may arrive too late to be ordered, in (0, 0.5].
     slack, max_delay
         Instead of `drop_ratio`: a number of rows to buffer, or a fixed time to wait ("5 minutes").
     punctuation
-        Instead of these: a time column from the sources. Each time is a promise that no later row
-        has an earlier event time; NULL promises nothing. A row that breaks a promise is late.
+        Instead of these: a column of times before which a source promises to send no later row.
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer, max_buffer_total
-        Buffer at most this many rows per controller, or for all keys (in one task, and not with
-        `source` or `forget_after`); the oldest rows are emitted first.
+        Buffer at most this many rows per controller, or for all keys; emit the oldest first.
     max_ahead, max_behind
         A row is late if its event time is more than this ("1 hour") after or before its arrival.
     unique, remember
-        Column(s) that identify a row: its copies are emitted as late, and flagged. Ids are kept
-        until the punctuation has passed the row, and at least for `remember` ("1 hour").
+        Column(s) that identify a row, whose copies are late; and the least time to keep an id.
     early
         Also emit each row on arrival, for `window_aggregate` with `early`. Not with `forget_after`.
     idle_timeout
@@ -115,7 +111,7 @@ def reorder(
     return run(reorder_job(frame_of(df), *columns, waits, *limits, name, early, punctuation))
 
 
-@public("sf.split_late(reordered)", "df")
+@public_function("sf.split_late(reordered)", "df")
 def split_late(df: Any) -> tuple[Any, Any]:
     """Split a reordered frame into (on_time, late), with all columns.
 

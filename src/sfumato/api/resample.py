@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public_function, run
 from sfumato.tables.windows.table_resample import resample_job
 
 
-@public('sf.resample(df, every="1 minute", order="ts", key="sensor")', "df")
+@public_function('sf.resample(df, every="1 minute", order="ts", key="sensor")', "df")
 def resample(
     df: Any,
     *,

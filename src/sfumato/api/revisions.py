@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public_function
 from sfumato.tables.reading.frame import Frame
 
 REVISION_COLUMNS = ("window", "final", "revision")
 
 
-@public('sf.ops.newest_revisions(batch, key="room")', "df")
+@public_function('sf.ops.newest_revisions(batch, key="room")', "df")
 def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
     """Keep the newest revision of each window among early answers.
 
@@ -26,8 +26,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
 
     Returns
     -------
-    The row with the largest `revision` for each `key` and `window`, in no particular order. A final
-    answer is its window's newest revision. NULL is treated as a key.
+    The row with the largest `revision` for each `key` and `window`, in no particular order.
 
     Raises
     ------
@@ -45,6 +44,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
     failure then changes nothing.
 
     Cost: one shuffle by `key` and `window` on Spark, one sort in memory.
+    More: page reference/functions/newest_revisions of the documentation.
 
     Examples
     --------

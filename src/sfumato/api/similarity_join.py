@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
 from sfumato.api.imputation import Imputation
 from sfumato.operators.arguments import whole
 from sfumato.operators.joins.arrivals import StreamWindow, require_one
@@ -26,7 +26,7 @@ from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.results import Output
 
 
-@public(
+@public_function(
     'sf.similarity_join(left, right, on="x", within=0.5, probability=0.8, '
     'window=sf.Rows(500), order="ts")',
     "left",
@@ -62,18 +62,15 @@ def similarity_join(
     on
         Attributes or columns of both frames: numbers have a distance, strings must be equal.
     within
-        Maximum distance, above 0 and inclusive; a dict with a distance per numeric attribute; or a
-        radius column, so that two rows match within the sum of their radii.
+        Maximum distance, above 0 and inclusive; a dict of distances; or a column of radii.
     probability
         Minimum probability of a pair, in (0, 1].
     window
-        sf.Rows(500), sf.Range("10 minutes") (rows less than ten minutes older), sf.Delta(5, on="x")
-        with an attribute of `on`, or a pair of windows for left and right.
+        sf.Rows(500), sf.Range("10 minutes"), sf.Delta(5, on="x"), or a pair for left and right.
     order, key
         Column(s) of both frames: the order of arrival, and the columns that must be equal.
     strategy, tasks
-        "nested", "index", "sort" (one attribute) or "auto", and the number of tasks that share a
-        key's work (None: chosen by a cost model). They do not change the results.
+        "nested", "index", "sort" or "auto", and the number of tasks that share a key's work.
     output
         "append", or "changes": also emit a pair with "-" when one of its tuples leaves its window.
     alternatives
@@ -91,8 +88,7 @@ def similarity_join(
 
     Returns
     -------
-    One row per pair: `left` and `right` (structs of the certain columns), `probability`,
-    `alternatives` (the matching pairs of alternatives) and, with output="changes", `change`.
+    One row per pair: `left`, `right`, `probability`, `alternatives` (the pairs) and `change`.
 
     Raises
     ------
@@ -127,7 +123,7 @@ def similarity_join(
     return run(join_job("similarity_join", "join", name, sides, config, outputs))
 
 
-@public(
+@public_function(
     'sf.self_join(df, on="x", within=0.5, probability=0.8, window=sf.Range("10 minutes"), '
     'order="ts")',
     "df",
@@ -199,7 +195,7 @@ def self_join(
     return run(join_job("self_join", "self_join", name, sides[:1], config, outputs))
 
 
-@public(
+@public_function(
     'sf.neighbours(df, on="x", within=0.5, window=sf.Range("10 minutes"), order="ts")',
     "df",
     "other",
@@ -263,16 +259,12 @@ def neighbours(
     All answers are conditional on the tuple's existence. They are final: the row is emitted when it
     arrives, with its neighbours among the tuples then in its window. They are exact over the
     possible worlds, because other tuples are close independently, given the counted tuple's value.
-    In a count window a tuple is ignored once its probability of being among the newest `rows` that
-    exist is at most 1e-9. Answers of different rows share tuples, so operators that would combine
-    them reject them.
+    Answers of different rows share tuples, so operators that would combine them reject them.
 
     Both frames are aligned as in ``sf.similarity_join``, and must have no tuple in common.
     More: page reference/functions/neighbours of the documentation.
-    Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In
-    a full count window whose tuples exist with probabilities below 1, the product of rows, held
-    tuples and possible neighbours: about 10 ms per row for 500 rows of 10 alternatives. Prefer a
-    time window in this case. State: the tuples of the window.
+    Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours;
+    more in count windows. State: the tuples of the window.
 
     References
     ----------
@@ -298,7 +290,7 @@ def neighbours(
     frames = [frame_of(df)] if other is None else [frame_of(df), frame_of(other, "other")]
     sides = query.sides(*frames)
     left, right = sides
-    left.passed, right.passed = list(left.frame.columns), right.orders
+    left.passthrough, right.passthrough = list(left.frame.columns), right.orders
     aggregated, settings, results = None, None, list[Output]()
     if aggregates is not None:
         aggregated = query.aggregates_of(sides, aggregates, distribution, quantiles)
@@ -317,7 +309,7 @@ def neighbours(
     return run(join_job("neighbours", "neighbours", name, read, config, outputs))
 
 
-@public(
+@public_function(
     'sf.join_streams({"a": a, "b": b}, on="x", within=0.5, probability=0.8, '
     'window=sf.Rows(500), order="ts")',
     "streams",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
 from sfumato.api.window_aggregate import window_input
 from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top
@@ -15,7 +15,7 @@ from sfumato.tables.reading.job import Job
 from sfumato.windows import Range, Rows
 
 
-@public('sf.top_k(df, 3, by="speed", window=sf.Range("5 minutes"), order="ts")', "df")
+@public_function('sf.top_k(df, 3, by="speed", window=sf.Range("5 minutes"), order="ts")', "df")
 def top_k(
     df: Any,
     queries: Top | int | Sequence[Top | int],
@@ -47,8 +47,7 @@ def top_k(
     queries
         One sf.Top or a list; their names must differ. A number k stands for sf.Top(k).
     by
-        The score of a tuple: an expression over attributes and certain columns, optionally
-        followed by `asc` or `desc` (default: the greatest score ranks first).
+        The score: an expression over attributes and certain columns; may end in `asc` or `desc`.
     window
         sf.Range: at each instant, the tuples of the last `length`. sf.Rows: the newest tuples.
     order, key
@@ -64,13 +63,11 @@ def top_k(
     existence
         Column with the probability of each row, for a frame without alternatives.
     group
-        Column; rank groups of tuples by the sum of their probabilities: the expected number of
-        tuples among the k best, which may exceed 1 ("pk_topk" only).
+        Column; rank groups by the expected number of their tuples among the k best ("pk_topk").
     plan
         "dp" (minimal sum of k), "time" (minimal time), "greedy" (at most twice "dp"), or "none".
     processing_time
-        After the window's `idle_timeout`, event time follows the clock, so that queries are still
-        answered on schedule while no rows arrive. Rows before an answered instant are late.
+        After the window's `idle_timeout`, event time follows the clock.
     ascending
         Whether the smallest score ranks first, if `by` has neither `asc` nor `desc`.
     forget_after
@@ -80,8 +77,7 @@ def top_k(
 
     Returns
     -------
-    One row per answer and rank: the key columns, `query`, `k`, `time` (end of the window), `rank`
-    from 1, `score`, `probability`, `row` (struct of the tuple's certain columns) and `answered`.
+    The key columns, `query`, `k`, `time`, `rank`, `score`, `probability`, `row` and `answered`.
 
     Raises
     ------

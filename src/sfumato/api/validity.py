@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, engine_module, frame_of, public
+from sfumato.api.calls import ColumnName, ColumnNames, engine_module, frame_of, public_function
 
 
-@public("sf.split_invalid(df)", "df")
+@public_function("sf.split_invalid(df)", "df")
 def split_invalid(
     df: Any,
     attributes: ColumnNames | None = None,
@@ -73,7 +73,7 @@ def split_invalid(
     return _split(df, attributes, key, order, metric, within, exclusive, strict)
 
 
-@public("sf.ops.checked(df)", "df")
+@public_function("sf.ops.checked(df)", "df")
 def checked(
     df: Any,
     attributes: ColumnNames | None = None,
@@ -114,7 +114,7 @@ def checked(
     return _split(df, attributes, key, order, metric, within, exclusive, strict)[0]
 
 
-@public("sf.ops.rejected(df)", "df")
+@public_function("sf.ops.rejected(df)", "df")
 def rejected(
     df: Any,
     attributes: ColumnNames | None = None,

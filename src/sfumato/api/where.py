@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public_function
 from sfumato.limits import MAX_ALTERNATIVES_BOUND
 from sfumato.operators.arguments import flag, share, whole
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 
 
-@public('sf.where(df, "celsius > 30")', "df")
+@public_function('sf.where(df, "celsius > 30")', "df")
 def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     """Keep the alternatives that satisfy a condition, with their probabilities.
 
@@ -65,7 +65,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     return engine_module(frame).where(frame, condition, name)
 
 
-@public("sf.prune(df, min_prob=0.01, top=5)", "df")
+@public_function("sf.prune(df, min_prob=0.01, top=5)", "df")
 def prune(
     df: Any, *, min_prob: float = 0.0, top: int | None = None, normalize: bool = False
 ) -> Any:
@@ -88,8 +88,7 @@ def prune(
     Returns
     -------
     Every row of the frame, with at least its likeliest alternative, and the column `pruned`: the
-    total probability of the removed alternatives. It is NULL for a row without alternatives or with
-    invalid probabilities; such a row is not changed, and operators count it as invalid.
+    total probability of the removed alternatives, or NULL.
 
     Raises
     ------
@@ -102,6 +101,7 @@ def prune(
     Pr(...) over n rows is off by at most the sum of their `pruned`. With ``normalize=True`` the
     existence is kept, and answers are conditional on the removed alternatives being impossible.
     Cost: one sort of each row's alternatives, without state.
+    More: page reference/functions/prune of the documentation.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def prune(
     return engine.prune(frame, least, most, flag("normalize", normalize))
 
 
-@public('sf.fuse(df, ["front", "back"])', "df")
+@public_function('sf.fuse(df, ["front", "back"])', "df")
 def fuse(df: Any, measurements: ColumnNames) -> Any:
     """Fuse several measurements of one object: the normalised product of their distributions.
 
@@ -146,10 +146,6 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     measurements, with probabilities in proportion to the products of their probabilities.
     `conflict` is the probability that independent draws, one per measurement, are not all equal.
 
-    The alternatives are NULL, and operators count the row as invalid, if no value is common to
-    all measurements (`conflict` is 1, or less if in all of them the object may not exist), if all
-    are NULL, or if a measurement has invalid probabilities (`conflict` is NULL).
-
     Raises
     ------
     ValueError, TypeError
@@ -163,6 +159,7 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     values match: round numbers to a common grid first.
     The conflict is also high if the measurements agree but many values remain possible.
     Cost: per row, the number of alternatives of the first measurement times the total number.
+    More: page reference/functions/fuse of the documentation.
 
     References
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
 from sfumato.limits import unplaced_reason
 from sfumato.tables.reading.extents import extents_per_row, one_copy_window
 from sfumato.tables.reading.frame import column_names
@@ -21,7 +21,7 @@ from sfumato.tables.windows.window_query import parse_aggregates as parse_aggreg
 from sfumato.windows import Delta, Range, Rows, Session, window_of
 
 
-@public(
+@public_function(
     'sf.window_aggregate(df, {"mean": "avg(x)"}, window=sf.Range("1 minute"), order="ts")', "df"
 )
 def window_aggregate(
@@ -53,14 +53,11 @@ def window_aggregate(
     df
         A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     aggregates
-        {result name: aggregate}: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
-        "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)",
-        "boundary_sum(x)", for Range "time_avg(x)", "integral(x)". x: an expression, see notes.
+        {result name: aggregate}, such as "avg(x)" or "quantile(x, 0.9)", where x is an expression.
     window
         sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
     order, key
-        Column(s) with the order of arrival, or with the event time for Range and Session; and
-        columns with a separate window for each of their values.
+        Column(s) with the order of arrival, for Range and Session the event time; and the keys.
     distribution, quantiles
         Add each result's distribution, with at most this many values; and its quantiles for these
         shares, as fields q05, q50, ...
@@ -86,8 +83,7 @@ def window_aggregate(
     -------
     Rows, Delta: one row per input row that is not late: its certain columns, `held`, the results.
     Range, Session: one row per extent and key: the key, `window`, `held`, `punctuation`, `late`,
-    the results, and with `early` also `final`, `revision`, `completeness`, `interval`. Results of
-    certain rows are values, others are structs: `mean`, `stddev`, `existence`, requested fields.
+    the results: values for certain rows, otherwise structs with `mean`, `stddev`, `existence`.
 
     Raises
     ------
@@ -117,7 +113,7 @@ def window_aggregate(
     return aggregate(df, aggregates, window, order, key, existence, distribution, name=name, **how)
 
 
-@public("sf.split_missed(means)", "df")
+@public_function("sf.split_missed(means)", "df")
 def split_missed(df: Any) -> tuple[Any, Any]:
     """Split the result of ``window_aggregate(..., missed=True)`` into (results, missed rows).
 
@@ -129,11 +125,7 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     Returns
     -------
     The results without the column `missed`, and the missed rows with their original columns and
-    `reason`: "late" (too late for each of their extents), "outside" (between two extents),
-    "invalid" (skipped; see `sf.split_invalid`), "absent" (they exist with probability 0),
-    "outdated" (with `version`, not newer than the known version) or "unequal" (with `shared`, the
-    probabilities differ from those in earlier rows). Each input row is in an extent or among the
-    missed rows, unless a newer version replaced it, or sf.reorder flagged it as a duplicate.
+    `reason`: "late", "outside", "invalid", "absent", "outdated" or "unequal".
 
     Raises
     ------
@@ -143,6 +135,7 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     Notes
     -----
     Cost: one filter per frame.
+    More: page reference/functions/split_missed of the documentation.
 
     Examples
     --------

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, engine_module, frame_of, public
+from sfumato.api.calls import ColumnNames, engine_module, frame_of, public_function
 from sfumato.tables.reading.frame import EXISTENCE
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.reading.worlds import Draw, Merge
 
 
-@public('sf.draw_worlds(df, 1000, source="thermometers", id="id")', "df")
+@public_function('sf.draw_worlds(df, 1000, source="thermometers", id="id")', "df")
 def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | None = None) -> Any:
     """Draw possible worlds: one certain row per tuple and world in which the tuple exists.
 
@@ -36,8 +36,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
 
     Returns
     -------
-    The columns of the frame without `alternatives` and `existence`, a column per attribute with the
-    value of the drawn alternative, and `world`, from 0 to n - 1.
+    The certain columns of the frame, a column per attribute, and `world`, from 0 to n - 1.
 
     Raises
     ------
@@ -53,6 +52,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     The metrics ``sfumato_draw_worlds_N_input`` count rows and invalid rows (`invalid`: wrong
     probabilities, a missing value or id), which are left out.
     Cost: each row becomes up to n rows; no state is kept.
+    More: page reference/functions/draw_worlds of the documentation.
 
     References
     ----------
@@ -71,7 +71,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     return engine_module(frame).draw_worlds(frame, draw, name)
 
 
-@public('sf.merge_worlds(answers, key=["window"], columns=["n"])', "df")
+@public_function('sf.merge_worlds(answers, key=["window"], columns=["n"])', "df")
 def merge_worlds(
     df: Any, *, key: ColumnNames, columns: ColumnNames | None = None, n: int | None = None
 ) -> Any:
@@ -94,9 +94,7 @@ def merge_worlds(
     Returns
     -------
     One row per answer: the columns of `key`, a probability and `error`. With `columns` the
-    probability is in the uncertain tuple `alternatives`: each value, in order, with the share of
-    worlds that have it. Otherwise it is `existence`, the share of worlds that have the answer. A
-    world may have no such answer: a window without rows has no count.
+    probability is in the uncertain tuple `alternatives`, otherwise it is `existence`.
 
     With probability 99%, the true probability of the answer, and of a value up to any limit,
     differs by at most `error`, sqrt(ln(200) / 2n): 0.05 for 1,000 worlds, 0.016 for 10,000.
@@ -113,6 +111,7 @@ def merge_worlds(
     with a sink, and merge the table. The same `error` applies to answers that a stream has not yet
     emitted in all worlds. Merged answers share tuples, so operators reject them.
     Cost: two shuffles by `key` on Spark; at most `n` answers per key.
+    More: page reference/functions/merge_worlds of the documentation.
 
     References
     ----------
@@ -134,7 +133,7 @@ def merge_worlds(
     return engine_module(frame).merge_worlds(frame, merge)
 
 
-@public("sf.assume_independent(pairs)", "df")
+@public_function("sf.assume_independent(pairs)", "df")
 def assume_independent(df: Any) -> Any:
     """Treat rows that may share tuples as independent: results of operators are approximations.
 

@@ -21,7 +21,7 @@ SUFFIXES = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parqu
 ISO_TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?$"
 NULL_KIND = type(None).__name__
 SAMPLE_ROWS = 1000  # rows used to infer the columns
-DEAD_LETTERS = '# dead_letters = "spoiled"              # a table of undecodable records\n'
+DEAD_LETTERS = '# dead_letters = "undecodable"          # a table of undecodable records\n'
 TYPES = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_integer, "bigint"),

@@ -66,7 +66,7 @@ def open_pipeline(
             cores,
             verbose,
             short=short,
-            page=page and not (console.is_terminal or console.environment.used),
+            page=page and not (console.is_terminal or console.environment.used_variables),
             trust=trust,
             part=pipeline.spark,
         )
@@ -76,7 +76,7 @@ def open_pipeline(
         text = console.environment.hidden(str(error))
         raise failed(text, USAGE if isinstance(error, PipelineError) else FAILED) from None
     except Exception as error:
-        if not console.environment.used or isinstance(error, typer.Exit):
+        if not console.environment.used_variables or isinstance(error, typer.Exit):
             raise
         sys.stderr.write(console.environment.hidden("".join(traceback.format_exception(error))))
         raise typer.Exit(FAILED) from None

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.metrics.anomalies import describe_held_rows, row_count
-from sfumato.metrics.figures import QueryFigures, hide_secrets
 from sfumato.metrics.progress import (
     REORDER,
     MicroBatch,
@@ -25,6 +24,7 @@ from sfumato.metrics.progress import (
     total_of_counter,
     totals_by_operator,
 )
+from sfumato.metrics.session_metrics import QueryMetrics, hide_secrets
 
 if TYPE_CHECKING:
     from sfumato.cli.sink_query import SinkQuery
@@ -114,7 +114,7 @@ class Log:
         elif failed is not None:
             self.console.print(f"[red]Failed:[/red] sink {escape(failed.name)}: {escape(cause)}")
 
-    def _totals(self, name: str, progress: QueryFigures) -> None:
+    def _totals(self, name: str, progress: QueryMetrics) -> None:
         for operator, counts in totals_by_operator(progress.counters).items():
             listed = ", ".join(f"{n:,} {counter_label(each)}" for each, n in counts.items())
             if listed:
@@ -156,7 +156,7 @@ def counter_label(counter: str) -> str:
     return LABELS.get(counter, counter.replace("_", " "))
 
 
-def progress_table(progress: Mapping[str, QueryFigures]) -> Table:
+def progress_table(progress: Mapping[str, QueryMetrics]) -> Table:
     """Build the progress table, one line per sink: rows read, written, late, invalid, held."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("sink", overflow="fold")

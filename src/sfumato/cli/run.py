@@ -23,7 +23,7 @@ from sfumato.cli.sink_query import MAX_ATTEMPTS, SinkQuery, start_sink
 from sfumato.live.view import About, ResultRows
 from sfumato.metrics.anomalies import row_count
 from sfumato.metrics.exporters import served
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 from sfumato.spark.run_to_end import ending
 
 PROBABILITY_COLUMNS = ("probability", "existence", "prob")  # columns that are shown with bars
@@ -33,12 +33,12 @@ PROBABILITY_COLUMNS = ("probability", "existence", "prob")  # columns that are s
 class RunView:
     """The metrics of a run's sinks, and the page's description of each sink."""
 
-    figures: SessionFigures = field(default_factory=SessionFigures)
+    metrics: SessionMetrics = field(default_factory=SessionMetrics)
     about: dict[str, About] = field(default_factory=dict)
 
     def describe(self, plan: Plan, sinks: Sequence[SinkQuery]) -> None:
         texts = {query.name: query.sql for query in plan.pipeline.queries}
-        hidden = self.figures.hide = plan.pipeline.environment.hidden
+        hidden = self.metrics.hide = plan.pipeline.environment.hidden
         for each in sinks:
             name = each.sink.query
             self.about[each.name] = About(
@@ -74,12 +74,12 @@ def serve_run(
             if page_port is not None:
                 from sfumato.live.server import Server  # needs an extra
 
-                server = Server(view.figures, view.about, page_port)
+                server = Server(view.metrics, view.about, page_port)
                 stack.callback(server.stop)
                 lines.append(f"Watch: {server.url}")
             if metrics_port is not None or metrics_file is not None:
-                metrics = served(view.figures, port=metrics_port, file=metrics_file)
-                port = stack.enter_context(metrics)
+                exporter = served(view.metrics, port=metrics_port, file=metrics_file)
+                port = stack.enter_context(exporter)
                 lines += [] if port is None else [f"Metrics: http://127.0.0.1:{port}/metrics"]
         except ImportError as error:
             why = (
@@ -139,7 +139,7 @@ def _queries(
         if sink not in plan.streams:
             _print_rows(log, sink, plan.rows_of(sink))
     add = partial(
-        SinkQuery, starter=partial(start_sink, folder=folder, once=once), figures=view.figures
+        SinkQuery, starter=partial(start_sink, folder=folder, once=once), metrics=view.metrics
     )
     trigger = shortest_trigger(plan.streams)
     shared = [

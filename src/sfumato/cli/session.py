@@ -129,7 +129,7 @@ def command_session(
     if hasattr(time, "tzset"):
         time.tzset()
     children = nullcontext() if verbose else quiet_children()
-    if verbose and console.environment.used:
+    if verbose and console.environment.used_variables:
         children = redact_children(console.environment)
     with console.status("Starting Spark"), children:
         spark = _started(part, cores=cores, short=short, page=page)

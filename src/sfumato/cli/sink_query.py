@@ -22,8 +22,8 @@ from sfumato.cli.pipeline.parse import WITH_SCHEME
 from sfumato.cli.pipeline.permissions import FILE_FORMATS
 from sfumato.cli.plan import SPARK_ERRORS, missing_connector
 from sfumato.metrics.anomalies import DisorderDetector
-from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.progress import ROWS_OUT, MicroBatch
+from sfumato.metrics.session_metrics import QueryMetrics, SessionMetrics
 
 MAX_ATTEMPTS = 5  # maximum number of starts in a row without a finished micro-batch
 FIRST_RETRY_SECONDS = 1.0  # seconds before the second attempt; each later wait is twice as long
@@ -37,7 +37,7 @@ class SinkQuery:
     frames : run one after the other; a second frame flushes the operators of the first
     starter : starts the first frame
     after : queries that must have ended before this query starts
-    figures : receives the reports
+    metrics : receives the reports
     interrupted : whether Ctrl-C stopped it before its end
     required_files : by required folder, a file that must remain there once it has been seen
     rows : the newest rows of a console sink
@@ -48,7 +48,7 @@ class SinkQuery:
     frames: list[DataFrame]
     starter: Callable[[SinkQuery], StreamingQuery]
     after: Sequence[SinkQuery] = ()
-    figures: SessionFigures = field(default_factory=SessionFigures)
+    metrics: SessionMetrics = field(default_factory=SessionMetrics)
     query: StreamingQuery | None = None
     rows: list[Any] = field(default_factory=list)
     interrupted: bool = False
@@ -58,12 +58,12 @@ class SinkQuery:
     disorder: DisorderDetector = field(default_factory=DisorderDetector)
     checkpoint: str | None = None
     required_files: dict[str, Path] = field(default_factory=dict)
-    seen: set[Path] = field(default_factory=set)
-    lost: LostFolderError | None = None
+    seen_files: set[Path] = field(default_factory=set)
+    lost_folder: LostFolderError | None = None
 
     @property
-    def progress(self) -> QueryFigures:
-        return self.figures.of(self.name)
+    def progress(self) -> QueryMetrics:
+        return self.metrics.of(self.name)
 
     @property
     def columns(self) -> list[str]:
@@ -77,7 +77,7 @@ class SinkQuery:
             with suppress(StreamingQueryException):
                 self.query.awaitTermination()
         self.query = self.starter(self)
-        self.figures.started(self.name)
+        self.metrics.started(self.name)
 
     def stop(self) -> None:
         if self.query is not None:
@@ -88,18 +88,18 @@ class SinkQuery:
         if self.query is None:
             return []
         is_active = self.query.isActive  # read first, so that the last reports are not missed
-        new = self.figures.take(self.name, self.query.recentProgress)
+        new = self.metrics.take(self.name, self.query.recentProgress)
         if new:
             self.attempts = 1
         if not is_active and self.retry_at is None and self.progress.ended is None:
             error = self.query.exception()
-            self.figures.ended(self.name, None if error is None else self.cause(error))
+            self.metrics.ended(self.name, None if error is None else self.cause(error))
             self.progress.ended = time.monotonic()
         return new
 
     def warnings(self, batches: Sequence[MicroBatch]) -> Iterator[str]:
         """Yield messages about new anomalies. batches : the new micro-batches"""
-        with self.figures.locked():
+        with self.metrics.locked():
             self.progress.detect_stalls()
             new = [(at, text) for at, text in self.progress.messages if at > self.warned]
         self.warned = max((at for at, _ in new), default=self.warned)
@@ -141,8 +141,8 @@ class SinkQuery:
     @property
     def error(self) -> BaseException | None:
         """Return the error that ended the query, unless another attempt is scheduled."""
-        if self.lost is not None:
-            return self.lost
+        if self.lost_folder is not None:
+            return self.lost_folder
         return None if self.query is None or self.retry_at is not None else self.query.exception()
 
     def cause(self, error: BaseException) -> str:
@@ -157,13 +157,13 @@ class SinkQuery:
         """Stop the query if a required folder was deleted; Spark would create it again, empty."""
         for what, mark in self.required_files.items():
             if mark.exists():
-                self.seen.add(mark)
-            elif mark in self.seen and self.lost is None and self.query is not None:
+                self.seen_files.add(mark)
+            elif mark in self.seen_files and self.lost_folder is None and self.query is not None:
                 why = (
                     f"{what} {mark.parent} was deleted or emptied while the query ran: restore its "
                     "contents, or start with a new checkpoint and a new sink"
                 )
-                self.lost = LostFolderError(why)
+                self.lost_folder = LostFolderError(why)
                 self.query.stop()
 
 

@@ -52,9 +52,9 @@ class WindowedBlock:
         self.block, self.source, self.text = block, source, block.text
         self.handled = block.handled
         where = (source.node, "the stream", source.frame)
-        self.given = Options(source.operator_options, *where, words=WINDOW_OPERATOR)
-        self.early = self.given.get("EARLY")
-        self.error_options = self.given  # the words that errors point at
+        self.options = Options(source.operator_options, *where, words=WINDOW_OPERATOR)
+        self.early = self.options.get("EARLY")
+        self.error_options = self.options  # the words that errors point at
 
     def keys(self) -> list[str]:
         """Return the GROUP BY columns in the frame's spelling. Raises SqlError for expressions."""
@@ -77,7 +77,7 @@ class WindowedBlock:
         """Return the frame built by `make`, with its step; errors point at `node`."""
         frame = self.source.frame
         df = self.block.build_frame(lambda: self.error_options.call(make), node, frame)
-        name = self.given.value(NAMED) or ""
+        name = self.options.value(NAMED) or ""
         inputs = {"": frame.step}
         return PlannedFrame(
             df, Step(title, lines, inputs, facts, runs=describe_fusion(df), named=name)
@@ -352,7 +352,7 @@ class Aggregation(WindowedBlock):
             )
             expected = ("the columns of GROUP BY", "window", "held", "aggregates")
             raise at(source.node, reason, *expected)
-        how: dict[str, Any] = {"with_rows": members, **self.given.arguments()}
+        how: dict[str, Any] = {"with_rows": members, **self.options.arguments()}
         if not self.certain:
             how |= {"quantiles": tuple(sorted(self.levels)), "structs": True}
         asked = {name: text for text, name in self.names.items()}

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 
-from sfumato.duration import MICROSECONDS, SHORT, UNIT_WORDS, microseconds
+from sfumato.duration import MICROSECONDS, UNIT_SYMBOLS, UNIT_WORDS, microseconds
 from sfumato.language.parse import Word
 from sfumato.language.syntax import WORD, Measure, Node, Option, SqlError, at
 from sfumato.language.tables import PlannedFrame, match_name, resolve_column
@@ -222,7 +222,7 @@ def duration_of(word: str, measure: Measure, words: Sequence[str] = ()) -> int:
     for number, unit in zip(measure.numbers, measure.units, strict=True):
         spelled = unit.lower()
         singular = spelled.removesuffix("s")
-        if singular not in MICROSECONDS and spelled not in SHORT and singular not in SHORT:
+        if singular not in MICROSECONDS and not {spelled, singular} & UNIT_SYMBOLS.keys():
             likely = near(unit, UNIT_WORDS) or near(unit, words, cutoff=0.75)
             raise at(unit, f"{unit} is not a unit of time", *UNIT_WORDS, suggestion=likely)
         if float(number) > 0:

@@ -398,7 +398,7 @@ class Ranking(WindowedBlock):
         options: dict[str, Any] = {"window": window, "order": source.order[0]}
         options |= {"key": self.key or None, "by": self._score()}
         ranking_clause.rank_options.frame = frame
-        options |= {**ranking_clause.rank_options.arguments(), **self.given.arguments()}
+        options |= {**ranking_clause.rank_options.arguments(), **self.options.arguments()}
         if not frame.attributes and match_name("existence", frame.df.columns) is None:
             options.setdefault("existence", match_name(PROB, frame.df.columns))
         make = partial(top_k, frame.df, group.queries, **options)

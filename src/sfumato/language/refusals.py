@@ -91,9 +91,9 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
     Flink and ksqlDB window syntax is also refused, with a hint.
     """
     text = script.text
-    if script.read is not None:
+    if script.check_tokens is not None:
         try:
-            within = [t for t in script.read if body.contains(t)]
+            within = [t for t in script.check_tokens if body.contains(t)]
             check_tokens(within, text, spark, constructs=True)
         except TokenError as error:
             raise at(Node(error.start, error.end), str(error)) from None

@@ -293,13 +293,14 @@ class Statement(Node):
 class Script:
     """The statements of `text`.
 
-    tokens : its words in order;  read : its tokens for the checks, or None if the text is trusted
+    tokens : its words in order
+    check_tokens : its tokens for the checks, or None if the text is trusted
     """
 
     text: str
     statements: tuple[Statement, ...]
     tokens: tuple[Token, ...] = field(default=(), repr=False)
-    read: tuple[SqlToken, ...] | None = field(default=None, repr=False)
+    check_tokens: tuple[SqlToken, ...] | None = field(default=None, repr=False)
 
     def words(self, node: Node) -> tuple[Token, ...]:
         first, last = (bisect_left(self.tokens, p, key=START) for p in (node.start, node.end))

@@ -26,12 +26,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.live.view import About, view
 from sfumato.metrics.exporters import CONTENT_TYPE, prometheus_text
-from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.session_metrics import SessionMetrics
 
 REFRESH_SECONDS = 1.0  # seconds between updates
 PAGE = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 EMPTY_TOKEN = '<meta name="token" content="">'  # placeholder in the page
-DATA_PATHS = ("/events", "/figures", "/metrics")
+DATA_PATHS = ("/events", "/state", "/metrics")
 MAX_OPENED = 64  # cookies that are valid at the same time
 HEADERS = {
     # Charts are compiled in the browser, which needs 'unsafe-eval'; all files are served from here.
@@ -94,7 +94,7 @@ def _text(line: str, status: int) -> Response:
 
 
 def application(
-    figures: SessionFigures,
+    metrics: SessionMetrics,
     about: Mapping[str, About],
     token: str,
     cookie: str,
@@ -118,12 +118,12 @@ def application(
         return Response(chart_library(), media_type="text/javascript", headers=HEADERS)
 
     async def state(_: Request) -> Response:
-        return JSONResponse(view(figures, about), headers=HEADERS)
+        return JSONResponse(view(metrics, about), headers=HEADERS)
 
     async def changes(request: Request) -> AsyncIterator[str]:
         before: Any = None
         while not over() and not await request.is_disconnected():
-            now = view(figures, about)
+            now = view(metrics, about)
             is_new, before = now["queries"] != before, now["queries"]
             yield f"data: {json.dumps(now)}\n\n" if is_new else ": nothing new\n\n"
             await asyncio.sleep(REFRESH_SECONDS)
@@ -131,9 +131,9 @@ def application(
     async def events(request: Request) -> Response:
         return StreamingResponse(changes(request), 200, HEADERS, "text/event-stream")
 
-    async def metrics(_: Request) -> Response:
+    async def prometheus(_: Request) -> Response:
         try:
-            text = prometheus_text(figures)
+            text = prometheus_text(metrics)
         except ImportError:
             return _text("pip install 'sfumato[metrics]'", 501)
         return Response(text, headers={**HEADERS, "content-type": CONTENT_TYPE})
@@ -143,8 +143,8 @@ def application(
             Route("/", page),
             Route("/charts.js", charts),
             Route("/events", events),
-            Route("/figures", state),
-            Route("/metrics", metrics),
+            Route("/state", state),
+            Route("/metrics", prometheus),
             Route("/{name}", page),
         ],
         middleware=[
@@ -230,7 +230,7 @@ class Server:
     port : 0 for a free port. Raises OSError for a port in use.
     """
 
-    def __init__(self, figures: SessionFigures, about: Mapping[str, About], port: int = 0) -> None:
+    def __init__(self, metrics: SessionMetrics, about: Mapping[str, About], port: int = 0) -> None:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -243,7 +243,7 @@ class Server:
         self.url = f"http://{LOOPBACK_HOST}:{self.port}/?token={token}"
         cookie = f"sfumato-{self.port}"
         config = uvicorn.Config(
-            application(figures, about, token, cookie, lambda: self._server.should_exit),
+            application(metrics, about, token, cookie, lambda: self._server.should_exit),
             loop="asyncio",
             http=LimitedProtocol,
             ws="none",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.metrics.anomalies import anomalies
-from sfumato.metrics.figures import QueryFigures, SessionFigures, hide_secrets
 from sfumato.metrics.history import Point, merge_neighbours, quantiles
 from sfumato.metrics.progress import WAITS, PartTotals, late_and_rows
+from sfumato.metrics.session_metrics import QueryMetrics, SessionMetrics, hide_secrets
 from sfumato.reports import REORDER, OperatorPart
 
 MAX_SHOWN = 240  # maximum number of points in a chart
@@ -38,19 +38,19 @@ class About:
     answers: Callable[[], ResultRows] = field(default=ResultRows)
 
 
-def view(figures: SessionFigures, about: Mapping[str, About]) -> dict[str, Any]:
+def view(metrics: SessionMetrics, about: Mapping[str, About]) -> dict[str, Any]:
     """Return the state of all queries."""
     now = time.time()
-    with figures.locked():
+    with metrics.locked():
         queries = []
-        for query in figures.queries():
+        for query in metrics.queries():
             query.detect_stalls()
             queries.append(_query(query, about.get(query.name, About()), now))
-    shown: dict[str, Any] = hide_secrets({"now": now, "queries": queries}, figures.hide)
+    shown: dict[str, Any] = hide_secrets({"now": now, "queries": queries}, metrics.hide)
     return shown
 
 
-def _query(query: QueryFigures, about: About, now: float) -> dict[str, Any]:
+def _query(query: QueryMetrics, about: About, now: float) -> dict[str, Any]:
     newest, answers, operators = query.newest, about.answers(), query.operators.values()
     late, of = late_and_rows(query.counters)
     return {
@@ -94,10 +94,11 @@ def _seconds_of(operators: Iterable[PartTotals], gauge: str) -> Iterator[float]:
             yield totals.gauges[gauge] / 1e6
 
 
-def _messages(query: QueryFigures, target: float | None, now: float) -> Iterator[dict[str, Any]]:
+def _messages(query: QueryMetrics, target: float | None, now: float) -> Iterator[dict[str, Any]]:
     """Yield current problems, then anomalies of the totals, then messages, newest first."""
     has_run = query.active and query.reported is not None
-    silent = time.monotonic() - query.heard if has_run else 0.0  # the system clock may change
+    # The system clock may change.
+    silent = time.monotonic() - query.reported_monotonic if has_run else 0.0
     if silent > SILENT_SECONDS:
         long = f"{silent / 60:.0f} minutes" if silent >= 90 else f"{silent:.0f} seconds"
         yield {"at": now, "text": f"no micro-batch for {long}: no source has delivered rows"}
@@ -115,7 +116,8 @@ def _operator(part: OperatorPart, totals: PartTotals) -> dict[str, Any]:
     if part.kind == REORDER:
         for gauge in ("lag", "waited"):
             shown[gauge] = None if shown.get(gauge) is None else shown[gauge] / 1e6
-    compared = _share(totals.added.get("compared", 0), totals.added.get("opposite", 0))
+    of_batches = totals.batch_totals
+    compared = _share(of_batches.get("compared", 0), of_batches.get("opposite", 0))
     return {
         "name": part.operator,
         "side": part.side,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from sfumato.metrics.figures import FiguresListener, SessionFigures
-from sfumato.reports import listen
+from sfumato.metrics.session_metrics import MetricsListener, SessionMetrics
+from sfumato.reports import add_listener
 
 
 class Watch:
@@ -16,10 +16,10 @@ class Watch:
 
         if not hasattr(spark, "streams"):
             raise TypeError(f"`spark` must be a SparkSession; got {type(spark).__name__}")
-        self.figures = SessionFigures()
-        self._server = Server(self.figures, {}, port)
+        self.metrics = SessionMetrics()
+        self._server = Server(self.metrics, {}, port)
         self.url = self._server.url
-        self._stop_listening = listen(spark, FiguresListener(self.figures))
+        self._stop_listening = add_listener(spark, MetricsListener(self.metrics))
 
     def stop(self) -> None:
         """Stop serving the page; the queries continue to run."""

@@ -16,7 +16,7 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.alternatives import compensated_sums, existence_of, lists_of_lengths
 from sfumato.tables.reading.expressions import find_name
-from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, Tuples, wanted_values
+from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, UncertainTable, wanted_values
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of, spark_type
 
 
@@ -158,7 +158,7 @@ def samples(
     return lists_of_lengths(flat, np.where(missing, 0, n), missing)
 
 
-def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
+def middle_and_half_width(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
     """Return the middles of intervals, and half their lengths."""
     ends = [
         float(x) if isinstance(x, int | float) else as_doubles(array_of(of, x), of)
@@ -243,19 +243,19 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
     return pa.array(found, pa.float64(), mask=~has | np.isnan(level))
 
 
-def _mean(tuples: Tuples, attribute: str, exists: np.ndarray | None) -> np.ndarray:
+def _mean(tuples: UncertainTable, attribute: str, exists: np.ndarray | None) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         weighed = _doubles(tuples, "prob") * _doubles(tuples, attribute)
         total = np.bincount(tuples.owner, weighed, len(tuples.lengths))
         return total if exists is None else total / exists
 
 
-def _doubles(tuples: Tuples, attribute: str) -> np.ndarray:
+def _doubles(tuples: UncertainTable, attribute: str) -> np.ndarray:
     return floats_of(as_doubles(field_of(tuples.flat, attribute), f"`{attribute}`"))
 
 
 def _nullable(
-    numbers: np.ndarray, tuples: Tuples, *attributes: str, missing: np.ndarray | None
+    numbers: np.ndarray, tuples: UncertainTable, *attributes: str, missing: np.ndarray | None
 ) -> pa.Array:
     """Return one number per row, or NULL where `missing` or where an input is NULL."""
     mask = tuples.column.is_null().to_numpy(zero_copy_only=False)
@@ -265,17 +265,17 @@ def _nullable(
     return pa.array(numbers, pa.float64(), mask=mask if missing is None else mask | missing)
 
 
-def _tuples(column: Any) -> Tuples:
+def _tuples(column: Any) -> UncertainTable:
     if isinstance(column, list | pa.Array | pa.ChunkedArray) or type(column).__name__ == "Series":
         table = pa.table({ALTERNATIVES: array_of("column", column)})
-        return Tuples(frame_of(table, "column").table)
+        return UncertainTable(frame_of(table, "column").table)
     frame = frame_of(column, "column")
     if not frame.uncertain:
         raise ValueError(
             f"the table in `column` must have the column `{ALTERNATIVES}`; its columns are "
             f"{', '.join(frame.columns)}"
         )
-    return Tuples(frame.table.select([ALTERNATIVES]))
+    return UncertainTable(frame.table.select([ALTERNATIVES]))
 
 
 # ---- columns given by users ----------------------------------------------------------------------

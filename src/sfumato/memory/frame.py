@@ -26,7 +26,7 @@ from sfumato.tables.reading.frame import EXISTENCE, Frame
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import ties_of
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
 from sfumato.tables.reading.types import has_more_digits, spark_type
 from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
 from sfumato.windows import Range
@@ -124,13 +124,13 @@ class ArrowFrame(Frame):
     ) -> None:
         self.table = table
         self.dropped_by, self.earlier = dropped_by, earlier
-        self._given = table if given is None else given
+        self._user_object = table if given is None else given
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
 
     @property
-    def given(self) -> Any:
-        return self._given
+    def user_object(self) -> Any:
+        return self._user_object
 
     def shares_rows_with(self, other: Any) -> bool:
         names = [name for name in self.tie_columns if name in other.tie_columns]
@@ -254,7 +254,7 @@ class ArrowFrame(Frame):
     def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
         """Return the values of an expression; None if they cannot be computed."""
         try:
-            return Tuples(rows).evaluate(self._parse("", expression))
+            return UncertainTable(rows).evaluate(self._parse("", expression))
         except (TypeError, ValueError):
             return None
 

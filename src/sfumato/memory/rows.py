@@ -26,7 +26,13 @@ from sfumato.tables.reading.expressions import (
     parse_expression,
 )
 from sfumato.tables.reading.frame import FILTERED, Names
-from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, Tuples, common_attributes
+from sfumato.tables.reading.tuples import (
+    ALTERNATIVES,
+    CONFLICT,
+    PRUNED,
+    UncertainTable,
+    common_attributes,
+)
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
 from sfumato.tables.reading.validity import (
@@ -71,7 +77,7 @@ def split_rows(
         numbered = table.append_column("", pa.array(np.arange(table.num_rows)))  # a stable sort
         by = [(name, "ascending") for name in [*named["order"], ""]]
         places = pc.sort_indices(numbered, sort_keys=by).to_numpy()
-        add_rule_reasons(reasons, _existences(Tuples(table)), rules, places)
+        add_rule_reasons(reasons, _existences(UncertainTable(table)), rules, places)
     invalid = table.append_column("reason", reasons.column()).filter(pa.array(reasons.invalid))
     if strict and invalid.num_rows:
         raise ValueError(f"invalid row: {invalid['reason'][0].as_py()}")
@@ -96,7 +102,7 @@ def newest_rows(frame: ArrowFrame, by: Sequence[str]) -> pa.Table:
     return frame.table.take(pa.array(np.sort(last)))
 
 
-def _existences(tuples: Tuples) -> np.ndarray:
+def _existences(tuples: UncertainTable) -> np.ndarray:
     if tuples.uncertain:
         return existence_of(tuples)
     given = "existence" if "existence" in tuples.table.column_names else None
@@ -105,7 +111,7 @@ def _existences(tuples: Tuples) -> np.ndarray:
 
 def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     asked = parse_expression("condition", condition)
-    tuples = Tuples(frame.table)
+    tuples = UncertainTable(frame.table)
     if not tuples.has_attribute(asked):
 
         def cells(name: ColumnRef) -> pa.Array:

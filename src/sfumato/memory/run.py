@@ -41,12 +41,12 @@ def run_in_memory(job: Job) -> pa.Table:
         given.append(one.frame.table)
         table, reading = one.frame.table, one.reading
         if adds_columns:
-            place = (ROW, f"c{len(reading.passed)}")
+            place = (ROW, f"c{len(reading.passthrough)}")
             table, reading = with_places(one.frame, reading)
-            outputs.append(Output(reading.passed[-1], place, LONG_TYPE))
+            outputs.append(Output(reading.passthrough[-1], place, LONG_TYPE))
         read = reading.read(table, whole=len(job.inputs) == 1)
         of = "" if side == "_input" else f" of the {side[1:]} table"
-        counted = count_invalid(job.function + of, read.given, read.invalid)
+        counted = count_invalid(job.function + of, read.row_count, read.invalid)
         if one.reading.rule.checks:
             counts[side] = counted
         if read.rows.num_rows:
@@ -68,7 +68,7 @@ def with_places(frame: ArrowFrame, reading: Reading) -> tuple[pa.Table, Reading]
         reading = replace(reading, tie=Ties(tuple(frame.columns)))
     name, places = frame.free_name(PLACE), pa.array(np.arange(frame.table.num_rows))
     table = frame.table.append_column(name, places)
-    return table, replace(reading, passed=(*reading.passed, name))
+    return table, replace(reading, passthrough=(*reading.passthrough, name))
 
 
 def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table:

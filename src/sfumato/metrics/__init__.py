@@ -1,10 +1,10 @@
 """Totals and state of running queries, from Spark's reports.
 
-`progress` reads reports, `figures` adds them up per query, `names` defines the metrics, and
+`progress` reads reports, `session_metrics` adds them up per query, `names` defines the metrics, and
 `exporters` publishes them.
 """
 
 from sfumato.metrics.exporters import instrument, served
-from sfumato.metrics.figures import FiguresListener, SessionFigures
+from sfumato.metrics.session_metrics import MetricsListener, SessionMetrics
 
-__all__ = ["FiguresListener", "SessionFigures", "instrument", "served"]
+__all__ = ["MetricsListener", "SessionMetrics", "instrument", "served"]

@@ -18,10 +18,10 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.history import FIRST_BIN_S
 from sfumato.metrics.names import COUNTER, METRICS, MetricDefinition, operator_counter
 from sfumato.metrics.progress import PartTotals
+from sfumato.metrics.session_metrics import QueryMetrics, SessionMetrics
 from sfumato.reports import ANSWERS_SUFFIX, REORDER, OperatorPart
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ class Sample(NamedTuple):
     value: float
 
 
-def samples(figures: SessionFigures) -> list[Sample]:
+def samples(metrics: SessionMetrics) -> list[Sample]:
     """Return a consistent snapshot of all metrics."""
-    with figures.locked():
-        found = [sample for query in figures.queries() for sample in _query_samples(query)]
-    return [s._replace(labels=tuple(map(figures.hide, s.labels))) for s in found]
+    with metrics.locked():
+        found = [sample for query in metrics.queries() for sample in _query_samples(query)]
+    return [s._replace(labels=tuple(map(metrics.hide, s.labels))) for s in found]
 
 
-def _query_samples(query: QueryFigures) -> Iterator[Sample]:
+def _query_samples(query: QueryMetrics) -> Iterator[Sample]:
     name, newest = query.name, query.newest
     values: dict[str, float] = {
         "rows_in": query.rows_in,
@@ -87,7 +87,7 @@ def _query_samples(query: QueryFigures) -> Iterator[Sample]:
 def _part_samples(
     part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]
 ) -> Iterator[Sample]:
-    counters, gauges = {**totals.counters, **totals.added}, totals.gauges
+    counters, gauges = {**totals.counters, **totals.batch_totals}, totals.gauges
     for counter, count in counters.items():
         if counter not in OTHER_METRICS:
             yield Sample(operator_counter(counter), labels, count)
@@ -115,37 +115,37 @@ def _part_samples(
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def build_registry(figures: SessionFigures) -> CollectorRegistry:
+def build_registry(metrics: SessionMetrics) -> CollectorRegistry:
     from prometheus_client import CollectorRegistry
 
     found = CollectorRegistry(auto_describe=False)
-    found.register(_Collector(figures))
+    found.register(_Collector(metrics))
     return found
 
 
-def prometheus_text(figures: SessionFigures) -> bytes:
+def prometheus_text(metrics: SessionMetrics) -> bytes:
     from prometheus_client import generate_latest
 
-    return generate_latest(build_registry(figures))
+    return generate_latest(build_registry(metrics))
 
 
-def write_prometheus(figures: SessionFigures, file: Path) -> None:
+def write_prometheus(metrics: SessionMetrics, file: Path) -> None:
     """Replace a `*.prom` file for the node exporter, atomically."""
     from prometheus_client import write_to_textfile
 
-    write_to_textfile(str(file), build_registry(figures))
+    write_to_textfile(str(file), build_registry(metrics))
 
 
 class _Collector:
-    def __init__(self, figures: SessionFigures) -> None:
-        self.figures = figures
+    def __init__(self, metrics: SessionMetrics) -> None:
+        self.metrics = metrics
 
     def collect(self) -> Iterator[Family]:
         from prometheus_client.core import Metric as Family
 
         families: dict[str, Any] = {}
         places = {metric: place for place, metric in enumerate(METRICS.values())}
-        found = sorted(samples(self.figures), key=lambda s: places.get(s.metric, len(places)))
+        found = sorted(samples(self.metrics), key=lambda s: places.get(s.metric, len(places)))
         for metric, labels, value in found:
             name = metric.family
             if name not in families:
@@ -155,9 +155,9 @@ class _Collector:
         yield from families.values()
 
 
-def instrument(figures: SessionFigures, meter: Meter) -> None:
+def instrument(metrics: SessionMetrics, meter: Meter) -> None:
     """Register the metrics with a meter, under their Prometheus names."""
-    collection = _Collection(figures)
+    collection = _Collection(metrics)
     for metric in METRICS.values():
         is_counter = metric.kind == COUNTER
         make = meter.create_observable_counter if is_counter else meter.create_observable_gauge
@@ -167,8 +167,8 @@ def instrument(figures: SessionFigures, meter: Meter) -> None:
 class _Collection:
     """A snapshot of the samples; each instrument reads its own samples once per snapshot."""
 
-    def __init__(self, figures: SessionFigures) -> None:
-        self._figures, self._lock = figures, Lock()
+    def __init__(self, metrics: SessionMetrics) -> None:
+        self._metrics, self._lock = metrics, Lock()
         self._unread: dict[MetricDefinition, list[Sample]] = {}
 
     def reader(self, metric: MetricDefinition) -> Callable[[Any], Iterator[Observation]]:
@@ -184,23 +184,23 @@ class _Collection:
         with self._lock:
             if metric not in self._unread:
                 self._unread = {known: [] for known in METRICS.values()}
-                for sample in samples(self._figures):
+                for sample in samples(self._metrics):
                     self._unread.setdefault(sample.metric, []).append(sample)
             return self._unread.pop(metric)
 
 
-def json_lines(figures: SessionFigures) -> Iterator[str]:
+def json_lines(metrics: SessionMetrics) -> Iterator[str]:
     """Yield one JSON object per sample, with Prometheus names."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    for metric, values, value in samples(figures):
+    for metric, values, value in samples(metrics):
         labels = dict(zip(metric.labels, values, strict=True))
         sample = {"at": at, "name": metric.exposed, "labels": labels, "value": value}
         yield json.dumps(sample, ensure_ascii=False)
 
 
-def append_json_lines(figures: SessionFigures, file: Path) -> None:
+def append_json_lines(metrics: SessionMetrics, file: Path) -> None:
     with file.open("a", encoding="utf-8") as out:
-        out.writelines(f"{line}\n" for line in json_lines(figures))
+        out.writelines(f"{line}\n" for line in json_lines(metrics))
 
 
 WRITE_SECONDS = 10.0  # seconds between two writes of a file
@@ -211,7 +211,7 @@ WRITERS = {".prom": write_prometheus, ".jsonl": append_json_lines}  # by file su
 
 @contextmanager
 def served(
-    figures: SessionFigures,
+    metrics: SessionMetrics,
     *,
     port: int | None = None,
     file: Path | None = None,
@@ -231,9 +231,9 @@ def served(
         )
     with ExitStack() as stack:
         if port is not None:
-            port = stack.enter_context(_serve_http(figures, port))
+            port = stack.enter_context(_serve_http(metrics, port))
         if file is not None:
-            stack.enter_context(_repeat(lambda: WRITERS[file.suffix](figures, file), every))
+            stack.enter_context(_repeat(lambda: WRITERS[file.suffix](metrics, file), every))
         yield port
 
 
@@ -280,10 +280,10 @@ class MetricsServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def _serve_http(figures: SessionFigures, port: int) -> Iterator[int]:
+def _serve_http(metrics: SessionMetrics, port: int) -> Iterator[int]:
     from prometheus_client import MetricsHandler
 
-    server = MetricsServer(port, MetricsHandler.factory(build_registry(figures)))
+    server = MetricsServer(port, MetricsHandler.factory(build_registry(metrics)))
     thread = Thread(target=server.serve_forever, name="sfumato metrics port", daemon=True)
     thread.start()
     try:

@@ -68,7 +68,7 @@ class MicroBatch:
 class PartTotals:
     """Totals of an operator part since the query started.
 
-    kind : kind of the operator     counters : totals     added : totals of BATCH_COUNTERS
+    kind : kind of the operator     counters : totals     batch_totals : totals of BATCH_COUNTERS
     gauges : the newest values
     keys : lower bound of the number of known keys; exact if the run began without a checkpoint or a
         micro-batch had rows in every bucket; None for a part without keys
@@ -77,7 +77,7 @@ class PartTotals:
 
     kind: str = ""
     counters: Counter[str] = field(default_factory=Counter)
-    added: Counter[str] = field(default_factory=Counter)
+    batch_totals: Counter[str] = field(default_factory=Counter)
     gauges: dict[str, Any] = field(default_factory=dict)
     keys: int | None = None
     waits: list[int] = field(default_factory=list)
@@ -85,7 +85,7 @@ class PartTotals:
 
     def take(self, counters: Mapping[str, int], gauges: Mapping[str, Any]) -> None:
         self.counters.update(counters)
-        self.added.update({n: gauges[n] or 0 for n in BATCH_COUNTERS if n in gauges})
+        self.batch_totals.update({n: gauges[n] or 0 for n in BATCH_COUNTERS if n in gauges})
         if "keys" in gauges:
             # `keys` covers the buckets with rows in this micro-batch; the sum covers arrived keys.
             known = (self.keys or 0) + (gauges.get("new_keys") or 0)

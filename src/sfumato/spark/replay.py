@@ -172,7 +172,7 @@ def _existing_file(text: str) -> str:
         raise ValueError(f"option `path` must be one file; {path!r} is a folder")
     if not os.path.isfile(path):
         raise FileNotFoundError(
-            f"option `path` names no existing file; got {path!r} (searched in {os.getcwd()!r}). "
+            f"option `path` is not an existing file; got {path!r} (searched in {os.getcwd()!r}). "
             "The driver and every worker must see the file under this path"
         )
     return os.path.abspath(path)

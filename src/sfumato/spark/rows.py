@@ -15,7 +15,7 @@ from pyspark.sql.window import Window, WindowSpec
 from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.spark.crossing.chunks import MetricsName
 from sfumato.spark.model.alternatives import existence
-from sfumato.spark.model.columns import column, computed, named, table_of, without_constraints
+from sfumato.spark.model.columns import column, computed, table_of, with_alias, without_constraints
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.repository import PreparedRepository
 from sfumato.spark.model.untrusted_sql import check_expression
@@ -161,7 +161,7 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
     counted = _count_invalid(df, reason, metrics_name("where", name))
     some = counted.where(left & F.col(REASON_COLUMN).isNull())
     metadata = {**frame.metadata(ALTERNATIVES), FILTERED: "true"}
-    kept = named(F.col(LEFT), ALTERNATIVES, metadata)
+    kept = with_alias(F.col(LEFT), ALTERNATIVES, metadata)
     return some.withColumn(ALTERNATIVES, kept).drop(LEFT, REASON_COLUMN)
 
 
@@ -243,7 +243,7 @@ def _replace_alternatives(
     both = computed(function, StructType().add(ALTERNATIVES, kind).add(added, DoubleType()), *read)
     columns = {of: column(of) for of in frame.columns}
     metadata = {**frame.metadata(ALTERNATIVES), **(marks or {})} if frame.uncertain else None
-    columns[ALTERNATIVES] = named(F.col(name)[ALTERNATIVES], ALTERNATIVES, metadata)
+    columns[ALTERNATIVES] = with_alias(F.col(name)[ALTERNATIVES], ALTERNATIVES, metadata)
     columns[added] = F.col(name)[added].alias(added)
     return frame.df.withColumn(name, both).select(*columns.values())
 
@@ -252,8 +252,10 @@ def impute(
     frame: SparkFrame, settings: ImputationSettings, prepared: PreparedRepository, name: str | None
 ) -> DataFrame:
     df = frame.df
-    named = frame.resolve("attributes", settings.names)
-    wanted = [column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in named]
+    attributes = frame.resolve("attributes", settings.names)
+    wanted = [
+        column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in attributes
+    ]
     wanted += [column(n) for n in frame.resolve("key", settings.key)]
     if "existence" in df.columns:
         wanted.append(clip_existence(column("existence")))
@@ -368,14 +370,14 @@ def merge_worlds(frame: SparkFrame, merge: Merge) -> DataFrame:
     outputs = merge.outputs(frame)
     result = [F.col(key) for key in keys] + [checked, F.lit(error_of(merge.worlds))]
     return found.select(
-        *(named(of, out.name, out.metadata) for of, out in zip(result, outputs, strict=True))
+        *(with_alias(of, out.name, out.metadata) for of, out in zip(result, outputs, strict=True))
     )
 
 
 def assume_independent(frame: SparkFrame, columns: Sequence[str]) -> DataFrame:
     """Implement `assume_independent` for a Spark frame: mark the columns."""
     marked = {
-        name: named(column(name), name, {**frame.metadata(name), ASSUMED_KEY: "true"})
+        name: with_alias(column(name), name, {**frame.metadata(name), ASSUMED_KEY: "true"})
         for name in columns
     }
     return frame.df.select(*(marked.get(name, column(name)) for name in frame.columns))

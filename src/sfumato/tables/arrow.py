@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.state.declared import Array, Size, Sizes, check_size
-from sfumato.operators.state.snapshot import Saved, SnapshotError
+from sfumato.operators.state.snapshot import SavedState, SnapshotError
 
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation is known yet
 SECOND_US = 1e6  # microseconds per second
@@ -121,11 +121,11 @@ class SavedTable:
 
     size: Size = None
 
-    def save(self, value: pa.Table | None, name: str, saved: Saved) -> None:
+    def save(self, value: pa.Table | None, name: str, saved: SavedState) -> None:
         saved.arrays[name] = np.empty(0, np.uint8) if value is None else as_bytes(value)
 
     def load(
-        self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any
+        self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any
     ) -> pa.Table | None:
         data = Array(np.uint8, None).load(saved, name, sizes, owner, present)
         table = None if not data.size else from_bytes(name, data)

@@ -275,7 +275,7 @@ class TableOperator(Stateful):
         """Return the output after an idle timeout."""
         return []
 
-    def wakes(self) -> int | None:
+    def next_timeout(self) -> int | None:
         """Return the processing time at which `idle` next has output without new rows, or None."""
         return None
 

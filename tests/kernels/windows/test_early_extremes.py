@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.kernels.windows.early_extremes import (
-    STEP,
+    CDF_STEP,
     STEP_POOL,
     Extremes,
     add_to_extremes,
@@ -40,7 +40,7 @@ def add(columns, i, s, extremes):
 
 def without_tuples(sets):
     first, attribute = np.full((sets, len(SIGNS)), -1), np.zeros(len(SIGNS), np.int64)
-    return Extremes(SIGNS, attribute, np.array([(0, -1)], STEP_POOL), first, np.empty(0, STEP))
+    return Extremes(SIGNS, attribute, np.array([(0, -1)], STEP_POOL), first, np.empty(0, CDF_STEP))
 
 
 @given(st.lists(st.lists(TUPLE, max_size=4), min_size=1, max_size=4))

@@ -13,7 +13,7 @@ from controllers import NEVER, release_in_parts
 from operators.disorder.test_reordered_keys import many_keys
 from seeds import examples
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.disorder.rows import Released
+from sfumato.operators.disorder.rows import EmittedRows
 
 WAITS = {
     "only the total": {},
@@ -89,13 +89,14 @@ def test_cuts_and_restarts_change_no_answer(waits, stream, total, cuts, restore)
     split, parts = release_in_parts(split, stream, cuts, restore)
     assert split.counters == whole.counters
     parts = parts or [Reorder(slack=0).flush()]
-    assert by_key(Released.concat(parts)) == by_key(expected)
+    assert by_key(EmittedRows.concat(parts)) == by_key(expected)
     wait = dict(zip(expected.number.tolist(), expected.wait.tolist(), strict=True))
     for part in parts:
         assert part.wait.tolist() == [wait[number] for number in part.number.tolist()]
     assert split.held_count <= total
     last = [
-        Released.concat([*given, of.flush()]) for given, of in ((parts, split), ([expected], whole))
+        EmittedRows.concat([*given, of.flush()])
+        for given, of in ((parts, split), ([expected], whole))
     ]
     assert by_key(last[0]) == by_key(last[1])
     assert sorted(last[0].number.tolist()) == list(range(len(stream[0])))

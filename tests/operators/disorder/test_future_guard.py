@@ -59,7 +59,7 @@ def test_rows_set_aside_fill_at_most_half_of_the_buffer_and_the_farthest_is_late
     reorder = Reorder(slack=2, max_buffer=4)
     reorder.process(np.zeros(len(bad), np.int64), bad, arrival)
     assert reorder.counters["future"] == 15
-    assert reorder.counters["expelled"] == 13
+    assert reorder.counters["evicted_late"] == 13
     assert reorder.punctuations_of(np.arange(1))[0] <= event.max()
 
 

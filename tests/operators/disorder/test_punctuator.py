@@ -206,7 +206,7 @@ def test_at_most_max_buffer_rows_are_held(control):
         assert held.sum() <= bound
     reorder = Reorder(**control)
     reorder.process(np.zeros(len(event), np.int64), event, arrival)
-    assert reorder.counters["expelled"] == 0
+    assert reorder.counters["evicted_late"] == 0
     assert reorder.held_count <= bound
     if "slack" not in control:
         assert punctuator.counters["forced"] > 0

@@ -54,10 +54,10 @@ def one_row_at_a_time(control, event, arrival):
             out.append((i, True, before))
         else:
             held.append((event[i], i, event[i] + (event[i] == before and waits)))
-        # Rows from the future that a later row contradicts, or that a full buffer expels.
-        expelled = {n for _, _, first, end, _ in ranges.tolist() for n in range(first, end)}
-        leaving = sorted(h for h in held if h[2] <= punctuation or h[1] in expelled)
-        out += [(number, number in expelled, punctuation) for _, number, _ in leaving]
+        # Rows from the future that a later row contradicts, or that a full buffer evicts.
+        evicted_late = {n for _, _, first, end, _ in ranges.tolist() for n in range(first, end)}
+        leaving = sorted(h for h in held if h[2] <= punctuation or h[1] in evicted_late)
+        out += [(number, number in evicted_late, punctuation) for _, number, _ in leaving]
         held = [h for h in held if h not in leaving]
     return out, held
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from join_cases import random_stream
 from seeds import examples
 from sfumato.operators.joins.arrivals import Shard
-from sfumato.operators.joins.similarity_join import Answers, SimilarityJoin
+from sfumato.operators.joins.similarity_join import JoinAnswers, SimilarityJoin
 from sfumato.windows import JoinWindow, Range, Rows
 
 
@@ -24,7 +24,7 @@ def sorted_as_one(answers):
 
 
 def assert_same(one, other):
-    for field in fields(Answers):
+    for field in fields(JoinAnswers):
         np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
 
 
@@ -62,7 +62,7 @@ def test_several_tasks_give_the_answers_of_one(
         shared = [join.process(part) for join in crew]
         for answers in shared:
             assert (np.diff(answers.arrival) >= 0).all()
-        assert_same(sorted_as_one(whole), sorted_as_one(Answers.concat(shared)))
+        assert_same(sorted_as_one(whole), sorted_as_one(JoinAnswers.concat(shared)))
         again = int(rng.integers(tasks))
         crew[again] = SimilarityJoin.restore(crew[again].snapshot())
         for side in (0, 1):

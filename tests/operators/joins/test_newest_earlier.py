@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.operators.joins.newest_earlier import NO_ROW, NewestEarlier
-from sfumato.operators.state.snapshot import Saved
+from sfumato.operators.state.snapshot import SavedState
 from worlds import worlds
 
 
 def saved_and_restored(operator):
-    saved = Saved()
+    saved = SavedState()
     operator.save_state(saved)
     other = NewestEarlier(operator.within, operator.least)
     other.load_state(saved)

@@ -86,7 +86,7 @@ def test_tuples_without_partner_are_those_over_possible_worlds(how, case, probab
     assert pairs == as_changes(inner.process(arrivals))
     numbers, expected = [0, 0], {}
     for u, (of, *_) in enumerate(about):
-        if of in operator.kept:
+        if of in operator.kept_sides:
             total = alone_by_worlds(about, tuples, u, 0.5)
             if total >= probability:
                 expected[of, numbers[of]] = total

@@ -18,7 +18,7 @@ from seeds import examples
 from sfumato.operators.state.snapshot import (
     MAGIC,
     SNAPSHOT_PREFIX,
-    Saved,
+    SavedState,
     SnapshotError,
     pack,
     unpack,
@@ -101,7 +101,7 @@ def test_every_value_of_a_state_replaced_by_each_is_refused_or_gives_an_operator
 
 @pytest.mark.parametrize("key", ["kind", "version", "values", "parts", None])
 def test_a_header_of_another_structure_is_refused(key):
-    header, parts = taken_apart(pack("window", 8, Saved({"n": 1}, {"p": np.arange(3.0)})))
+    header, parts = taken_apart(pack("window", 8, SavedState({"n": 1}, {"p": np.arange(3.0)})))
     for value in VALUES:
         if key == "values" and isinstance(value, dict):
             continue  # only the snapshot's operator checks its values
@@ -111,7 +111,7 @@ def test_a_header_of_another_structure_is_refused(key):
 
 @pytest.mark.parametrize("key", ["offset", "length", "dtype", "shape"])
 def test_a_part_described_by_values_of_other_types_is_refused(key):
-    header, parts = taken_apart(pack("window", 1, Saved({}, {"p": np.arange(3.0)})))
+    header, parts = taken_apart(pack("window", 1, SavedState({}, {"p": np.arange(3.0)})))
     place = header["parts"]["p"]
     for value in VALUES:
         if type(value) is type(place[key]) and value == place[key]:

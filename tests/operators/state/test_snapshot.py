@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 
 numbers = hnp.arrays(
     st.sampled_from([np.dtype(d) for d in ("f8", "f4", "i8", "i4", "u1", "?")]),
@@ -24,7 +24,7 @@ scalars = st.one_of(
     arrays=st.dictionaries(st.text(max_size=5), numbers, max_size=4),
 )
 def test_scalars_and_arrays_come_back_as_they_were(values, arrays):
-    back = unpack(pack("window", 3, Saved(values, arrays)), "window", 3)
+    back = unpack(pack("window", 3, SavedState(values, arrays)), "window", 3)
     assert back.values == values
     assert back.arrays.keys() == arrays.keys()
     for name, array in arrays.items():
@@ -35,7 +35,7 @@ def test_scalars_and_arrays_come_back_as_they_were(values, arrays):
 
 @given(place=st.integers(min_value=0), bit=st.integers(0, 7))
 def test_one_flipped_bit_anywhere_is_noticed(place, bit):
-    data = bytearray(pack("window", 1, Saved({"n": 5}, {"p": np.arange(5.0)})))
+    data = bytearray(pack("window", 1, SavedState({"n": 5}, {"p": np.arange(5.0)})))
     data[place % len(data)] ^= 1 << bit
     with pytest.raises(SnapshotError):
         unpack(bytes(data), "window", 1)
@@ -48,7 +48,7 @@ def test_other_bytes_are_not_a_snapshot(data):
 
 
 def test_another_kind_or_version_is_named_in_the_error():
-    data = pack("window", 1, Saved())
+    data = pack("window", 1, SavedState())
     with pytest.raises(
         SnapshotError, match="expected a snapshot of `join` version 1; got `window`"
     ):
@@ -59,4 +59,4 @@ def test_another_kind_or_version_is_named_in_the_error():
 
 def test_objects_cannot_be_saved():
     with pytest.raises(TypeError, match="array `names` must be numeric or boolean; got object"):
-        pack("window", 1, Saved(arrays={"names": np.array([{}], dtype=object)}))
+        pack("window", 1, SavedState(arrays={"names": np.array([{}], dtype=object)}))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato.operators.state.config import CHANGEABLE, as_json, differences, fingerprint, from_json
 from sfumato.operators.state.declared import Array, List, Offsets, Optional, Part, Record, Value
-from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 from sfumato.operators.state.stateful import Operator, Stateful
 from sfumato.windows import Range
 
@@ -118,7 +118,7 @@ def changed(data, change):
     values = json.loads(json.dumps(dict(snapshot.values)))
     arrays = dict(snapshot.arrays)
     change(values, arrays)
-    return pack("example", 3, Saved(values, arrays))
+    return pack("example", 3, SavedState(values, arrays))
 
 
 def example():

@@ -10,7 +10,7 @@ import pytest
 from seeds import seeds
 from sfumato.engine_free import UncertainWindow
 from sfumato.operators.distributions.aggregate import Aggregate
-from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from window_cases import arrays, check, column, random_tuples
 from window_reference import Window
@@ -204,8 +204,8 @@ def test_arguments_out_of_range_are_refused(arguments, message):
         CountWindowAggregate(**{**good, **arguments})
 
 
-@pytest.mark.parametrize("name", ["memo", "numbers"])
-def test_a_damaged_memo_is_refused_before_a_kernel_reads_it(name):
+@pytest.mark.parametrize("name", ["integers", "triples"])
+def test_a_damaged_cache_is_refused_before_a_kernel_reads_it(name):
     aggregates = [Aggregate(function, 0) for function in ("avg", "max", "boundary_sum")]
     window = CountWindowAggregate(5, 0.9, aggregates)
     rng = np.random.default_rng(2)
@@ -215,9 +215,9 @@ def test_a_damaged_memo_is_refused_before_a_kernel_reads_it(name):
     refused = 0
     for place in range(saved.arrays[array].size):
         damaged = saved.arrays[array].copy()
-        damaged.flat[place] = 2**62 if name == "memo" else np.nan
+        damaged.flat[place] = 2**62 if name == "integers" else np.nan
         arrays = {**saved.arrays, array: damaged}
-        data = pack(window.kind, window.version, Saved(saved.values, arrays))
+        data = pack(window.kind, window.version, SavedState(saved.values, arrays))
         try:
             CountWindowAggregate.restore(data)
         except SnapshotError:

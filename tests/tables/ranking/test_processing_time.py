@@ -82,7 +82,7 @@ def test_an_operator_wakes_for_each_instant_until_its_windows_are_empty():
     rows, operator, now = in_milliseconds(tuples(3, 12)), PLAN.make(), 5_000
     operator.process([(0, table(rows))], now)
     times, wakes = set(), []
-    while (wake := operator.wakes()) is not None:
+    while (wake := operator.next_timeout()) is not None:
         assert wake > now
         now = wake
         wakes.append(now)

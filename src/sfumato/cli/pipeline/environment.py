@@ -154,7 +154,7 @@ class Environment:
     """The environment variables, the subset used by the file, and the options that contain them."""
 
     variables: Mapping[str, str]
-    used: dict[str, str] = field(default_factory=dict, repr=False)
+    used_variables: dict[str, str] = field(default_factory=dict, repr=False)
     options: set[str] = field(default_factory=set)
 
     def fill(self, text: str) -> str:
@@ -177,14 +177,14 @@ class Environment:
                     "secret, write it into the file itself"
                 )
                 raise ValueError(why)
-            self.used[name] = value
+            self.used_variables[name] = value
             return value
 
         return VARIABLE_PLACE.sub(value, text)
 
     def hidden(self, text: str) -> str:
         """Replace each used variable's value in a string, in any encoding, with `${NAME}`."""
-        return hide(text, self.used) if self.used else text
+        return hide(text, self.used_variables) if self.used_variables else text
 
 
 class RedactingConsole(Console):
@@ -204,7 +204,7 @@ class RedactingConsole(Console):
 
     def hidden(self, shown: Any) -> Any:
         """Hide the values in a string, table or group before lines are wrapped."""
-        if not self.environment.used:
+        if not self.environment.used_variables:
             return shown
         if isinstance(shown, str):
             return self.environment.hidden(shown)

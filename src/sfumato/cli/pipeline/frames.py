@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.cli.pipeline.model import REPLAY, PipelineError, PipelineSource, Sink
 from sfumato.spark.crossing.chunks import MetricsName
 
-RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
+RAW, READ, UNDECODABLE = "__raw", "__read", "__undecodable"
 MAX_VALUE = 200  # maximum number of characters of a value in a reason
 DEFAULT_METADATA = ("partition",)
 CONFLUENT, SCHEMA_ID_BYTES = "confluent-avro", 5  # bytes before the value: 0 and the schema id
@@ -59,19 +59,19 @@ def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) ->
         metrics,
         *metrics.identity(),
         F.count(F.lit(1)).alias("rows"),
-        F.count(SPOILED).alias("undecodable"),
+        F.count(UNDECODABLE).alias("undecodable"),
     )
-    rows = counted.where(F.col(SPOILED).isNull()).select(
+    rows = counted.where(F.col(UNDECODABLE).isNull()).select(
         *(F.col(READ)[name].alias(name) for name in schema.names),
         *(_metadata(name) for name in kept),
     )
     if source.dead_letters is None:
         return rows, None
     names = [name for name in DEAD_LETTER_COLUMNS if name in frame.columns]
-    spoiled = seen.where(F.col(SPOILED).isNotNull()).select(
-        F.col(SPOILED).alias("reason"), text.alias("value"), *(_metadata(n) for n in names)
+    undecodable = seen.where(F.col(UNDECODABLE).isNotNull()).select(
+        F.col(UNDECODABLE).alias("reason"), text.alias("value"), *(_metadata(n) for n in names)
     )
-    return rows, spoiled
+    return rows, undecodable
 
 
 def _read_json(
@@ -81,11 +81,11 @@ def _read_json(
     assert source.schema is not None
     schema = StructType.fromDDL(source.schema)
     assert isinstance(schema, StructType)
-    how = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILED}
-    whole = StructType([*schema.fields]).add(SPOILED, "string")
+    how = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNDECODABLE}
+    whole = StructType([*schema.fields]).add(UNDECODABLE, "string")
     seen = frame.withColumn(RAW, F.col("value").cast("string"))
     seen = seen.withColumn(READ, F.from_json(RAW, whole, how))
-    return seen.withColumn(SPOILED, _reason(schema)), schema, F.col(RAW)
+    return seen.withColumn(UNDECODABLE, _reason(schema)), schema, F.col(RAW)
 
 
 def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, StructType, Column]:
@@ -110,7 +110,7 @@ def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, Str
         )
         why = why.when(~begins, F.lit("it does not start with a schema number"))
     why = why.when(read.isNull() | empty, F.lit("it is not an Avro value of this schema"))
-    return seen.withColumn(SPOILED, why), schema, F.base64(RAW)
+    return seen.withColumn(UNDECODABLE, why), schema, F.base64(RAW)
 
 
 def _reason(schema: StructType) -> Column:
@@ -124,9 +124,9 @@ def _reason(schema: StructType) -> Column:
             F.lit(f"`{field.name}` is not of type {field.dataType.simpleString()}: "),
             F.substring(given, 1, MAX_VALUE),
         )
-        spoiled = read[SPOILED].isNotNull() & read[field.name].isNull() & given.isNotNull()
-        reasons.append(F.when(spoiled, why))
-    unread = read.isNull() | read[SPOILED].isNotNull()
+        undecodable = read[UNDECODABLE].isNotNull() & read[field.name].isNull() & given.isNotNull()
+        reasons.append(F.when(undecodable, why))
+    unread = read.isNull() | read[UNDECODABLE].isNotNull()
     return F.coalesce(*reasons, F.when(unread, F.lit("it is not a JSON object with these columns")))
 
 

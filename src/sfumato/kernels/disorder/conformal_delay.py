@@ -13,8 +13,8 @@ Which measure makes rows wait least depends on the stream. Each keeps a histogra
 geometric buckets and exponential forgetting, and tries its own punctuation on the stream.
 
 **Steering.** If l of n rows were late, the debt is x = (l - d' n) / T + c, where d' is slightly
-below d, and T = 4 m + 0.03 d n is the tolerated debt. Late rows arrive in clumps of m on average (m
-is capped at 1 + d n / 100), and one clump must not raise an alarm. The threshold minimises
+below d, and T = 4 m + 0.03 d n is the tolerated debt. Late rows arrive in bursts of m on average (m
+is capped at 1 + d n / 100), and one burst must not raise an alarm. The threshold minimises
 s + price * (share of remembered rows it would drop), where log price = log slope of the tail at d
 (smoothed) + 1.5 x: late rows raise the price and so the threshold; rows in time lower both. This is
 online conformal inference (Gibbs & Candes 2021: the threshold follows the errors, not a model) with
@@ -62,10 +62,10 @@ SMOOTHED_LATE_ROWS = 200.0  # rows times drop ratio over which slopes are smooth
 TARGET_SHARE = 0.98  # d' / d: leaves room for rows that arrive late at the very end,
 # and EARLY_MARGIN more room until about EARLY_LATE_ROWS late rows are expected
 EARLY_MARGIN, EARLY_LATE_ROWS = 0.1, 120.0
-# T: number of clumps, and share of the expected late rows
-TOLERATED_CLUMPS, TOLERATED_SHARE = 4.0, 0.03
-CLUMP_GAP = 0.1  # least distance between clumps, in rows times drop ratio
-CLUMP_GROWTH = 100.0  # expected late rows per increment of the cap on clump sizes
+# T: number of bursts, and share of the expected late rows
+TOLERATED_BURSTS, TOLERATED_SHARE = 4.0, 0.03
+BURST_GAP = 0.1  # least distance between bursts, in rows times drop ratio
+BURST_GROWTH = 100.0  # expected late rows per increment of the cap on burst sizes
 TARGET_DEBT = 0.6  # c: late rows are kept about c T below d' n
 GAIN, EARLY_GAIN = 1.5, 0.8  # from the debt to the log price, and more until EARLY_LATE_ROWS
 OTHER_MEASURES_SHARE = 0.01  # of expected late rows, added to T for drops due to other measures
@@ -171,7 +171,7 @@ def start_measures(tau, t, key, area):
     key.newest = key.newest_before = key.first_time = tau
     key.base = t - tau
     key.thinning = key.counted = 1
-    key.size = key.late_fed = key.late_steered = key.clumps = key.last_late = key.chosen = 0
+    key.size = key.late_fed = key.late_steered = key.bursts = key.last_late = key.measure = 0
     key.largest_lateness = 0
     key.mean = key.variance = key.followed = key.typical = 0.0
     key.rows = key.recent_rows = key.waited_then = 0.0
@@ -232,22 +232,22 @@ def observe_late(tau, d, key):
     key.largest_lateness = max(key.largest_lateness, key.newest - tau)
     if key.forgiven <= tau < key.punctuation:
         key.late_fed += 1
-        key.clumps += key.clumps == 0 or key.fed - key.last_late > CLUMP_GAP / d
+        key.bursts += key.bursts == 0 or key.fed - key.last_late > BURST_GAP / d
         key.last_late = key.fed
 
 
 @compiled
 def choose_measure(d, allowed, tolerated, key):
     """Follow the measure whose rows wait least at the same drop ratio."""
-    best, chosen = math.inf, key.chosen
+    best, chosen = math.inf, key.measure
     for m in range(MEASURES):
         recent = (key.recent_late_of[m] + 1.0) / (TARGET_SHARE * d * key.recent_rows + 1.0)
         debt = (key.late_of[m] - allowed) / tolerated
         cost = (key.waited_of[m] + 1.0) * math.sqrt(max(recent, 0.5)) * max(debt, 1.0)
-        cost *= FOLLOWED_COST_FACTOR if m == key.chosen else 1.0
+        cost *= FOLLOWED_COST_FACTOR if m == key.measure else 1.0
         if cost < best:
             best, chosen = cost, m
-    key.chosen = chosen
+    key.measure = chosen
 
 
 @compiled
@@ -279,9 +279,9 @@ def threshold(m, debt, gain, d, key, histograms):
 def steer(d, cost_rose, key, histograms):
     """Update the thresholds; every 4 STEERING_ROWS rows, or if `cost_rose`, choose the measure."""
     expected = d * key.counted
-    clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
+    burst = key.late_fed / key.bursts if key.bursts > 0 else 1.0
     tolerated = (
-        TOLERATED_CLUMPS * min(clump, 1.0 + expected / CLUMP_GROWTH) + TOLERATED_SHARE * expected
+        TOLERATED_BURSTS * min(burst, 1.0 + expected / BURST_GROWTH) + TOLERATED_SHARE * expected
     )
     early = 1.0 / (1.0 + (expected / EARLY_LATE_ROWS) ** 2)
     gain = GAIN + EARLY_GAIN * early
@@ -291,7 +291,7 @@ def steer(d, cost_rose, key, histograms):
         choose_measure(d, allowed, tolerated, key)
         if due:
             discount_past(d, key)
-        key.waited_then = key.waited_of[key.chosen]
+        key.waited_then = key.waited_of[key.measure]
     for m in range(MEASURES):
         if key.fed % STEERING_ROWS == 0 or key.fed < 4 * STEERING_ROWS:
             histogram = used_histogram(m, key, histograms)
@@ -306,7 +306,7 @@ def steer(d, cost_rose, key, histograms):
             key.slope_of[m] += smooth * (slope - key.slope_of[m])
         debt = (key.late_of[m] - allowed) / tolerated
         key.threshold_of[m] = threshold(m, debt, gain, d, key, histograms)
-        if m == key.chosen:
+        if m == key.measure:
             debt += (key.late_fed - key.late_of[m]) / (tolerated + OTHER_MEASURES_SHARE * expected)
             key.followed = threshold(m, debt, gain, d, key, histograms)
     key.typical = quantile(used_histogram(NEWEST, key, histograms), d * key.rows)
@@ -354,7 +354,7 @@ def conformal_step(tau, t, d, key, area):
     remember_time(tau, key, sample)
     hurry = fed % HURRIED_ROWS == 0 and key.late_fed != key.late_steered
     cost_rose = (
-        key.waited_of[key.chosen] > (1.0 + MIN_COST_RISE) * key.waited_then
+        key.waited_of[key.measure] > (1.0 + MIN_COST_RISE) * key.waited_then
         and fed > 4 * STEERING_ROWS
     )
     if fed > 1 and (fed % STEERING_ROWS == 0 or fed < 4 * STEERING_ROWS or hurry or cost_rose):
@@ -364,7 +364,7 @@ def conformal_step(tau, t, d, key, area):
     for m in range(MEASURES):
         wanted = punctuation_of(m, key.threshold_of[m], t, key, sample)
         key.punctuation_of[m] = max(key.punctuation_of[m], wanted)
-    wanted = punctuation_of(key.chosen, key.followed, t, key, sample)
+    wanted = punctuation_of(key.measure, key.followed, t, key, sample)
     if expected < START_LATE_ROWS:
         deviations = START_DEVIATIONS * min(1.0, 2.0 - 2.0 * expected / START_LATE_ROWS)
         wanted = min(wanted, t - math.ceil(key.mean + deviations * math.sqrt(key.variance)))

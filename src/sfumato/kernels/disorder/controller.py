@@ -20,7 +20,7 @@ from sfumato.kernels.disorder.state import (
     UNSEEN,
 )
 
-NO_ROW = -1  # no row is expelled
+NO_ROW = -1  # no row is evicted as late
 
 
 @compiled
@@ -155,8 +155,8 @@ def unguarded_step(tau, t, control, key, counts, area, ring):
 def guarded_step(tau, t, control, key, counts, area, ring):
     """Process a row once the guard has bounds.
 
-    Returns the estimator's punctuation and the number of the first expelled row, or NO_ROW.
-    Buffered rows from this number up to the previous row are expelled.
+    Returns the estimator's punctuation and the number of the first row evicted as late, or NO_ROW.
+    Buffered rows from this number up to the previous row are evicted as late.
     """
     side = guard.side_of(t - tau, key)
     key.far_rows = key.far_rows + 1 if side == key.far_side else 1
@@ -202,11 +202,11 @@ def count_late(tau, t, control, key, counts):
 
 @compiled
 def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
-    """Add a row to a bounded buffer unless it is late; return the number of the first expelled row,
-    or NO_ROW, and the end number."""
+    """Add a row to a bounded buffer unless it is late; return the number of the first row evicted
+    as late, or NO_ROW, and the end number."""
     credible, end = guard.horizon(t, key), key.count - 1
     if first != NO_ROW:
-        estimators.expel_rows(first, end, key, held)
+        estimators.evict_rows(first, end, key, held)
     if not late:
         estimators.hold_row(tau, end, int(tau > credible), key, held)
     estimators.release_held(reached(key), key, held)
@@ -221,7 +221,7 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
 @compiled
 def process_arrival(tau, t, sent, control, key, counts, area, held, ring):
     """Process a row, which may carry the punctuation `sent`; return whether it is late, and the
-    first and end number of expelled rows."""
+    first and end number of rows evicted as late."""
     if t < key.clock:
         counts.out_of_order += 1
         t = key.clock
@@ -292,11 +292,11 @@ def append_event(i, slot, first, end, states, events, count):
 
 
 @compiled
-def begin_pending(i, slot, control, states, held, expelled, gone):
+def begin_pending(i, slot, control, states, held, evicted_late, gone):
     """Decide on the rows far ahead among the first GUARD_WARM_UP_ROWS, once the bounds are known.
 
-    Rows contradicted by a later row are expelled; those after all other rows are pending.
-    Returns the number of `expelled` events.
+    Rows contradicted by a later row are evicted as late; those after all other rows are pending.
+    Returns the number of `evicted_late` events.
     """
     least = END_OF_TIME  # least event time of later rows that are not far ahead
     pending, key = True, states[slot]
@@ -309,9 +309,9 @@ def begin_pending(i, slot, control, states, held, expelled, gone):
             pending = False
         elif tau > least:
             if tau > reached(key):
-                gone = append_event(i, slot, number, number + 1, states, expelled, gone)
+                gone = append_event(i, slot, number, number + 1, states, evicted_late, gone)
                 if control.max_buffer > 0:
-                    estimators.expel_rows(number, number + 1, key, held)
+                    estimators.evict_rows(number, number + 1, key, held)
         elif pending:
             key.pending += 1
             key.far_rows += 1
@@ -340,11 +340,11 @@ def add_top(slot, key, held, tops, listed, size):
 def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
     """Release the rows with the least event time of all controllers; see `bound_buffer`.
 
-    tops, listed, size : see `add_top`    out : expelled, their count, forced, their count
+    tops, listed, size : see `add_top`    out : evicted_late, their count, forced, their count
     Returns the heap's size, the number of released rows, and the two counts.
     O(log n) per controller with such a row, and amortised per heap entry.
     """
-    expelled, gone, forced, forces = out
+    evicted_late, gone, forced, forces = out
     least, treated, last, left = END_OF_TIME, 0, tops.shape[1], np.int64(0)
     while size > 0 and tops[0, 0] <= least:
         time, slot = tops[0, 0], tops[1, 0]
@@ -368,7 +368,7 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
         number = estimators.bound_buffer(credible, plausible, rows - 1, key, counts, held)
         left += rows - key.held
         if number != NO_ROW:
-            gone = append_event(i, slot, number, number + 1, states, expelled, gone)
+            gone = append_event(i, slot, number, number + 1, states, evicted_late, gone)
         elif key.punctuation > before:
             forces = append_event(i, slot, NO_ROW, NO_ROW, states, forced, forces)
             if control.estimator == SLACK:
@@ -401,7 +401,7 @@ def punctuate(
     memory, usage : see `reserve_memory`; states, counts, memory and usage change in place
     Returns the memory, times int64[2, n] (the punctuation before and after the row, NO_TIME while
     unknown), late bool[n], duplicate bool[n], number int64[n] (of the row in its controller),
-    expelled int64[5, e] (rows emitted as late) and forced int64[5, f] (punctuations forced by
+    evicted_late int64[5, e] (rows emitted as late) and forced int64[5, f] (punctuations forced by
     `max_buffer_total`), both events of `append_event`.
     O(log m) per row for a sort buffer of m rows, otherwise O(1) amortised; with `max_buffer_total`
     also O(controllers).  Source: Kim et al. (2006), sections 4 and 5.
@@ -426,7 +426,7 @@ def punctuate(
     room = n + buffered if total > 0 else 0
     tops, listed = np.empty((2, 2 * room), np.int64), np.empty(0, np.int64)
     size = gone = forces = np.int64(0)
-    expelled = np.empty((5, n + guard.GUARD_WARM_UP_ROWS * which.size + room), np.int64)
+    evicted_late = np.empty((5, n + guard.GUARD_WARM_UP_ROWS * which.size + room), np.int64)
     forced, slot = np.empty((5, room), np.int64), -1
     for j in range(n):
         i = order[j]
@@ -447,11 +447,11 @@ def punctuate(
                 tau, arrival[i], carried, control, key, counts, area, held, ring
             )
             if first != NO_ROW:
-                gone = append_event(i, slot, first, end, states, expelled, gone)
+                gone = append_event(i, slot, first, end, states, evicted_late, gone)
         if code >= 0 and not duplicate[i]:
             keep_id(i, code, tau, t, late[i], ids)
         if unguarded and key.guarded == 1:
-            gone = begin_pending(i, slot, control, states, held, expelled, gone)
+            gone = begin_pending(i, slot, control, states, held, evicted_late, gone)
         if total > 0:
             buffered += key.held - before
             if listed.size > 0:
@@ -462,13 +462,13 @@ def punctuate(
                     for other in range(states.size):
                         _, rows_of, _ = memory_parts(states[other], control, memory)
                         size = add_top(other, states[other], rows_of, tops, listed, size)
-                out = expelled, gone, forced, forces
+                out = evicted_late, gone, forced, forces
                 size, left, gone, forces = bound_total(
                     i, t, control, states, counts, memory, tops, listed, size, out
                 )
                 buffered -= left
         times[1, i] = reached(key)
-    return memory, times, late, duplicate, number, expelled[:, :gone], forced[:, :forces]
+    return memory, times, late, duplicate, number, evicted_late[:, :gone], forced[:, :forces]
 
 
 @compiled

@@ -191,7 +191,7 @@ def release_held(time, key, held):
 
 
 @compiled
-def expel_rows(first, end, key, held):
+def evict_rows(first, end, key, held):
     """Remove the buffered rows with numbers in [first, end). O(n log n)."""
     key.held = drop_range(held, key.held, np.int64(1), first, end)
     key.aside = held[2, : key.held].sum()
@@ -220,11 +220,11 @@ def farthest_aside(time, number, key, held):
 
 @compiled
 def bound_buffer(credible, plausible, max_buffer, key, counts, held):
-    """Release rows until at most `max_buffer` are held; return the expelled row's number, or -1.
+    """Release rows until at most `max_buffer` are held; return the row evicted as late, or -1.
 
     The oldest rows leave and force the punctuation forward. Rows set aside above `credible`, the
     guard's horizon, may fill half of the buffer. If they fill more, or no other rows are left, the
-    row farthest in the future is expelled: it is emitted as late, and the punctuation stays. Such a
+    row farthest in the future is evicted: it is emitted as late, and the punctuation stays. Such a
     row must be contradicted by a later credible row, or, if no other rows are left, lie above
     `plausible`. Otherwise it may be right, and the oldest rows leave.
     held : int64[3, room], a heap: event times, arrival numbers, 1 for rows set aside

@@ -108,7 +108,7 @@ _SUMS = reals("total total_low squares squares_low blocks block_sum")
 _CONFORMAL = integers(
     "counted late_fed late_steered "  # counted rows, late rows now and at the last steering
     "thinning first_time largest_lateness "  # the sample holds one in `thinning` event times
-    "clumps last_late chosen "  # groups of late rows, number of the latest one, measure followed
+    "bursts last_late measure "  # groups of late rows, number of the latest one, measure followed
     "newest_before"  # the largest event time before the latest arrival time
 )
 _WEIGHTS = reals(

@@ -11,7 +11,7 @@ GOLDEN_BITS = np.uint64(0x9E3779B97F4A7C15)
 SPLITMIX_1, SPLITMIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-class Drawn(NamedTuple):
+class SampledWorlds(NamedTuple):
     """Tuples whose alternatives are drawn.
 
     tuples : AttributeTuples    hashes : uint64[n], see `tuple_hashes`

@@ -20,7 +20,7 @@ from sfumato.kernels.distributions.tuples import existence_of, value_parts
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
-SUM, AVERAGE, QUANTILE, VARIANCE, DEVIATION, DISTINCT, FIRST, LAST = range(8)
+SUM, AVERAGE, QUANTILE, VARIANCE, DEVIATION, DISTINCT, FIRST_VALUE, LAST_VALUE = range(8)
 SAMPLE_TIE = 1e-14  # relative difference up to which results are merged
 
 
@@ -40,7 +40,7 @@ def _statistic(values, count, what, share):
         return float(distinct)
     if count == 0 or (what in (VARIANCE, DEVIATION) and count == 1):
         return np.nan
-    if what == FIRST:
+    if what == FIRST_VALUE:
         return values[count - 1]
     if what == QUANTILE:
         return sorted_values(values[:count])[rank_of(share, count) - 1]
@@ -143,15 +143,15 @@ def exact_distribution(what, share, tuples, head, end, w, limits):
         done = quantile_is_small(tuples, head, end, w, most_work)
         if done:
             prob, value = order_statistic_distribution(tuples, head, end, w, share)
-    elif what in (FIRST, LAST):
-        done, prob, value = end_value(tuples, head, end, w, what == LAST, most_work)
+    elif what in (FIRST_VALUE, LAST_VALUE):
+        done, prob, value = end_value(tuples, head, end, w, what == LAST_VALUE, most_work)
     else:
         first = _oldest_inside(tuples, head, end, w, most_spread)
         done = first >= 0
         if done:
             prob, value = _distribution_by_worlds(tuples, first, end, w, what)
     if what >= VARIANCE:
-        prob, value = merge_near(prob, value, 0.0 if what >= FIRST else SAMPLE_TIE)
+        prob, value = merge_near(prob, value, 0.0 if what >= FIRST_VALUE else SAMPLE_TIE)
     some = prob > 0.0
     return done, prob[some], value[some]
 
@@ -188,7 +188,8 @@ def exact_distributions(what, share, tuples, heads, ends, w, limits, group, firs
 def sampled_statistics(what, share, drawn, heads, ends, w, samples):
     """Return a statistic of the w newest existing tuples in sampled worlds: float64[k, samples].
 
-    drawn : Drawn    heads, ends : int64[k], tuples heads[t] ... ends[t] - 1    NaN: no result
+    drawn : SampledWorlds    heads, ends : int64[k], tuples heads[t] ... ends[t] - 1
+    NaN: no result
     Cost: O(tuples until w exist) per window and world, times its logarithm if values are sorted.
     """
     out, there = np.empty((heads.size, samples)), np.empty(drawn.tuples.offsets.size)

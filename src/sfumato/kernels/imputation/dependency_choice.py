@@ -93,7 +93,7 @@ def choose_narrowest(repository, t, scratch):
     least, sets, search = repository.choice.least_donors, repository.sets, scratch.search
     applied, chosen, bit = 0, np.int64(0), np.int64(1)
     for d in range(sets.first[t], sets.first[t + 1]):
-        if chosen > 0 and d >= sets.first[t] + repository.weighting[t].narrowing:
+        if chosen > 0 and d >= sets.first[t] + repository.weighting[t].max_rules:
             break
         if _applies(scratch, narrow_box(repository, t, bit, np.int64(0), search)):
             applied = 1

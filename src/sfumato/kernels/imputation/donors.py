@@ -32,8 +32,8 @@ DONORS_PER_SLOPE = 4  # least number of donors per coefficient; fewer leave too 
 def keep_nearest(repository, t, constrained, n, scratch):
     """Keep the nearest of the n donors at scratch.places, with ties; return their number.
 
-    The distance is the maximum over attributes, in units of the box's reach or, if `even`, of the
-    scaled attributes. Writes shares (distance / farthest) ** -sharpness, not normalised, to
+    The distance is the maximum over attributes, in units of the box's reach or, if `equal_scales`,
+    of the scaled attributes. Writes shares (distance / farthest) ** -power, not normalised, to
     scratch.share.  O(n constrained).
     """
     places, distance, search = scratch.places, scratch.distance, scratch.search
@@ -44,7 +44,8 @@ def keep_nearest(repository, t, constrained, n, scratch):
             a = search.attributes[j]
             off = abs(repository.trees.columns[t, a, places[i]] - scratch.scaled[a])
             if off > 0.0:
-                distance[i] = max(distance[i], off if weighting.even else off / search.reach[a])
+                off = off if weighting.equal_scales else off / search.reach[a]
+                distance[i] = max(distance[i], off)
     if n > most:
         scratch.local_values[:n] = distance[:n]
         limit = kth_smallest(scratch.local_values, n, most - 1)
@@ -59,7 +60,7 @@ def keep_nearest(repository, t, constrained, n, scratch):
         farthest = max(farthest, distance[i])
     for i in range(n):
         near = max(distance[i] / farthest, EQUAL_DISTANCE_SHARE) if farthest > 0.0 else 1.0
-        scratch.share[i] = near**-weighting.sharpness
+        scratch.share[i] = near**-weighting.power
     return n
 
 

@@ -7,13 +7,13 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_search
 
-# Use of an attribute's nearest donors. `sharpness` and `even`: see `donors`; `narrowing`: maximum
-# number of dependencies that narrow together (later dependencies are used only if none of these was
+# Use of an attribute's nearest donors. `power` and `equal_scales`: see `donors`; `max_rules`: how
+# many dependencies may narrow together (later dependencies are used only if none of these was
 # chosen); `unit` of distances beyond the donors; `margin` and `outside`: how far a value may lie
 # beyond the found nodes, and beyond all values of the repository (see `calibration`).
 WEIGHTING = np.dtype(
     {
-        "names": ["sharpness", "unit", "margin", "outside", "narrowing", "even"],
+        "names": ["power", "unit", "margin", "outside", "max_rules", "equal_scales"],
         "formats": [float, float, float, float, np.int64, bool],
     },
     align=True,

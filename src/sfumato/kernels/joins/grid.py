@@ -248,7 +248,7 @@ def evict_expired(store, w, now):
 
 
 @lean_inline
-def enter(store, batch, i):
+def insert_arrival(store, batch, i):
     """Add arrival i to its window, and evict the tuples that it displaces."""
     w, s = batch.code[i], batch.slots[i]
     store.windows.tail[w] = s + 1

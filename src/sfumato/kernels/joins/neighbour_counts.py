@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import with_room
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
+from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window, search
 from sfumato.kernels.joins.match_probability import is_near, limit_of, near_mass, widest_reach
 from sfumato.kernels.joins.regions import ball_of
 from sfumato.kernels.joins.similarity_join import filter_regions
@@ -193,7 +193,7 @@ def count_neighbours(store, batch, criterion, rows, listed, counts):
                 _count_all(near, left, weight, part, distribution)
         prob, value, n = _append(prob, value, n, distribution, left + 1)
         offsets[i + 1] = n
-        enter(store, batch, i)
+        insert_arrival(store, batch, i)
     t, m = ends
     near_samples = NearSamples(
         found.of[:t], found.number[:t], found.begins[: t + 1], found.sample[:m]

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.kernels.arrays import integers, sort_slots, with_room
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.joins.boxes import farthest_square, near_boxes
-from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window, search
+from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window, search
 from sfumato.kernels.joins.match_probability import (
     UNDECIDED,
     match_distance,
@@ -121,5 +121,5 @@ def join_tuples(store, batch, criterion, sure, counts):
             if total >= 0.0:
                 found = add_pair(found, n, i, o, v, tail[o], total)
                 n += 1
-        enter(store, batch, i)
+        insert_arrival(store, batch, i)
     return found[:n], certain

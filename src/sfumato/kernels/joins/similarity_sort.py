@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.grid import enter, evict_expired, opposite_window
+from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.similarity_join import MATCHED_PAIR, add_pair
 from sfumato.kernels.joins.tuple_store import is_local, padded, widest_window
@@ -120,5 +120,5 @@ def join_sorted(store, batch, criterion, counts):
             if total >= 0.0:
                 found = add_pair(found, n, i, o, v, end, total)
                 n += 1
-        enter(store, batch, i)
+        insert_arrival(store, batch, i)
     return found[:n]

@@ -78,7 +78,7 @@ def next_leaf(tree, factors, most, block):
         tree.top[0] -= 1
         top = tree.top[0]
         a, b, depth = tree.waiting[top, 0], tree.waiting[top, 1], tree.waiting[top, 2]
-        _enter(tree, depth, a, b, factors, most)
+        _descend(tree, depth, a, b, factors, most)
         if b - a <= block:
             return a, b, depth
         middle = (a + b + 1) // 2
@@ -90,7 +90,7 @@ def next_leaf(tree, factors, most, block):
 
 
 @compiled
-def _enter(tree, depth, a, b, factors, most):
+def _descend(tree, depth, a, b, factors, most):
     """Write the distribution and the partial items of node [a, b) at `depth`, from its parent's."""
     mass, after = factors.mass, factors.after
     parent, own = tree.at[depth - 1], tree.at[depth]
@@ -144,7 +144,7 @@ def _partial_distribution(tree, depth, factors, x, q):
 
 
 @compiled
-def _below(tree, depth, ks, first, cumulative, windows):
+def _fill_cumulative(tree, depth, ks, first, cumulative, windows):
     """Set windows[d, c] = Pr(fewer than ks[c] - d of the node's factors exist) for c >= first."""
     distribution, low, high = tree.distributions[depth], tree.low[depth], tree.high[depth]
     total = 0.0
@@ -206,7 +206,7 @@ def top_k_tails(factors, begin, end, ks, place, out):
             return
         steps = after_signals(steps + 128 * (most + block * block))
         first = np.searchsorted(ks, tree.low[depth], side="right")  # below it, `out` stays 0
-        _below(tree, depth, ks, first, cumulative, windows[: b - a])
+        _fill_cumulative(tree, depth, ks, first, cumulative, windows[: b - a])
         ends[: b - a] = False
         own = tree.at[depth]
         for j in range(own, own + tree.parts[depth]):

@@ -31,7 +31,7 @@ CODE_PK_TOPK, CODE_PT_K, CODE_U_TOPK, CODE_U_KRANKS, CODE_EXPECTED_RANK, CODE_PR
 )
 
 
-class RankingQuestion(NamedTuple):
+class SemanticsParameters(NamedTuple):
     """The code of the semantics, alpha of PRFe, and the weights float64[] of CODE_PRF."""
 
     semantics: int
@@ -135,7 +135,7 @@ def _likeliest_vectors(items, ks):
 
 
 @compiled
-def rank_items(items, ks, least, question):
+def rank_items(items, ks, least, parameters):
     """Return the `Rankings` of several answers.
 
     ks : int64[a], k of each answer, ascending; distinct except with Pr_k
@@ -144,7 +144,7 @@ def rank_items(items, ks, least, question):
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
     U-Topk gave up.  Cost: as for the greatest k; under U-Topk, as for each k separately.
     """
-    code, most = question.semantics, ks[ks.size - 1]
+    code, most = parameters.semantics, ks[ks.size - 1]
     if code in (CODE_PK_TOPK, CODE_PT_K):
         return _rank_by_front_probability(items, ks, least)
     if code == CODE_U_TOPK:
@@ -155,9 +155,9 @@ def rank_items(items, ks, least, question):
     if code == CODE_EXPECTED_RANK:
         values = expected_ranks(items)
     elif code == CODE_PRF:
-        values = weighted_ranks(items, question.weights)
+        values = weighted_ranks(items, parameters.weights)
     else:
-        values = exponential_ranks(items, question.alpha)
+        values = exponential_ranks(items, parameters.alpha)
     if not values.size:
         return _rank_prefixes(items, np.empty(0, np.int64), values, ks)
     worth = np.empty(values.size)

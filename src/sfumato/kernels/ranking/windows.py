@@ -218,7 +218,7 @@ def _extend(array, room):
 
 
 @compiled
-def rank_windows(tuples, runs, asked, question, rescale, skips, streams):
+def rank_windows(tuples, runs, asked, parameters, rescale, skips, streams):
     """Rank the windows of all runs, for all their queries.
 
     rescale : bool, divide rules with a sum above 1, instead of rejecting their later tuples
@@ -259,7 +259,7 @@ def rank_windows(tuples, runs, asked, question, rescale, skips, streams):
         if streams:
             found = rank_streams(items, tuples.stream[chosen], asked.ks[some])
         else:
-            found = rank_items(items, asked.ks[some], asked.least[some], question)
+            found = rank_items(items, asked.ks[some], asked.least[some], parameters)
         if not found.offsets.size:
             failed = r
             break

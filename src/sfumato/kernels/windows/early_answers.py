@@ -57,7 +57,7 @@ from sfumato.kernels.windows.early_extremes import (
     extreme_moments,
     with_extremes,
 )
-from sfumato.kernels.windows.extents import NO_EXTENT, NONE
+from sfumato.kernels.windows.extents import NO_EXTENT, NO_INDEX
 
 EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN, EARLY_MAX = range(5)
 # Places of a final answer relative to its interval.
@@ -112,8 +112,8 @@ class EarlyAggregates(NamedTuple):
     """Predicted aggregates, r of them; the first is the count of rows.
 
     what : int64[r], EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN or EARLY_MAX
-    source : int64[r], attribute, or for uncertain rows channel or extreme; NONE for the row count
-    measure : int64[r], function of `mergeable_moments`, NONE for an extreme; empty for certain rows
+    source : int64[r], attribute, or of uncertain rows channel or extreme; NO_INDEX for the count
+    measure : int64[r], of `mergeable_moments`, NO_INDEX for an extreme; empty for certain rows
     has_uncertain : bool, whether averaged values may be missing
     """
 
@@ -176,27 +176,27 @@ def _drop_entry(e, s):
     """Free an entry that is in no list, its predictions and the steps of its extremes."""
     clear_extremes(e, s.extremes)
     pool, p = s.pool[0], s.entries[e].prediction
-    while p != NONE:
+    while p != NO_INDEX:
         following = s.predictions[p].following
         s.predictions[p].following, pool.free_prediction = pool.free_prediction, p
         p = following
-    s.entries[e].group, s.entries[e].prediction = NONE, NONE
+    s.entries[e].group, s.entries[e].prediction = NO_INDEX, NO_INDEX
     s.entries[e].following, pool.free_entry = pool.free_entry, e
 
 
 @lean
 def _find_entry(g, extent, earlier, slide, s):
-    """Return a group's entry of an extent, or NONE.
+    """Return a group's entry of an extent, or NO_INDEX.
 
     Frees entries of extents that were complete two punctuations ago and had no row in the end.
     """
-    above, e = NONE, s.groups[g].first
-    while e != NONE:
+    above, e = NO_INDEX, s.groups[g].first
+    while e != NO_INDEX:
         entry, following = s.entries[e], s.entries[e].following
         if entry.extent == extent:
             return e
         if entry.extent * slide - 1 <= earlier and entry.changed == 0:
-            if above == NONE:
+            if above == NO_INDEX:
                 s.groups[g].first = following
             else:
                 s.entries[above].following = following
@@ -205,7 +205,7 @@ def _find_entry(g, extent, earlier, slide, s):
         else:
             above = e
         e = following
-    return NONE
+    return NO_INDEX
 
 
 @lean
@@ -235,15 +235,15 @@ def _new_entry(g, extent, attributes, s):
     """Return a new entry of a group; there must be room for it."""
     pool = s.pool[0]
     e = pool.free_entry
-    if e == NONE:
+    if e == NO_INDEX:
         e, pool.entries = pool.entries, pool.entries + 1
     else:
         pool.free_entry = s.entries[e].following
     _note_extent(g, extent, s)
     entry = s.entries[e]
     entry.group, entry.extent, entry.following = g, extent, s.groups[g].first
-    entry.next_changed, entry.changed, entry.revision, entry.held = NONE, 0, 0, 0
-    entry.prediction, s.groups[g].first = NONE, e
+    entry.next_changed, entry.changed, entry.revision, entry.held = NO_INDEX, 0, 0, 0
+    entry.prediction, s.groups[g].first = NO_INDEX, e
     s.groups[g].open += 1
     clear_set(s.sets, e)
     for a in range(attributes):
@@ -258,7 +258,7 @@ def _with_prediction(e, stage, many, s):
     """Return a new prediction of an entry, and the state with room for it."""
     pool = s.pool[0]
     p = pool.free_prediction
-    if p == NONE:
+    if p == NO_INDEX:
         p, pool.predictions = pool.predictions, pool.predictions + 1
         predictions = with_room(s.predictions, p + 1)
         predicted = with_room(s.predicted, (p + 1) * many * PREDICTION_SIZE)
@@ -293,10 +293,10 @@ def _aggregate_cells(what, attribute, e, attributes, s):
 @compiled_ieee
 def _aggregate_so_far(wanted, r, e, attributes, s):
     """Return (mean, standard deviation, existence) of an aggregate of the rows so far."""
-    if wanted.source[r] == NONE:
+    if wanted.source[r] == NO_INDEX:
         return np.float64(s.entries[e].held), 0.0, 1.0
     if wanted.measure.size > 0:
-        if wanted.measure[r] == NONE:
+        if wanted.measure[r] == NO_INDEX:
             return extreme_moments(e, wanted.source[r], s.extremes)
         return measure(wanted.measure[r], s.sets, e, wanted.source[r])
     return _aggregate_cells(wanted.what[r], wanted.source[r], e, attributes, s), 0.0, 1.0
@@ -394,15 +394,15 @@ def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
     for f in range(begin, end):
         final = finals[f]
         g = final.group
-        above, e = NONE, s.groups[g].first
-        while e != NONE and s.entries[e].extent != final.extent:
+        above, e = NO_INDEX, s.groups[g].first
+        while e != NO_INDEX and s.entries[e].extent != final.extent:
             above, e = e, s.entries[e].following
         revisions[f] = 1
-        if e != NONE:
+        if e != NO_INDEX:
             revisions[f] = s.entries[e].revision + 1
             count = answers[f * many]
             p = s.entries[e].prediction
-            while p != NONE:
+            while p != NO_INDEX:
                 of = s.predictions[p]
                 scores = with_room(scores, at + many + 1)
                 keys = with_room(keys, at + many + 1)
@@ -419,7 +419,7 @@ def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
                 scores[at], keys[at] = of.held / count, of.stage * (many + 1) + many
                 sides[at] = SIDE_UNKNOWN
                 at, p = at + 1, of.following
-            if above == NONE:
+            if above == NO_INDEX:
                 s.groups[g].first = s.entries[e].following
             else:
                 s.entries[above].following = s.entries[e].following
@@ -427,7 +427,7 @@ def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
             if s.entries[e].changed == 0:
                 _drop_entry(e, s)
             else:  # still in a list: freed by the next tick
-                s.entries[e].group = NONE
+                s.entries[e].group = NO_INDEX
     order = stable_order(scores[:at])
     order = order[stable_order(keys[:at][order])]
     scope = finals[begin].scope * (grid.stages + 1) * (many + 1)
@@ -470,25 +470,25 @@ def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
 
 
 @compiled_ieee
-def _revise(c, grid, wanted, attributes, s, out, figures, found):
-    """Emit revisions of a scope's changed extents; return (state, out, figures, their number)."""
+def _revise(c, grid, wanted, attributes, s, out, estimates, found):
+    """Emit revisions of a scope's changed extents; return (state, out, estimates, their number)."""
     many, scope = wanted.what.size, s.scopes[c]
     width, n, e = REVISION_SIZE * (many + 1), 0, scope.changed
     changed = np.empty(16, np.int64)
-    while e != NONE:
+    while e != NO_INDEX:
         following = s.entries[e].next_changed
         s.entries[e].changed = 0
-        if s.entries[e].group == NONE:
+        if s.entries[e].group == NO_INDEX:
             _drop_entry(e, s)
         elif s.entries[e].extent * grid.slide - 1 > scope.reached:
             changed = with_room(changed, n + 1)
             changed[n], n = e, n + 1
         e = following
-    scope.changed = NONE
+    scope.changed = NO_INDEX
     changed = changed[:n]
     changed = changed[stable_order(s.entries.group[changed])]
     changed = changed[stable_order(s.entries.extent[changed])]
-    out, figures = with_room(out, found + n), with_room(figures, (found + n) * width)
+    out, estimates = with_room(out, found + n), with_room(estimates, (found + n) * width)
     for e in changed:
         entry = s.entries[e]
         g, held = entry.group, np.float64(entry.held)
@@ -527,15 +527,15 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
             place = (p * many + r) * PREDICTION_SIZE
             s.predicted[place], s.predicted[place + 1] = predicted, unit
             s.predicted[place + 2], s.predicted[place + 3] = low, high
-            figures[at], figures[at + 1], figures[at + 2] = partial, low, high
-            figures[at + 3], figures[at + 4] = deviation, existence
+            estimates[at], estimates[at + 1], estimates[at + 2] = partial, low, high
+            estimates[at + 3], estimates[at + 4] = deviation, existence
             at += REVISION_SIZE
-        figures[at] = min(held / total, 1.0)  # the completeness, from the interval of the count
-        figures[at + 1] = held / figures[found * width + 2]
-        figures[at + 2] = held / figures[found * width + 1]
-        figures[at + 3] = figures[at + 4] = np.nan
+        estimates[at] = min(held / total, 1.0)  # the completeness, from the interval of the count
+        estimates[at + 1] = held / estimates[found * width + 2]
+        estimates[at + 2] = held / estimates[found * width + 1]
+        estimates[at + 3] = estimates[at + 4] = np.nan
         found += 1
-    return s, out, figures, found
+    return s, out, estimates, found
 
 
 @lean
@@ -593,7 +593,7 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
             return n
         for extent in range(first, last + 1):
             e = _find_entry(g, extent, scope.earlier, grid.slide, s)
-            if e == NONE:
+            if e == NO_INDEX:
                 e = _new_entry(g, extent, attributes, s)
             entry = s.entries[e]
             entry.held += 1
@@ -626,7 +626,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
     NODES for an average over uncertain rows, and times its steps for an extreme over them.
     """
     revisions, found = np.empty(finals.size, np.int64), np.int64(0)
-    out, figures = np.empty(0, REVISION), np.empty(0)
+    out, estimates = np.empty(0, REVISION), np.empty(0)
     place = np.full(s.scopes.size, finals.size)
     for f in range(finals.size - 1, -1, -1):
         place[finals[f].scope] = f
@@ -640,8 +640,8 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
             _advance_punctuation(s.scopes[c], punctuation)
             if punctuation // grid.early > s.scopes[c].tick:
                 s.scopes[c].tick = punctuation // grid.early
-                s, out, figures, found = _revise(
-                    c, grid, wanted, attributes, s, out, figures, found
+                s, out, estimates, found = _revise(
+                    c, grid, wanted, attributes, s, out, estimates, found
                 )
         else:
             extents = grid.length // grid.slide + 1
@@ -660,7 +660,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
             s.scopes[c].tick = last // grid.early
         f = end
     width = REVISION_SIZE * (wanted.what.size + 1)
-    return s, revisions, out[:found], figures[: found * width]
+    return s, revisions, out[:found], estimates[: found * width]
 
 
 @compiled
@@ -668,10 +668,10 @@ def drop_groups(groups, s):
     """Drop the open extents of groups."""
     for g in groups:
         e = s.groups[g].first
-        while e != NONE:
+        while e != NO_INDEX:
             following = s.entries[e].following
             if s.entries[e].changed == 0:
                 _drop_entry(e, s)
             else:
-                s.entries[e].group = NONE
+                s.entries[e].group = NO_INDEX
             e = following

@@ -2,8 +2,8 @@
 
 Pr(max <= v) is the product of Pr(tuple <= v) over independent tuples. It rises in steps at the
 values of the alternatives, so it is stored as a list of steps: first -inf with the probability that
-there is no value, then values in ascending order, each with Pr(max <= value). A tuple is such a
-list, too, and is added by multiplying:
+there is no value, then values in ascending order, each with Pr(max <= value). A tuple is also
+such a list, and is added by multiplying:
 
     list    -inf: 0.3               5: 0.6     9: 1
     tuple   -inf: 0.1     4: 0.5    5: 1
@@ -24,10 +24,12 @@ from sfumato.kernels.arrays import integers, sort_pairs, with_room
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.distributions.tuples import value_parts
 from sfumato.kernels.tolerances import NEGLIGIBLE, REMAINDER
-from sfumato.kernels.windows.extents import NONE
+from sfumato.kernels.windows.extents import NO_INDEX
 
 # A value, Pr(max = value), Pr(max <= value), and the place of the next step.
-STEP = np.dtype([("value", float), ("mass", float), ("reached", float), ("following", np.int64)])
+CDF_STEP = np.dtype(
+    [("value", float), ("mass", float), ("reached", float), ("following", np.int64)]
+)
 STEP_POOL = integers("steps free")  # number of steps used so far; first free step
 
 
@@ -35,7 +37,7 @@ class Extremes(NamedTuple):
     """Distributions of r extremes of each of several sets of tuples.
 
     sign : float64[r], 1 for MAX and -1 for MIN    attribute : int64[r]
-    first : int64[sets, r], first step of each list; NONE without tuples
+    first : int64[sets, r], first step of each list; NO_INDEX without tuples
     """
 
     sign: np.ndarray
@@ -49,7 +51,7 @@ class Extremes(NamedTuple):
 def _write_steps(offsets, prob, values, sign, i, scratch):
     """Write tuple i's list of steps for one extreme to `scratch`; return their number.
 
-    scratch : float64[3, alternatives + 1], the columns of STEP
+    scratch : float64[3, alternatives + 1], the columns of CDF_STEP
     """
     value, mass, reached, n = scratch[0], scratch[1], scratch[2], 1
     valued, _ = value_parts(offsets, prob, values, i)
@@ -78,7 +80,7 @@ def with_extremes(extremes, sets, more):
     """Return `extremes` with room for this number of sets, and for `more` steps."""
     first, count = extremes.first, extremes.sign.size
     if first.shape[0] < sets:
-        first = np.full((sets, count), NONE)
+        first = np.full((sets, count), NO_INDEX)
         for s in range(extremes.first.shape[0]):
             for r in range(count):
                 first[s, r] = extremes.first[s, r]
@@ -88,16 +90,16 @@ def with_extremes(extremes, sets, more):
 
 @lean
 def _insert_step(value, mass, reached, below, following, s, r, extremes):
-    """Insert a step between the places `below` and `following`, or NONE; return its place."""
+    """Insert a step between the places `below` and `following`, or NO_INDEX; return its place."""
     pool, steps = extremes.pool[0], extremes.steps
     place = pool.free
-    if place == NONE:
+    if place == NO_INDEX:
         place, pool.steps = pool.steps, pool.steps + 1
     else:
         pool.free = steps[place].following
     step = steps[place]
     step.value, step.mass, step.reached, step.following = value, mass, reached, following
-    if below == NONE:
+    if below == NO_INDEX:
         extremes.first[s, r] = place
     else:
         steps[below].following = place
@@ -108,7 +110,7 @@ def _insert_step(value, mass, reached, below, following, s, r, extremes):
 def _changes_nothing(offsets, prob, values, i, s, r, extremes):
     """Return whether all values of tuple i are below the steps of an extreme."""
     first = extremes.steps[extremes.first[s, r]]
-    if first.following == NONE or first.reached > NEGLIGIBLE:
+    if first.following == NO_INDEX or first.reached > NEGLIGIBLE:
         return False
     lowest, sign = extremes.steps[first.following].value, extremes.sign[r]
     for k in range(offsets[i], offsets[i + 1]):
@@ -122,8 +124,9 @@ def _multiply(tuple_steps, count, s, r, extremes):
     """Multiply an extreme by the first `count` of a tuple's steps."""
     value, mass, reached = tuple_steps[0], tuple_steps[1], tuple_steps[2]
     steps, pool = extremes.steps, extremes.pool[0]
-    place, below, k, likely = extremes.first[s, r], NONE, 0, 0.0  # likely : `reached` of `below`
-    while place != NONE:
+    place, below, k = extremes.first[s, r], NO_INDEX, 0
+    likely = 0.0  # `reached` of `below`
+    while place != NO_INDEX:
         step = steps[place]
         while k < count and value[k] < step.value:
             if likely * reached[k] > NEGLIGIBLE:
@@ -139,7 +142,7 @@ def _multiply(tuple_steps, count, s, r, extremes):
         likely = step.reached
         step.reached *= reached[k - 1]
         step.mass = step.mass * reached[k - 1] + own
-        if step.reached > NEGLIGIBLE or below == NONE:
+        if step.reached > NEGLIGIBLE or below == NO_INDEX:
             below = place
         else:
             steps[below].following = following
@@ -148,7 +151,7 @@ def _multiply(tuple_steps, count, s, r, extremes):
     while k < count:
         if likely * reached[k] > NEGLIGIBLE:
             below = _insert_step(
-                value[k], likely * mass[k], likely * reached[k], below, NONE, s, r, extremes
+                value[k], likely * mass[k], likely * reached[k], below, NO_INDEX, s, r, extremes
             )
         k += 1
 
@@ -164,8 +167,8 @@ def add_to_extremes(offsets, prob, values, i, s, scratch, extremes):
     """
     for r in range(extremes.sign.size):
         x = values[extremes.attribute[r]]
-        if extremes.first[s, r] == NONE:
-            _insert_step(-np.inf, 0.0, 1.0, NONE, NONE, s, r, extremes)
+        if extremes.first[s, r] == NO_INDEX:
+            _insert_step(-np.inf, 0.0, 1.0, NO_INDEX, NO_INDEX, s, r, extremes)
         elif _changes_nothing(offsets, prob, x, i, s, r, extremes):
             continue
         count = _write_steps(offsets, prob, x, extremes.sign[r], i, scratch)
@@ -177,12 +180,12 @@ def clear_extremes(s, extremes):
     """Remove all tuples of a set."""
     for r in range(extremes.sign.size):
         place = extremes.first[s, r]
-        while place != NONE:
+        while place != NO_INDEX:
             step = extremes.steps[place]
             following = step.following
             step.following, extremes.pool[0].free = extremes.pool[0].free, place
             place = following
-        extremes.first[s, r] = NONE
+        extremes.first[s, r] = NO_INDEX
 
 
 @lean
@@ -192,17 +195,17 @@ def extreme_moments(s, r, extremes):
     Error: relative 1e-16 per tuple in each probability.
     """
     steps, sign, lowest = extremes.steps, extremes.sign[r], extremes.first[s, r]
-    if lowest != NONE:
+    if lowest != NO_INDEX:
         lowest = steps[lowest].following
     existence, total, square, place = 0.0, 0.0, 0.0, lowest
-    while place != NONE:
+    while place != NO_INDEX:
         existence += steps[place].mass
         total += steps[place].mass * (steps[place].value - steps[lowest].value)
         place = steps[place].following
     if existence <= 0.0:
         return np.nan, np.nan, 0.0
     mean, place = steps[lowest].value + total / existence, lowest
-    while place != NONE:
+    while place != NO_INDEX:
         square += steps[place].mass * (steps[place].value - mean) ** 2
         place = steps[place].following
     return sign * mean, np.sqrt(square / existence), min(existence, 1.0)

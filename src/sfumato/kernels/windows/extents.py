@@ -53,7 +53,7 @@ from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.totals import merge_prefix, total_extent
 
 NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fits in int64
-NONE = np.int64(-1)  # no tuple, pane, group or alternative
+NO_INDEX = np.int64(-1)  # no tuple, pane, group or alternative
 
 # Verdicts on a row. TAKEN: in all extents that contain it. JOINED: only in the later of these.
 # TOO_LATE: in none, because it was late. OUTSIDE: no extent contains it. ABSENT: no alternatives.
@@ -67,23 +67,23 @@ SCOPE = integers("punctuation before closed newest groups")
 # the scope's next non-empty group, and 1 if this group is listed.
 GROUP = integers("scope arrived reach previous pane following listed")
 # Punctuation `at` completes a scope's extents (after, up_to]; turn: order of completion.
-CLOSING = integers("turn scope after up_to at")
-# A tuple that is late for some extents, and the extents that include it; or, with tuple NONE, a row
-# and the extents that do not include it; and the pane of the tuple.
+COMPLETION = integers("turn scope after up_to at")
+# A tuple that is late for some extents, and the extents that include it; or, with tuple NO_INDEX, a
+# row and the extents that do not include it; and the pane of the tuple.
 LATE_ROW = integers("group first last tuple pane")
 # Alternatives [begin, end), its pane's next tuple, its pane's place; alive: 0 if no longer needed.
 TUPLE = integers("index group time number begin end following pane alive")
 # The group's previous pane, or the next free place; its first and last tuple; state: 1 if complete,
 # 2 if its partial includes the rest of its block.
 PANE = integers("number previous first last state")
-# The newest version of an id, the first extent that may have it, and its row: group, number (NONE
-# if in no extent) and last extent. The id matters until extent `until` is complete. For a shared
-# outcome, the version is a hash of its weights, and no row is recorded.
+# The newest version of an id, the first extent that may have it, and its row: group, number
+# (NO_INDEX if in no extent) and last extent. The id matters until extent `until` is complete. For a
+# shared outcome, the version is a hash of its weights, and no row is recorded.
 ID = integers("group version since number last until")
-# The row that a newer version replaces (or NONE), and the last extent that still includes it.
+# The row that a newer version replaces (or NO_INDEX), and the last extent that still includes it.
 REPLACED = integers("number last")
 POOL = integers("free panes tuples alternatives dead")  # first free pane; numbers in use
-EXTENT = integers("group number closing held late low high")
+EXTENT = integers("group number completion held late low high")
 
 
 class ReleasedRows(NamedTuple):
@@ -108,7 +108,7 @@ class ReleasedRows(NamedTuple):
 class Versions(NamedTuple):
     """Ids and versions of rows; all arrays are empty if rows have none.
 
-    id : int64[n], codes, NONE for a row without an id    version : int64[n]
+    id : int64[n], codes, NO_INDEX for a row without an id    version : int64[n]
     ids : ID[], updated    replaced : REPLACED[n], written
     shared : bool, ids identify shared outcomes, and versions are hashes of their weights
     """
@@ -202,12 +202,12 @@ def last_complete(punctuation, slide):
 
 
 @lean
-def _close(scopes, c, up_to, at, closings, found):
+def _close(scopes, c, up_to, at, completions, found):
     """Record that a scope's extents up to `up_to` are complete; return the number of records."""
     scope = scopes[c]
     if up_to <= scope.closed:
         return found
-    note = closings[found]
+    note = completions[found]
     note.turn, note.scope, note.after, note.up_to, note.at = found, c, scope.closed, up_to, at
     scope.closed = up_to
     return found + 1
@@ -226,7 +226,7 @@ def _record_late(late_rows, found, g, first, last, of):
     if first > last:
         return found
     row = late_rows[found]
-    row.group, row.first, row.last, row.tuple, row.pane = g, first, last, of, NONE
+    row.group, row.first, row.last, row.tuple, row.pane = g, first, last, of, NO_INDEX
     return found + 1
 
 
@@ -235,13 +235,13 @@ def _take_version(versions, i, number, g, first, last, verdict, closed):
     """Make row i, which is in extents from `first` to `last`, the newest version of its id."""
     newest, replaced = versions.ids[versions.id[i]], versions.replaced[i]
     until = last if verdict in (TAKEN, JOINED, ABSENT) else NO_EXTENT
-    replaced.number = NONE
+    replaced.number = NO_INDEX
     if newest.until > closed:
         until = max(until, newest.until)
-        if newest.number != NONE and newest.last >= first:
+        if newest.number != NO_INDEX and newest.last >= first:
             replaced.number, replaced.last = newest.number, first - 1
     newest.group, newest.version, newest.since = g, versions.version[i], first
-    newest.number = number if verdict in (TAKEN, JOINED) else NONE
+    newest.number = number if verdict in (TAKEN, JOINED) else NO_INDEX
     newest.last, newest.until = last, until
 
 
@@ -258,15 +258,15 @@ def _has_weights(versions, i, g, last, closed):
 
 
 @compiled
-def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows, versions):
+def assign_rows(rows, grid, scopes, groups, index, verdicts, completions, late_rows, versions):
     """Judge rows in order and record the extents that they complete.  O(n).
 
     scopes : SCOPE[], groups : GROUP[], updated;  verdicts : int8[n], written: TAKEN to UNEQUAL
-    index : int64[n], written: index of each stored row in its group, NONE for others; restarts at 0
-        when all extents of earlier rows are complete, so that an empty group is like a new one
-    closings : CLOSING[2 n], late_rows : LATE_ROW[2 n], written; tuples by their place among the
-        rows stored in this call. Where versions are replaced, all stored rows are late rows
-    Returns the numbers of rows that a punctuation had excluded, of closings, and of late rows.
+    index : int64[n], written: index of each stored row in its group, NO_INDEX for others; restarts
+        at 0 when all extents of earlier rows are complete, so that an empty group is like a new one
+    completions : COMPLETION[2 n], late_rows : LATE_ROW[2 n], written; tuples by their place among
+        the rows stored in this call. Where versions are replaced, all stored rows are late rows
+    Returns the numbers of rows that a punctuation had excluded, of completions, and of late rows.
     """
     length, slide, ordered = grid.length, grid.slide, rows.punctuation.size == 0
     excluded, found, late_count, stored = 0, 0, 0, 0
@@ -276,7 +276,7 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows
         scope, group, j = scopes[c], groups[g], time // slide
         last = j + grid.width if grid.cut == 0 else (time + length) // slide
         p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
-        group.scope, index[i] = c, NONE
+        group.scope, index[i] = c, NO_INDEX
         if not ordered and rows.late[i]:
             # The punctuation is its source's only, and does not advance the scope.
             first = max(last_complete(p, slide), scope.closed) + 1
@@ -285,14 +285,14 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows
                 # All rows released by the previous punctuation have arrived, except rows of the
                 # same time, which a higher punctuation releases first.
                 done = last_complete(min(scope.punctuation, time - 1), slide)
-                found = _close(scopes, c, done, scope.punctuation, closings, found)
+                found = _close(scopes, c, done, scope.punctuation, completions, found)
                 scope.before, scope.punctuation = scope.punctuation, p
             excluded += not ordered and (p < scope.punctuation or time < scope.before)
             # Rows released together are ordered by time: no earlier row follows.
             done = min(j, last_complete(scope.punctuation, slide))
-            found = _close(scopes, c, done, scope.punctuation, closings, found)
+            found = _close(scopes, c, done, scope.punctuation, completions, found)
             first = scope.closed + 1
-        has_id = versioned and versions.id[i] != NONE
+        has_id = versioned and versions.id[i] != NO_INDEX
         if has_id:
             newest = versions.ids[versions.id[i]]
             if newest.until > scope.closed:
@@ -309,7 +309,7 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows
             verdict = ABSENT
         elif (
             versions.shared
-            and versions.id[i] != NONE
+            and versions.id[i] != NO_INDEX
             and not _has_weights(versions, i, g, last, scope.closed)
         ):
             verdict = UNEQUAL
@@ -330,7 +330,7 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows
             _take_version(versions, i, rows.number[i], g, first, last, verdict, scope.closed)
         if verdict in (JOINED, TOO_LATE):
             before = late_count
-            late_count = _record_late(late_rows, late_count, g, missed_from, missed_to, NONE)
+            late_count = _record_late(late_rows, late_count, g, missed_from, missed_to, NO_INDEX)
             if late_count > before:
                 _list_group(scopes, groups, g)
     return excluded, found, late_count
@@ -344,7 +344,7 @@ def list_groups(scopes, groups, used):
 
 
 @compiled
-def close_all(wanted, grid, scopes, closings):
+def close_all(wanted, grid, scopes, completions):
     """Record all extents of some scopes that hold a row; return the number of records.
 
     wanted : int64[], scopes. Later rows are missing from these extents, but are judged by the
@@ -354,24 +354,25 @@ def close_all(wanted, grid, scopes, closings):
     for c in wanted:
         scope, slide = scopes[c], grid.slide
         at = scope.punctuation
-        found = _close(scopes, c, last_complete(at, slide), at, closings, found)
+        found = _close(scopes, c, last_complete(at, slide), at, completions, found)
         if scope.newest > NO_EXTENT:
             up_to = (scope.newest + grid.length) // slide
-            found = _close(scopes, c, up_to, max(at, up_to * slide - 1), closings, found)
+            found = _close(scopes, c, up_to, max(at, up_to * slide - 1), completions, found)
     return found
 
 
 @compiled
 def _new_pane(panes, pool, number):
     s = pool.free
-    if s == NONE:
+    if s == NO_INDEX:
         s = pool.panes
         panes = with_room(panes, s + 1)
         pool.panes = s + 1
     else:
         pool.free = panes[s].previous
     pane = panes[s]
-    pane.number, pane.previous, pane.first, pane.last, pane.state = number, NONE, NONE, NONE, 0
+    pane.number, pane.previous, pane.state = number, NO_INDEX, 0
+    pane.first = pane.last = NO_INDEX
     return s, panes
 
 
@@ -383,14 +384,14 @@ def _find_pane(panes, pool, group, number, apart):
     """
     if apart:
         return _new_pane(panes, pool, number)
-    above, s = NONE, group.pane
-    while s != NONE and panes[s].number > number:
+    above, s = NO_INDEX, group.pane
+    while s != NO_INDEX and panes[s].number > number:
         above, s = s, panes[s].previous
-    if s == NONE or panes[s].number < number:
+    if s == NO_INDEX or panes[s].number < number:
         before = s
         s, panes = _new_pane(panes, pool, number)
         panes[s].previous = before
-        if above == NONE:
+        if above == NO_INDEX:
             group.pane = s
         else:
             panes[above].previous = s
@@ -408,19 +409,19 @@ def _pane_number(time, grid):
 
 @compiled
 def place_rows(rows, index, late, grid, groups, panes, pools, to):
-    """Write the panes int64[n] of rows with an index to `to`; NONE for other rows.
+    """Write the panes int64[n] of rows with an index to `to`; NO_INDEX for other rows.
 
     late : bool[], for each row with an index, whether it has a separate pane
     Returns `panes`, grown if needed.  O(n) if rows of a group are ordered by time.
     """
     pool, stored = pools[0], 0
     for i in range(index.size):
-        to[i] = NONE
-        if index[i] == NONE:
+        to[i] = NO_INDEX
+        if index[i] == NO_INDEX:
             continue
         g, time = rows.group[i], rows.time[i]
-        s = NONE if late[stored] else groups[g].pane  # most rows are in the newest pane
-        inside = time - panes[s].number * grid.slide if s != NONE and grid.cut == 0 else -1
+        s = NO_INDEX if late[stored] else groups[g].pane  # most rows are in the newest pane
+        inside = time - panes[s].number * grid.slide if s != NO_INDEX and grid.cut == 0 else -1
         if not 0 <= inside < grid.slide:
             number = _pane_number(time, grid)
             s, panes = _find_pane(panes, pool, groups[g], number, late[stored])
@@ -434,17 +435,17 @@ def store_rows(rows, index, to, panes, tuples):
     pool, prob, values = tuples.pool[0], rows.prob, rows.values
     for i in range(index.size):
         s, n, m = to[i], pool.tuples, pool.alternatives
-        if s == NONE:
+        if s == NO_INDEX:
             continue
         begin, end = rows.offsets[i], rows.offsets[i + 1]
-        if panes[s].first == NONE:
+        if panes[s].first == NO_INDEX:
             panes[s].first = n
         else:
             tuples.at[panes[s].last].following = n
         panes[s].last, of = n, tuples.at[n]
         of.index, of.group = index[i], rows.group[i]
         of.time, of.number = rows.time[i], rows.number[i]
-        of.begin, of.end, of.following, of.pane, of.alive = m, m + end - begin, NONE, s, 1
+        of.begin, of.end, of.following, of.pane, of.alive = m, m + end - begin, NO_INDEX, s, 1
         for k in range(begin, end):
             tuples.prob[m], tuples.owner[m] = prob[k], n
             for a in range(values.shape[0]):
@@ -461,7 +462,7 @@ def fill_panes(to, begin, per_tuple, panes, at, own):
     """
     for i in range(to.size):
         s = to[i]
-        if s != NONE:
+        if s != NO_INDEX:
             if panes[s].first == begin:
                 clear_set(own, s)
             add_tuple(per_tuple, i, own, s)
@@ -473,7 +474,7 @@ def _rank_alternatives(s, panes, tuples, measures, partials, room):
     """Link a pane's alternatives that an extreme may need, most extreme first."""
     for x in range(measures.sign.size):
         value, n, t = tuples.values[measures.attribute[x]], 0, panes[s].first
-        while t != NONE:
+        while t != NO_INDEX:
             for k in range(tuples.at[t].begin, tuples.at[t].end):
                 room.order[n], room.distribution[n] = k, -measures.sign[x] * value[k]
                 n += 1
@@ -483,20 +484,20 @@ def _rank_alternatives(s, panes, tuples, measures, partials, room):
             order = order[stable_order(room.distribution[:n])]  # NaN at the end
         of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
         kept, below = cut_alternatives(np.int64(0), n, of, order), tuples.below[x]
-        partials.top[x, s] = order[0] if kept > 0 else NONE
+        partials.top[x, s] = order[0] if kept > 0 else NO_INDEX
         for i in range(kept):
-            below[order[i]] = order[i + 1] if i + 1 < kept else NONE
+            below[order[i]] = order[i + 1] if i + 1 < kept else NO_INDEX
 
 
 @lean
 def _free_pane(s, panes, tuples):
     """Free an unused pane and its tuples."""
     pool, t = tuples.pool[0], panes[s].first
-    while t != NONE:
+    while t != NO_INDEX:
         tuples.at[t].alive = 0
         pool.dead += 1
         t = tuples.at[t].following
-    panes[s].first, panes[s].last, panes[s].state = NONE, NONE, 0
+    panes[s].first, panes[s].last, panes[s].state = NO_INDEX, NO_INDEX, 0
     panes[s].previous, pool.free = pool.free, s
 
 
@@ -527,25 +528,25 @@ def drop_rows(gone, panes, tuples):
 
 
 @compiled
-def _list_extents(group, closings, numbers, late_rows, grid, gaps, found, extents):
+def _list_extents(group, completions, numbers, late_rows, grid, gaps, found, extents):
     """List a group's complete extents: (`extents`, grown if needed; their number; skipped extents).
 
     Empty extents are skipped in gaps of more than `gaps.most` (-1 skips all, uncounted).
-    closings : of its scope, ascending    numbers : int64[], of its panes    late_rows : its own
+    completions : of its scope, ascending    numbers : int64[], of its panes    late_rows : its own
     """
-    after = closings[0].after
-    low, high, c, skipped, j = 0, 0, 0, 0, closings[0].after + 1
+    after = completions[0].after
+    low, high, c, skipped, j = 0, 0, 0, 0, completions[0].after + 1
     while True:
-        following = closings[-1].up_to + 1
+        following = completions[-1].up_to + 1
         while low < numbers.size and numbers[low] < j * grid.per_slide - grid.width:
             low += 1
         if low < numbers.size:
             following = min(following, max(j, numbers[low] // grid.per_slide + 1))
         for row in late_rows:
-            if row.tuple != NONE and row.last >= j:
+            if row.tuple != NO_INDEX and row.last >= j:
                 following = min(following, max(j, row.first))
-        last, fresh = following > closings[-1].up_to, group.previous <= NO_EXTENT
-        j = min(following, closings[-1].up_to + 1)
+        last, fresh = following > completions[-1].up_to, group.previous <= NO_EXTENT
+        j = min(following, completions[-1].up_to + 1)
         begin, end, left_out = _empty_extents(j, group.previous, after, last, gaps)
         skipped += left_out
         if not last:
@@ -555,13 +556,13 @@ def _list_extents(group, closings, numbers, late_rows, grid, gaps, found, extent
             k = place if place < end else j
             if k == j and last:
                 return extents, found, skipped
-            while closings[c].up_to < (k if gaps.around and not fresh else j):
+            while completions[c].up_to < (k if gaps.around and not fresh else j):
                 c += 1
             extent = extents[found]
-            extent.number, extent.closing, extent.late = k, c, 0
+            extent.number, extent.completion, extent.late = k, c, 0
             extent.low, extent.high = (low, high) if k == j else (low, low)
             for row in late_rows:
-                if row.tuple == NONE and row.first <= k <= row.last:
+                if row.tuple == NO_INDEX and row.first <= k <= row.last:
                     extent.late += 1
             found += 1
         group.previous = j
@@ -589,7 +590,7 @@ def _merge_extent(
     if middle < high:
         merge_set(partials.prefix, slots[high - 1], total, FIRST_SET)
     for i in range(late_slots.size):
-        if late_slots[i] != NONE and late_rows[i].first <= extent.number <= late_rows[i].last:
+        if late_slots[i] != NO_INDEX and late_rows[i].first <= extent.number <= late_rows[i].last:
             if per_tuple.shape[2] > 0:
                 add_tuple(per_tuple, late_rows[i].tuple, total, FIRST_SET)
             else:
@@ -607,8 +608,8 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
     begins, panes, n, steps = room.begins, slots.size - late_rows.size, 0, np.int64(0)
     for i in range(slots.size):
         begins[i] = n
-        k = partials.top[x, slots[i]] if slots[i] != NONE else NONE
-        while k != NONE:
+        k = partials.top[x, slots[i]] if slots[i] != NO_INDEX else NO_INDEX
+        while k != NO_INDEX:
             room.order[n] = k - begins[i]
             n, k = n + 1, below[k]
     begins[slots.size] = n
@@ -640,11 +641,11 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
 def _ready_panes(group, closed, late_rows, panes, grid):
     """Return the places of a group's complete panes, then of its late rows; and pane numbers."""
     n, s = 0, group.pane
-    while s != NONE:
+    while s != NO_INDEX:
         n += panes[s].number // grid.per_slide < closed
         s = panes[s].previous
     slots, numbers, s = np.empty(n + late_rows.size, np.int64), np.empty(n, np.int64), group.pane
-    while s != NONE:
+    while s != NO_INDEX:
         if panes[s].number // grid.per_slide < closed:
             n -= 1
             slots[n], numbers[n] = s, panes[s].number
@@ -659,7 +660,7 @@ def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room
     """Build the prefixes and ranks of panes at their first use."""
     for i in range(slots.size):
         s = slots[i]
-        if s == NONE or panes[s].state > 0:
+        if s == NO_INDEX or panes[s].state > 0:
             continue
         panes[s].state = 1
         _rank_alternatives(s, panes, tuples, measures, partials, room)
@@ -675,14 +676,14 @@ def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room
 @lean
 def _drop_unneeded(group, closed, late_rows, panes, tuples, grid, gaps):
     """Drop what a group's further extents do not need; return whether nothing is left."""
-    keep, above, s = (closed + 1) * grid.per_slide - grid.width, NONE, group.pane
-    while s != NONE and panes[s].number >= keep:
+    keep, above, s = (closed + 1) * grid.per_slide - grid.width, NO_INDEX, group.pane
+    while s != NO_INDEX and panes[s].number >= keep:
         above, s = s, panes[s].previous
-    if above == NONE:
-        group.pane = NONE
+    if above == NO_INDEX:
+        group.pane = NO_INDEX
     else:
-        panes[above].previous = NONE
-    while s != NONE:
+        panes[above].previous = NO_INDEX
+    while s != NO_INDEX:
         before = panes[s].previous
         _free_pane(s, panes, tuples)
         s = before
@@ -692,14 +693,14 @@ def _drop_unneeded(group, closed, late_rows, panes, tuples, grid, gaps):
     left = 0
     for i in range(late_rows.size):
         row = late_rows[i]
-        if row.last > (out if row.tuple == NONE else closed):
+        if row.last > (out if row.tuple == NO_INDEX else closed):
             left += 1
             continue
-        if row.tuple != NONE:
+        if row.tuple != NO_INDEX:
             _free_pane(row.pane, panes, tuples)
-        row.group = NONE
+        row.group = NO_INDEX
     more = gaps.around and group.previous > NO_EXTENT and group.previous + gaps.most > closed
-    return group.pane == NONE and left == 0 and not more
+    return group.pane == NO_INDEX and left == 0 and not more
 
 
 @compiled
@@ -712,9 +713,9 @@ def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
             inside = extent.low <= i < extent.high
         else:
             row = late_rows[i - first]
-            inside = row.tuple != NONE and row.first <= extent.number <= row.last
-        t = panes[slots[i]].first if inside else NONE
-        while t != NONE:
+            inside = row.tuple != NO_INDEX and row.first <= extent.number <= row.last
+        t = panes[slots[i]].first if inside else NO_INDEX
+        while t != NO_INDEX:
             members[listed] = t
             listed, t = listed + 1, at[t].following
     return members, listed
@@ -722,13 +723,13 @@ def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
 
 @compiled_ieee
 def complete_extents(
-    closings, scopes, groups, late_rows, panes, tuples, partials, per_tuple, totals, signs, grid,
+    completions, scopes, groups, late_rows, panes, tuples, partials, per_tuple, totals, signs, grid,
     measures, gaps, listing,
 ):  # fmt: skip
     """List and measure the complete extents, and drop what further extents do not need.
 
-    closings : CLOSING[], by scope, then ascending
-    late_rows : LATE_ROW[], by group; group NONE is written to rows that are no longer needed
+    completions : COMPLETION[], by scope, then ascending
+    late_rows : LATE_ROW[], by group; group NO_INDEX is written to rows that are no longer needed
     per_tuple : float64[channels, 3, tuples], see `tuple_moments`; empty if late rows have partials
     totals, signs : see `totals`; with fields, extents have these instead of moments
     gaps : Gaps, the listed extents without a tuple;  listing : bool, list the tuples of extents
@@ -748,12 +749,12 @@ def complete_extents(
         np.empty(p, np.int64), np.empty(p, np.int64),
     )  # fmt: skip
     begin = 0
-    while begin < closings.size:
-        end, c = begin + 1, closings[begin].scope
-        while end < closings.size and closings[end].scope == c:
+    while begin < completions.size:
+        end, c = begin + 1, completions[begin].scope
+        while end < completions.size and completions[end].scope == c:
             end += 1
-        above, g, closed = NONE, scopes[c].groups, scopes[c].closed
-        while g != NONE:
+        above, g, closed = NO_INDEX, scopes[c].groups, scopes[c].closed
+        while g != NO_INDEX:
             group, start = groups[g], found
             low = first_at_least(late_group, np.int64(0), late_group.size, g)
             own_late = late_rows[low : first_at_least(late_group, low, late_group.size, g + 1)]
@@ -764,14 +765,14 @@ def complete_extents(
                 for i in range(numbers.size):
                     merge_prefix(i, slots, numbers, panes, totals, signs, grid.width)
             extents, found, more = _list_extents(
-                group, closings[begin:end], numbers, own_late, grid, gaps, found, extents
+                group, completions[begin:end], numbers, own_late, grid, gaps, found, extents
             )
             skipped += more
             answers = with_room(answers, size * found)
             late_slots = slots[numbers.size :]
             for e in range(start, found):
                 extent = extents[e]
-                extent.group, extent.closing = g, extent.closing + begin
+                extent.group, extent.completion = g, extent.completion + begin
                 if fields > 0:
                     steps = after_signals(steps + 64 + own_late.size)
                     out = answers[size * e : size * e + size]
@@ -807,7 +808,7 @@ def complete_extents(
             following = group.following
             if _drop_unneeded(group, closed, own_late, panes, tuples, grid, gaps):
                 group.listed = 0
-                if above == NONE:
+                if above == NO_INDEX:
                     scopes[c].groups = following
                 else:
                     groups[above].following = following

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import first_at_least, integers
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NONE, TAKEN, TOO_LATE
+from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NO_INDEX, TAKEN, TOO_LATE
 
 # Punctuation and the previous one; time up to which all rows have arrived.
 SESSION_SCOPE = integers("punctuation before reached")
@@ -44,12 +44,12 @@ def _advance(scopes, c, reached, turn, progress, found):
 @lean
 def _drop_complete(heads, g, sessions, reached, gap, most):
     """Remove a group's complete and merged sessions from its list."""
-    above, s = NONE, heads[g]
-    while s != NONE:
+    above, s = NO_INDEX, heads[g]
+    while s != NO_INDEX:
         following = sessions[s].following
-        if sessions[s].into == NONE and _session_end(sessions[s], gap, most) - 1 > reached:
+        if sessions[s].into == NO_INDEX and _session_end(sessions[s], gap, most) - 1 > reached:
             above = s
-        elif above == NONE:
+        elif above == NO_INDEX:
             heads[g] = following
         else:
             sessions[above].following = following
@@ -58,16 +58,17 @@ def _drop_complete(heads, g, sessions, reached, gap, most):
 
 @lean
 def _nearest_session(heads, g, sessions, time, bound, target, gap, most):
-    """Return the latest open session that a row is near to; target : the row's session, or NONE."""
-    best, s = NONE, heads[g]
-    while s != NONE:
+    """Return the latest open session that a row is near to; target : its session, or NO_INDEX."""
+    best, s = NO_INDEX, heads[g]
+    while s != NO_INDEX:
         one = sessions[s]
         near = one.start - gap < time and time < one.last + gap
-        if near and s != target and one.into == NONE and _session_end(one, gap, most) - 1 > bound:
+        is_open = one.into == NO_INDEX and _session_end(one, gap, most) - 1 > bound
+        if near and s != target and is_open:
             start, last = min(one.start, time), max(one.last, time)
-            if target != NONE:
+            if target != NO_INDEX:
                 start, last = min(start, sessions[target].start), max(last, sessions[target].last)
-            if last - start < most and (best == NONE or one.start > sessions[best].start):
+            if last - start < most and (best == NO_INDEX or one.start > sessions[best].start):
                 best = s
         s = one.following
     return best
@@ -78,8 +79,9 @@ def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, ver
     """Assign rows, in order, to sessions.  O(n) while few sessions of a group are open.
 
     scopes : SESSION_SCOPE[], updated    sessions : SESSION[count + n], updated; `count` are in use
-    heads : int64[groups], all NONE    places : int64[n], written: session of each row, or NONE
-    verdicts : int8[n], written: TAKEN, TOO_LATE or ABSENT    progress : PROGRESS[2 n], written
+    heads : int64[groups], all NO_INDEX    progress : PROGRESS[2 n], written
+    places : int64[n], written: session of each row, or NO_INDEX
+    verdicts : int8[n], written: TAKEN, TOO_LATE or ABSENT
     Returns the numbers of sessions, of progress records, and of rows that a punctuation excluded.
     """
     ordered, found, excluded = rows.punctuation.size == 0, 0, 0
@@ -88,7 +90,7 @@ def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, ver
         sessions[s].following, heads[g] = heads[g], s
     for i in range(rows.time.size):
         g, c, time = rows.group[i], rows.scope[i], rows.time[i]
-        scope, places[i] = scopes[c], NONE
+        scope, places[i] = scopes[c], NO_INDEX
         p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
         bound = p
         if ordered or not rows.late[i]:
@@ -109,22 +111,22 @@ def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, ver
         if time + min(gap, most) - 1 <= bound:
             verdicts[i] = TOO_LATE
             s = heads[g]
-            while s != NONE:
+            while s != NO_INDEX:
                 inside = sessions[s].start <= time and time < _session_end(sessions[s], gap, most)
                 sessions[s].late += inside
                 s = sessions[s].following
             continue
-        target = _nearest_session(heads, g, sessions, time, bound, NONE, gap, most)
-        if target == NONE:
+        target = _nearest_session(heads, g, sessions, time, bound, NO_INDEX, gap, most)
+        if target == NO_INDEX:
             target = count
             one = sessions[target]
             one.group, one.scope, one.start, one.last, one.late = g, c, time, time, 0
-            one.into, one.following = NONE, heads[g]
+            one.into, one.following = NO_INDEX, heads[g]
             heads[g], count = target, count + 1
         own = sessions[target]
         own.start, own.last, own.changed = min(own.start, time), max(own.last, time), i
         s = _nearest_session(heads, g, sessions, time, bound, target, gap, most)
-        while s != NONE:
+        while s != NO_INDEX:
             one = sessions[s]
             own.start, own.last = min(own.start, one.start), max(own.last, one.last)
             own.late, one.into = own.late + one.late, target
@@ -147,11 +149,11 @@ def find_complete(sessions, scopes, progress, gap, most):
     of, reached = progress.scope, progress.reached
     for s in range(n):
         root[s] = s
-        while sessions[root[s]].into != NONE:
+        while sessions[root[s]].into != NO_INDEX:
             root[s] = sessions[root[s]].into
         one = sessions[s]
         scope, last = scopes[one.scope], _session_end(one, gap, most) - 1
-        if one.into != NONE or last > scope.reached:
+        if one.into != NO_INDEX or last > scope.reached:
             continue
         done[found], turn[found], at[found] = s, one.changed, scope.punctuation
         low = first_at_least(of, np.int64(0), of.size, one.scope)

@@ -12,7 +12,7 @@ reading with existence e, mean m and variance s replaces V:
 So mean and variance are exact, without differences of large numbers. The results given each first
 reading are mixed by its probability.
 
-marks : int64[4, n], series, time, number and `first` of each reading, ordered by the first three;
+columns : int64[4, n], series, time, number and `first` of each reading, ordered by the first three;
     windows with numbers below `first` do not contain the reading
 values : float64[3, n], existence in (0, 1], mean and variance given existence
 Source: original.
@@ -62,7 +62,7 @@ def _replaced(values, i, mean, variance):
 
 
 @lean
-def _carried(values, i, existence, mean, variance):
+def _carry(values, i, existence, mean, variance):
     """Return existence, mean and variance of the newest value after reading i."""
     e = values[READING_EXISTENCE, i]
     if e == 1.0 or existence == 0.0:
@@ -94,7 +94,7 @@ def _integral(values, clock, readings, begin, until, mean, variance):
 
 
 @compiled_ieee
-def time_weighted(windows, marks, values, clock):
+def time_weighted(windows, columns, values, clock):
     """Return mean, standard deviation and probability of each window's result, float64[m, 3].
 
     Mean and deviation are given that the result is defined, and NaN if it never is.
@@ -102,7 +102,8 @@ def time_weighted(windows, marks, values, clock):
     O(n) per series and O(k) per window of k readings; O(k^2) while all readings may be missing.
     """
     results = np.empty((windows.series.size, 3))
-    series, time, n, steps = marks[READING_SERIES], marks[READING_TIME], marks.shape[1], np.int64(0)
+    series, time = columns[READING_SERIES], columns[READING_TIME]
+    n, steps = columns.shape[1], np.int64(0)
     last, at, high, existence, mean, variance = -1, 0, 0, 0.0, 0.0, 0.0
     for w in range(windows.series.size):
         if windows.series[w] != last:
@@ -110,12 +111,12 @@ def time_weighted(windows, marks, values, clock):
             at = first_at_least(series, np.int64(0), n, last)
             high = first_at_least(series, at, n, last + 1)
         while at < high and time[at] < windows.start[w]:
-            existence, mean, variance = _carried(values, at, existence, mean, variance)
+            existence, mean, variance = _carry(values, at, existence, mean, variance)
             at += 1
         stop = first_at_least(time, at, high, windows.end[w])
         readings, found = np.empty(stop - at, np.int64), 0
         for i in range(at, stop):
-            if marks[READING_FIRST_WINDOW, i] <= windows.number[w]:
+            if columns[READING_FIRST_WINDOW, i] <= windows.number[w]:
                 readings[found] = i
                 found += 1
         none, weight, centre, spread = 1.0, 0.0, 0.0, 0.0
@@ -148,7 +149,7 @@ def time_weighted(windows, marks, values, clock):
 
 
 @compiled_ieee
-def fold(bound, marks, values):
+def fold(bound, columns, values):
     """Combine each series' readings before its bound into one, in place.
 
     bound : int64[n], the bound of each reading's series: no later window starts before it
@@ -158,12 +159,12 @@ def fold(bound, marks, values):
     for i in range(1, bound.size):
         before = i - 1
         if (
-            marks[READING_SERIES, before] == marks[READING_SERIES, i]
-            and marks[READING_TIME, i] < bound[i]
+            columns[READING_SERIES, before] == columns[READING_SERIES, i]
+            and columns[READING_TIME, i] < bound[i]
         ):
             kept[before] = False
             values[READING_EXISTENCE, i], values[READING_MEAN, i], values[READING_VARIANCE, i] = (
-                _carried(
+                _carry(
                     values,
                     i,
                     values[READING_EXISTENCE, before],

@@ -38,7 +38,7 @@ function element(kind, text, className) {
   return made;
 }
 
-// ---- figures ------------------------------------------------------------------------------------
+// ---- charts -------------------------------------------------------------------------------------
 
 function tiles(query, now) {
   const [median, most] = query.waits;
@@ -310,7 +310,7 @@ function show({ now, queries }) {
   document.body.dataset.ready = "yes";
 }
 
-async function listen() {
+async function receiveEvents() {
   const headers = { authorization: `Bearer ${token}` };
   const answer = await fetch("events", { headers, cache: "no-store" });
   if (!answer.ok) throw new Error(answer.statusText);
@@ -328,13 +328,13 @@ async function listen() {
   }
 }
 
-async function listenAgainAndAgain() {
+async function reconnect() {
   for (;;) {
-    await listen().catch(() => {});
+    await receiveEvents().catch(() => {});
     state.textContent = "the run has ended or cannot be reached";
     await new Promise((resolve) => { setTimeout(resolve, AGAIN); });
   }
 }
 
-if (token) listenAgainAndAgain();
+if (token) reconnect();
 else state.textContent = "this tab has no token: open the address that was printed";

@@ -30,9 +30,9 @@ class Judgement(NamedTuple):
 
     before, after : int64[n], punctuation before and after each row    late : bool[n]
     duplicate : bool[n], late rows that are duplicates    number : int64[n], within the controller
-    expelled : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
+    evicted_late : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
         buffered rows first <= number < end to be emitted as late
-    forced : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
+    forced_by_buffer : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
         `max_buffer_total`, the row raises the source's punctuation to release its oldest rows
     """
 
@@ -41,8 +41,8 @@ class Judgement(NamedTuple):
     late: Bools
     duplicate: Bools
     number: Ints
-    expelled: Ints
-    forced: Ints
+    evicted_late: Ints
+    forced_by_buffer: Ints
 
 
 class Controllers(Stateful):
@@ -69,7 +69,7 @@ class Controllers(Stateful):
         self._states = new_controllers(1)
         self.slot = np.zeros(0, np.int64)  # by code
         self._size = 0  # codes below this exist
-        self._end, self._gone = 1, 0  # first unassigned slot; number of forgotten slots
+        self._end, self._forgotten = 1, 0  # first unassigned slot; number of forgotten slots
         self.memory = np.zeros(0, np.int64)
         self._usage = np.zeros(2, np.int64)  # assigned entries of the memory; unused among them
         # Totals named in `COUNTS`, including forgotten controllers
@@ -130,16 +130,16 @@ class Controllers(Stateful):
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)
-        self.memory, times, late, duplicate, number, expelled, forced = punctuate(
+        self.memory, times, late, duplicate, number, evicted_late, forced = punctuate(
             event_time, arrival, sent, (order, starts), slots, ids,
             self._kernel, self._states, self.counts.view(COUNTS)[0], self.memory, self._usage,
         )  # fmt: skip
-        if expelled.size or forced.size:
+        if evicted_late.size or forced.size:
             alive = np.flatnonzero(self.slot)
             code = np.zeros(len(self._states), np.int64)
             code[self.slot[alive]] = alive
-            expelled[1], forced[1] = code[expelled[1]], code[forced[1]]
-        return Judgement(times[0], times[1], late, duplicate, number, expelled.T, forced.T)
+            evicted_late[1], forced[1] = code[evicted_late[1]], code[forced[1]]
+        return Judgement(times[0], times[1], late, duplicate, number, evicted_late.T, forced.T)
 
     def checked_sent(self, sent: Ints, rows: int) -> Ints:
         """Return the punctuations that rows carry, int64[rows], or none if they are estimated.
@@ -173,9 +173,9 @@ class Controllers(Stateful):
         slots = slots[slots > 0]
         self.slot[codes] = 0
         self._states["held"][slots] = 0
-        self._gone += len(slots)
+        self._forgotten += len(slots)
         self._usage[1] += self._states["length"][slots].sum()
-        if 2 * self._gone > self._end or 2 * self._usage[1] > self._usage[0]:
+        if 2 * self._forgotten > self._end or 2 * self._usage[1] > self._usage[0]:
             self.before_saving()
 
     def before_saving(self) -> None:
@@ -187,7 +187,7 @@ class Controllers(Stateful):
         states["place"], self.memory = offsets[:-1], self.memory[at]
         self._usage[:] = len(self.memory), 0
         self._states = np.concatenate([new_controllers(1), states])
-        self._end, self._gone = len(self._states), 0
+        self._end, self._forgotten = len(self._states), 0
         self.slot[alive] = np.arange(1, self._end)
 
     @property
@@ -228,7 +228,7 @@ def check_controllers(states: np.ndarray, memory: int, control: state.Control) -
         bounds["limit"] = (np.where(started, SHORTEST_VSEQ, 0), LONGEST_VSEQ)
     elif control.estimator == state.CONFORMAL:
         bounds["size"] = (0, SAMPLE_SIZE)
-        bounds["chosen"] = (0, state.MEASURES - 1)
+        bounds["measure"] = (0, state.MEASURES - 1)
         bounds["thinning"] = (started, 1 << 40)
     for name, (low, high) in bounds.items():
         if ((low > states[name].T) | (high < states[name].T)).any():

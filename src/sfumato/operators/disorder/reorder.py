@@ -12,8 +12,8 @@ from sfumato.operators.disorder.control import ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers, Judgement
 from sfumato.operators.disorder.rows import (
     NO_CODES,
+    EmittedRows,
     KeyedRuns,
-    Released,
     WaitingRows,
     checked_times,
 )
@@ -49,14 +49,14 @@ class Reorder(Operator):
     Raises ValueError or TypeError for parameters out of range.  Source: Kim et al. (2006).
     """
 
-    kind, version = "reorder", 11
+    kind, version = "reorder", 12
     flattened_records = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
         "controllers": Part(),
         "sources": Part(),
         "arrived": Value(int, low=0),
-        "expelled": Value(int, low=0),
+        "evicted_late": Value(int, low=0),
         "newest": Value(int),
         "waiting": Record(WaitingRows),
     }
@@ -66,7 +66,7 @@ class Reorder(Operator):
         self.controllers = Controllers(self.config.control)
         self.sources = Sources(self.config.expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next row
-        self.expelled = 0  # held rows that were emitted as late
+        self.evicted_late = 0  # held rows that were emitted as late
         self.newest = int(NO_TIME)  # the latest arrival
         self._held = KeyedRuns(WaitingRows)
         # Ascending numbers of the last call's rows that are held, and of its duplicates.
@@ -82,7 +82,7 @@ class Reorder(Operator):
         sources: np.ndarray | None = None,
         ids: RowIds = NO_IDS,
         sent: Ints = NO_CODES,
-    ) -> Released:
+    ) -> EmittedRows:
         """Return the rows emitted at the next n arrivals.
 
         keys : int64[n] >= 0, dense codes
@@ -106,7 +106,7 @@ class Reorder(Operator):
             by_source = grouped(sources)
             one = by_source[0][by_source[1][:-1]]  # one row per source
             begun = self.sources.activate(sources[one], keys[one])
-            self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
+            self.controllers.advance(begun, self.sources.released_up_to[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
         judged = self.controllers.extend(by_source, event_time, arrival, ids, sent)
         before, after, late = judged.before, judged.after, judged.late
@@ -130,9 +130,9 @@ class Reorder(Operator):
         fresh, least = fresh.take(order), after.take(order)
         if self.config.by_source:
             least = self.sources.key_punctuations(present, starts, fresh.source, least, counting)
-        elif len(judged.expelled) or len(judged.forced):
+        elif len(judged.evicted_late) or len(judged.forced_by_buffer):
             # Also the keys whose rows make room.
-            keys = np.append(judged.expelled[:, 1], judged.forced[:, 1])
+            keys = np.append(judged.evicted_late[:, 1], judged.forced_by_buffer[:, 1])
             also = np.union1d(present, keys)
             starts = np.append(starts[np.searchsorted(present, also)], len(order))
             present = also
@@ -141,7 +141,7 @@ class Reorder(Operator):
     def _release(
         self, fresh: WaitingRows, groups: tuple[Ints, Ints, Ints], arrival: Ints,
         judged: Judgement, least: Ints,
-    ) -> Released:  # fmt: skip
+    ) -> EmittedRows:  # fmt: skip
         """Emit rows at the arrivals that release them, and hold the others.
 
         fresh : new rows by key    least : punctuation of each row's key after the row
@@ -153,7 +153,7 @@ class Reorder(Operator):
         last = least[starts[1:] - 1] if self.config.by_source else known(present)
         group = np.searchsorted(present, held.key)
         leaving = held.due <= last[group]
-        for _, source, first, end, _ in judged.expelled.tolist():
+        for _, source, first, end, _ in judged.evicted_late.tolist():
             leaving |= held.has_number_in(source, first, end)
         self._held.remove(places[leaving])
         rows = WaitingRows.concat([held.take(leaving), fresh])
@@ -163,7 +163,7 @@ class Reorder(Operator):
         on_arrival = np.append(np.zeros(old, bool), judged.late[order])
         position = release_positions(rows.due, group, arrived, on_arrival, starts, least)
         at, late, times = _emissions(rows, position, on_arrival, order, judged)
-        self.expelled += int(late.sum() - on_arrival.sum())
+        self.evicted_late += int(late.sum() - on_arrival.sum())
         stays, turn = at == n, group * (n + 1) + at
         staying = rows.take(stays)
         self._held.add(staying)
@@ -173,8 +173,8 @@ class Reorder(Operator):
         gone, late, punctuation = rows.take(out), late[out], times[out]
         if self.config.by_source:
             punctuation[~late] = self.sources.release_punctuations(gone.due[~late], gone.key[~late])
-            self.sources.raise_level(present, last)
-        return _released(gone, late, punctuation, arrival[at[out]])
+            self.sources.record_released(present, last)
+        return _emitted_rows(gone, late, punctuation, arrival[at[out]])
 
     def _release_order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
         """Return the columns that order a key's rows for release, the most significant last."""
@@ -186,9 +186,9 @@ class Reorder(Operator):
 
     @property
     def _key_count(self) -> int:
-        return len(self.sources.level) if self.config.by_source else len(self.controllers)
+        return len(self.sources.released_up_to) if self.config.by_source else len(self.controllers)
 
-    def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> Released:
+    def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> EmittedRows:
         """Release rows that only silent sources delay; these do not count until they send rows.
 
         sources : codes of the silent sources, or of keys without `by_source` (None: all)
@@ -201,7 +201,7 @@ class Reorder(Operator):
         affected = np.arange(len(self.controllers)) if sources is None else np.unique(sources)
         limit = np.full(self._key_count, NO_TIME)
         if self.config.by_source:
-            self.sources.awaited[keys] = False
+            self.sources.pending[keys] = False
             affected = np.union1d(self.sources.deactivate(affected), keys)
             limit[affected] = self.sources.release_limits(affected, self.controllers.punctuation_of)
         else:
@@ -212,7 +212,7 @@ class Reorder(Operator):
         self._held.remove(places[leaving])
         return self._drain(rows.take(leaving), limit == END_OF_TIME)
 
-    def flush(self) -> Released:
+    def flush(self) -> EmittedRows:
         """Release all held rows at the end of the stream, including rows set aside.
 
         Each key's punctuation moves to its largest released event time. Rows far ahead of both
@@ -223,7 +223,7 @@ class Reorder(Operator):
         rows, self.waiting = self.waiting, WaitingRows.empty()
         return self._drain(rows, np.ones(self._key_count, bool))
 
-    def forget(self, keys: Ints) -> Released:
+    def forget(self, keys: Ints) -> EmittedRows:
         """Release all rows of finished keys, as `flush` does; their codes may be reused.
 
         Only without `by_source`, because a key with sources waits for them.
@@ -234,7 +234,7 @@ class Reorder(Operator):
         self.controllers.forget(keys)
         return out
 
-    def _drain(self, rows: WaitingRows, whole: Bools | Ints) -> Released:
+    def _drain(self, rows: WaitingRows, whole: Bools | Ints) -> EmittedRows:
         """Build the output for rows taken from the buffer; each key's rows ascend by number.
 
         whole : with `by_source`, bool[keys], keys without a counting source; rows of other keys
@@ -243,7 +243,7 @@ class Reorder(Operator):
         self.newly_held = self.duplicates = NO_CODES
         rows = rows.take(np.lexsort((*self._release_order(rows), rows.key)))
         late = rows.event_time > self.controllers.plausible_of(rows.source)
-        self.expelled += int(late.sum())
+        self.evicted_late += int(late.sum())
         on_time = rows.take(~late)
         _, starts, keys = grouped(on_time.key)
         last = on_time.event_time[starts[1:] - 1]  # the largest event time per key
@@ -254,13 +254,13 @@ class Reorder(Operator):
             some = ~late & ~whole[rows.key]
             punctuation[some] = self.sources.release_punctuations(rows.due[some], rows.key[some])
             punctuation[late] = self.controllers.punctuation_of(rows.source[late])
-            self.sources.raise_level(keys, last)
+            self.sources.record_released(keys, last)
         else:
             before = self.controllers.punctuation_of(rows.key[late])
             self.controllers.advance(keys, last)
             punctuation = self.controllers.punctuation_of(rows.key)
             punctuation[late] = before
-        return _released(rows, late, punctuation, self.newest)
+        return _emitted_rows(rows, late, punctuation, self.newest)
 
     @property
     def waiting(self) -> WaitingRows:
@@ -287,16 +287,16 @@ class Reorder(Operator):
             return self.controllers.punctuation_of(keys)
         target = self.sources.release_limits(keys, self.controllers.punctuation_of)
         target = np.where(target == END_OF_TIME, NO_TIME, target)
-        return np.maximum(target, self.sources.level[keys])
+        return np.maximum(target, self.sources.released_up_to[keys])
 
     @property
     def counters(self) -> dict[str, int]:
-        """Totals over all keys: `Controllers.counters`, held, expelled (held rows emitted as late,
-        included in late), and on_time (released). rows = on_time + late + held."""
+        """Totals over all keys: `Controllers.counters`, held, evicted_late (held rows emitted as
+        late, included in late), and on_time (released). rows = on_time + late + held."""
         counts = self.controllers.counters
         counts["held"] = self.held_count
-        counts["expelled"] = self.expelled
-        counts["late"] += self.expelled
+        counts["evicted_late"] = self.evicted_late
+        counts["late"] += self.evicted_late
         counts["on_time"] = counts["rows"] - counts["late"] - counts["held"]
         return counts
 
@@ -316,16 +316,16 @@ class Reorder(Operator):
 def _emissions(
     rows: WaitingRows, position: Ints, on_arrival: Bools, order: Ints, judged: Judgement
 ) -> tuple[Ints, Bools, Ints]:
-    """Return when rows are emitted, also expelled or forced out: places in the call, int64[m] (the
+    """Return when rows are emitted, also evicted or forced out: places in the call, int64[m] (the
     number of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
 
     position : places without these events, among the arrivals by key
     """
-    forced, n = judged.forced, len(order)
+    forced, n = judged.forced_by_buffer, len(order)
     at, late = np.append(order, n)[position], on_arrival.copy()
     punctuation = np.append(judged.after, NO_TIME)[at]
     punctuation[on_arrival] = judged.before[at[on_arrival]]
-    for place, source, first, end, time in judged.expelled.tolist():
+    for place, source, first, end, time in judged.evicted_late.tolist():
         row = rows.has_number_in(source, first, end) & ~late & (at >= place)
         at[row], late[row], punctuation[row] = place, True, time
     if len(forced):
@@ -353,5 +353,9 @@ def _forced_emissions(rows: WaitingRows, forced: Ints, never: int) -> tuple[Ints
     return out[0], out[1]
 
 
-def _released(rows: WaitingRows, late: Bools, punctuation: Ints, now: int | Ints) -> Released:
-    return Released(rows.number, late, punctuation, rows.key, rows.event_time, now - rows.arrival)
+def _emitted_rows(
+    rows: WaitingRows, late: Bools, punctuation: Ints, now: int | Ints
+) -> EmittedRows:
+    return EmittedRows(
+        rows.number, late, punctuation, rows.key, rows.event_time, now - rows.arrival
+    )

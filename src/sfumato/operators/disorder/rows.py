@@ -24,7 +24,7 @@ class KeyedRecords(Columns):
 
 
 @dataclass
-class Released(KeyedRecords):
+class EmittedRows(KeyedRecords):
     """Emitted rows, in order of output.
 
     number : int64[n], the row's position among all arrivals (0, 1, 2, ...)

@@ -29,42 +29,42 @@ class Sources(Stateful):
     punctuation of its counting sources.
 
     expected : number of a key's sources that must have sent rows before its rows are released
-    level : int64[keys], event time up to which rows have been released
-    awaited : bool[keys], whether some expected sources have not sent rows yet
+    released_up_to : int64[keys], event time up to which rows have been released
+    pending : bool[keys], whether some expected sources have not sent rows yet
     ranks : function that returns the ranks of sources, which break ties
 
     Cost: O(given keys, their sources, and these sources' stored punctuations) per call.
-    Memory: a few numbers per source, and its punctuations above the level of its key.
+    Memory: a few numbers per source, and its punctuations above `released_up_to`.
     """
 
     state: ClassVar[Mapping[str, Declaration]] = {
-        "level": Array(int, "keys"),
-        "awaited": Array(bool, "keys"),
+        "released_up_to": Array(int, "keys"),
+        "pending": Array(bool, "keys"),
         "key_of": Array(int, "sources", low=0, high="keys"),
-        "counts": Array(bool, "sources"),
-        "ahead": Record(SourceValues),
+        "active": Array(bool, "sources"),
+        "stored_punctuations": Record(SourceValues),
     }
 
     def __init__(self, expected: int) -> None:
         self.expected = expected
-        self.level, self.key_of = NO_CODES, NO_CODES
-        self.awaited, self.counts = np.empty(0, bool), np.empty(0, bool)
+        self.released_up_to, self.key_of = NO_CODES, NO_CODES
+        self.pending, self.active = np.empty(0, bool), np.empty(0, bool)
         self.ranks: Callable[[Ints], Ints] = lambda sources: sources
-        self._members, self._ahead = KeyedRuns(SourceValues), KeyedRuns(SourceValues)
+        self._members, self._stored = KeyedRuns(SourceValues), KeyedRuns(SourceValues)
 
     def activate(self, source: Ints, key: Ints) -> Ints:
         """Count these distinct sources, which have sent rows. Returns the sources that did not
-        count before; they start at the level of their keys."""
+        count before; they start at `released_up_to` of their keys."""
         keys, sources = int(key.max(initial=-1)) + 1, int(source.max(initial=-1)) + 1
-        self.level = pad(self.level, keys, NO_TIME)
-        self.awaited = pad(self.awaited, keys, True)
-        self.key_of, self.counts = pad(self.key_of, sources), pad(self.counts, sources)
+        self.released_up_to = pad(self.released_up_to, keys, NO_TIME)
+        self.pending = pad(self.pending, keys, True)
+        self.key_of, self.active = pad(self.key_of, sources), pad(self.active, sources)
         self.key_of[source] = key
-        fresh = source[~self.counts[source]]
-        self.counts[fresh] = True
+        fresh = source[~self.active[source]]
+        self.active[fresh] = True
         self._members.add(SourceValues(self.key_of[fresh], fresh))
         begun = np.unique(self.key_of[fresh])
-        self.awaited[begun[np.diff(self.members(begun)[1]) >= self.expected]] = False
+        self.pending[begun[np.diff(self.members(begun)[1]) >= self.expected]] = False
         return fresh
 
     def members(self, keys: Ints) -> tuple[Ints, Ints]:
@@ -86,35 +86,35 @@ class Sources(Stateful):
         least = least_punctuations(
             _places(source, members), after, starts, offsets, punctuation_of.copy()
         )
-        return np.where(np.repeat(self.awaited[keys], np.diff(starts)), NO_TIME, least)
+        return np.where(np.repeat(self.pending[keys], np.diff(starts)), NO_TIME, least)
 
     def record_punctuations(self, source: Ints, punctuation: Ints) -> None:
         """Record punctuations that sources have reached, ascending per source."""
-        ahead = punctuation > self.level[self.key_of[source]]
-        self._ahead.add(SourceValues(source[ahead], punctuation[ahead]))
+        stored = punctuation > self.released_up_to[self.key_of[source]]
+        self._stored.add(SourceValues(source[stored], punctuation[stored]))
 
     def release_punctuations(self, time: Ints, key: Ints) -> Ints:
         """Return int64[m]: the punctuation at which each row is emitted; see `least_steps`."""
         keys, group = np.unique(key, return_inverse=True)
         members, offsets = self.members(keys)
-        ahead, _ = self._ahead.rows_of(np.sort(members))
-        place = _places(ahead.key, members)
+        stored, _ = self._stored.rows_of(np.sort(members))
+        place = _places(stored.key, members)
         places = offsets_of(np.bincount(place, minlength=len(members)))
-        steps = ahead.value[np.argsort(place, kind="stable")]
+        steps = stored.value[np.argsort(place, kind="stable")]
         return least_steps(time, group.reshape(-1), offsets, steps, places)
 
-    def raise_level(self, keys: Ints, levels: Ints) -> None:
+    def record_released(self, keys: Ints, times: Ints) -> None:
         """Record that all rows of these ascending keys up to these event times are released."""
-        self.level[keys] = np.maximum(self.level[keys], levels)
-        found, places = self._ahead.rows_of(np.sort(self.members(keys)[0]))
-        self._ahead.remove(places[found.value <= self.level[self.key_of[found.key]]])
+        self.released_up_to[keys] = np.maximum(self.released_up_to[keys], times)
+        found, places = self._stored.rows_of(np.sort(self.members(keys)[0]))
+        self._stored.remove(places[found.value <= self.released_up_to[self.key_of[found.key]]])
 
     def deactivate(self, source: Ints) -> Ints:
         """Stop counting these sources until they send rows. Returns their keys, ascending."""
         keys = np.unique(self.key_of[source])
-        self.counts[source] = False
+        self.active[source] = False
         found, places = self._members.rows_of(keys)
-        self._members.remove(places[~self.counts[found.value]])
+        self._members.remove(places[~self.active[found.value]])
         return keys
 
     def release_limits(self, keys: Ints, punctuation_of: Callable[[Ints], Ints]) -> Ints:
@@ -125,22 +125,22 @@ class Sources(Stateful):
         np.minimum.at(
             out, np.repeat(np.arange(len(keys)), np.diff(offsets)), punctuation_of(members)
         )
-        return np.where(self.awaited[keys] & (out != END_OF_TIME), NO_TIME, out)
+        return np.where(self.pending[keys] & (out != END_OF_TIME), NO_TIME, out)
 
     @property
-    def ahead(self) -> SourceValues:
-        """The punctuations above the levels of their keys, by source."""
-        ahead = self._ahead.rows
-        ahead = ahead.take(ahead.value > self.level[self.key_of[ahead.key]])
-        return ahead.take(np.argsort(ahead.key, kind="stable"))
+    def stored_punctuations(self) -> SourceValues:
+        """The punctuations above `released_up_to` of their keys, by source."""
+        stored = self._stored.rows
+        stored = stored.take(stored.value > self.released_up_to[self.key_of[stored.key]])
+        return stored.take(np.argsort(stored.key, kind="stable"))
 
-    @ahead.setter
-    def ahead(self, saved: SourceValues) -> None:
-        self._ahead.rows = saved
+    @stored_punctuations.setter
+    def stored_punctuations(self, saved: SourceValues) -> None:
+        self._stored.rows = saved
 
     def after_loading(self) -> None:
-        ahead, sources = self._ahead.rows, np.flatnonzero(self.counts)
-        if len(ahead.key) and not 0 <= ahead.key.min() <= ahead.key.max() < len(self.key_of):
+        stored, sources = self._stored.rows, np.flatnonzero(self.active)
+        if len(stored.key) and not 0 <= stored.key.min() <= stored.key.max() < len(self.key_of):
             raise ValueError("its punctuations must belong to known sources")
         self._members.rows = SourceValues(self.key_of[sources], sources)
 

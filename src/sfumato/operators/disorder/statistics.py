@@ -21,7 +21,7 @@ def wait_bins(wait: Ints) -> Ints:
     return np.minimum(exponent, WAIT_BINS - 1).astype(np.int64)
 
 
-class BufferFigures(NamedTuple):
+class BufferGauges(NamedTuple):
     """Statistics of held rows, with times in microseconds; None where unknown.
 
     oldest : least event time of held rows
@@ -39,7 +39,7 @@ class BufferFigures(NamedTuple):
 
 
 class BufferStatistics:
-    """Statistics of the held rows after each micro-batch; four figures are kept per key.
+    """Statistics of the held rows after each micro-batch; four are kept per key.
 
     Cost: O(keys), plus O(held rows of the keys that just had rows).
     The first call, and the first after `reset`, cost O(all held rows).
@@ -50,11 +50,11 @@ class BufferStatistics:
         self.reset()
 
     def reset(self) -> None:
-        """Discard the figures, after rows were released by a method other than `process`."""
+        """Discard the statistics, after rows were released by a method other than `process`."""
         self._least = np.full((4, 1), END_OF_TIME)  # per key: oldest, punctuation, -lag, arrival
         self._present: Ints | None = None
 
-    def update(self, present: Ints, forgotten: Ints = NO_CODES) -> BufferFigures:
+    def update(self, present: Ints, forgotten: Ints = NO_CODES) -> BufferGauges:
         """Return the statistics.
 
         present : keys that just had rows    forgotten : keys that were just forgotten
@@ -69,34 +69,34 @@ class BufferStatistics:
         lag = None if ahead is None else -ahead
         key = int(self._least[0].argmin())
         slowest = None if oldest is None else _slowest_source(self.reorder, key)
-        return BufferFigures(oldest, punctuation, lag, waited, slowest)
+        return BufferGauges(oldest, punctuation, lag, waited, slowest)
 
     def _update_keys(self, keys: Ints, present: Ints) -> None:
         if not len(keys):
             return
         reorder, rows = self.reorder, self.reorder.held_of(keys)
         of = np.searchsorted(keys, rows.key)
-        figures = np.full((4, len(keys)), END_OF_TIME)
-        np.minimum.at(figures[0], of, rows.event_time)
-        np.minimum.at(figures[3], of, rows.arrival)
+        least = np.full((4, len(keys)), END_OF_TIME)
+        np.minimum.at(least[0], of, rows.event_time)
+        np.minimum.at(least[3], of, rows.arrival)
         punctuation = reorder.punctuations_of(keys)
-        known = (punctuation != NO_TIME) & ((figures[0] != END_OF_TIME) | np.isin(keys, present))
+        known = (punctuation != NO_TIME) & ((least[0] != END_OF_TIME) | np.isin(keys, present))
         newest = punctuation.copy()
         credible = rows.event_time <= reorder.controllers.horizon_of(rows.source)
         np.maximum.at(newest, of[credible], rows.event_time[credible])
-        figures[1, known] = punctuation[known]
-        figures[2, known] = (punctuation - newest)[known]
+        least[1, known] = punctuation[known]
+        least[2, known] = (punctuation - newest)[known]
         if keys[-1] >= self._least.shape[1]:
             more = 2 * int(keys[-1]) + 1 - self._least.shape[1]
             self._least = np.pad(self._least, ((0, 0), (0, more)), constant_values=END_OF_TIME)
-        self._least[:, keys] = figures
+        self._least[:, keys] = least
 
 
 def _slowest_source(reorder: Reorder, key: int) -> int | None:
     """Return the key's counting source with the least punctuation, AWAITED, or None."""
     if not reorder.config.by_source:
         return None
-    if reorder.sources.awaited[key]:
+    if reorder.sources.pending[key]:
         return AWAITED
     members, _ = reorder.sources.members(np.array([key]))
     least = reorder.controllers.punctuation_of(members)

@@ -32,8 +32,8 @@ STATISTICS = {
     "var": statistics.VARIANCE,
     "stddev": statistics.DEVIATION,
     "count_distinct": statistics.DISTINCT,
-    "first": statistics.FIRST,
-    "last": statistics.LAST,
+    "first": statistics.FIRST_VALUE,
+    "last": statistics.LAST_VALUE,
 }
 OF_VALUES = ("first", "last")  # results are values of tuples, so equal results are bitwise equal
 

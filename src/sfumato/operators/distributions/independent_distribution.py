@@ -11,7 +11,7 @@ from sfumato.kernels.distributions.extreme_distribution import (
     extreme_distribution,
 )
 from sfumato.kernels.distributions.poisson_binomial import distribution_of_sum
-from sfumato.kernels.distributions.sampled_worlds import Drawn, draw_worlds, tuple_hashes
+from sfumato.kernels.distributions.sampled_worlds import SampledWorlds, draw_worlds, tuple_hashes
 from sfumato.kernels.distributions.statistics import (
     SUM,
     exact_distribution,
@@ -84,7 +84,7 @@ def sampled_distribution(
     Tuples with equal index and equal probabilities take the alternative of the same number."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n, share = members.size, float(aggregate.argument or 0.0)
-    drawn = Drawn(tuples, tuple_hashes(options.seed, members.index), 0)
+    drawn = SampledWorlds(tuples, tuple_hashes(options.seed, members.index), 0)
     head, end = np.zeros(1, np.int64), np.array([n])
     what = STATISTICS.get(function, SUM)
     samples = sampled_statistics(what, share, drawn, head, end, n, options.samples)

@@ -38,7 +38,7 @@ from sfumato.operators.imputation.repository_columns import (
 )
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.config import as_json, from_json
-from sfumato.operators.state.snapshot import Saved, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, pack, unpack
 
 FALLBACKS = ("marginal", "reject")
 DEFAULT_DONORS = {"calibrated": 20, "plain": 1}  # of `least_donors`, from measurements; see docs
@@ -121,7 +121,7 @@ class Imputed(Columns, flat=("prob", "values"), begins="offsets"):
         return dict(zip(IMPUTATION_REASONS, found.tolist(), strict=True))
 
 
-KIND, IMPUTER_VERSION = "imputer", 7
+KIND, IMPUTER_VERSION = "imputer", 8
 CATEGORY_SPAN = 2.0**-20  # of codes, so that their scaled distance exceeds every epsilon
 
 
@@ -135,12 +135,10 @@ class Imputer:
     dependencies
         `Dependency` or strings, possibly none; epsilons refer to scaled attributes
     attributes
-        Names of the T attributes to impute and return (None: all). Other columns, such as a time of
-        day, may be determinants but are never imputed
+        Names of the T attributes to impute and return (None: all). Others are only determinants
     joint
-        Whether to take several missing attributes from the same rows, their common donors, which
-        preserves their correlation. Without common donors, and by default, the attributes are
-        independent (product)
+        Whether several missing attributes are taken from the same rows, their common donors, which
+        preserves their correlation. Without common donors, and by default, they are independent
     max_alternatives
         int >= 1 or None, alternatives per object; values are merged, see `Imputed.error`. Always at
         most 1,024 for several independent attributes ("plain": 65,536); by default, at most 10,000.
@@ -150,11 +148,9 @@ class Imputer:
         "calibrated": a range of probability p contains the true value in a share p of cases.
         "plain": the distinct values of the donors, with their shares
     fallback
-        The result if no dependency has donors: "marginal", the attribute's distribution in the
-        repository; "reject", no alternatives, with the reason
+        The result without donors: "marginal", the attribute's distribution; "reject", only a reason
     scaling
-        {name: (shift, span)} or None: scaled = (value - shift) / span. The defaults are the
-        minimum and the extent in the repository (1 if that is 0)
+        {name: (shift, span)}: scaled = (value - shift) / span. Default: minimum, extent (1 if 0)
     least_donors
         int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
     categories
@@ -332,7 +328,7 @@ class Imputer:
         arrays = {"rows": self._rows, "orders": self._orders, "shift": of.shift, "span": of.span}
         arrays |= {"curve": of.curve, "tails": of.tails, "far": of.far}
         arrays |= {name: of.weighting[name] for name in WEIGHTING.names or ()}
-        return pack(KIND, IMPUTER_VERSION, Saved(values=values, arrays=arrays))
+        return pack(KIND, IMPUTER_VERSION, SavedState(values=values, arrays=arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Imputer:

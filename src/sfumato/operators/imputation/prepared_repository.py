@@ -28,8 +28,8 @@ ROUNDOFF = 2.0**-53  # relative error of one rounding
 CALIBRATION_ROWS, HELD_OUT_ROWS, FEWER_HELD_OUT_ROWS = 1024, 512, 128
 MISSING_SHARE = 0.3  # share of other attributes that are missing, if the number is not given
 MAX_CURVES = 5  # curves per attribute; the last is for at least MAX_CURVES - 1 missing attributes
-NARROWING_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
-LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
+RULE_LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
+LEVEL_SHAPES = [(equal, power) for equal in (False, True) for power in (0.0, 1.0, 2.0, 4.0)]
 CURVE_BINS = 20  # of a calibration curve
 PRIOR_WEIGHT = 10.0  # of its uniform prior, in ranks
 MIN_UNIT_SHARE = 0.25  # of the donors' mean deviation: the least unit of distances beyond them
@@ -65,7 +65,7 @@ def rounding_errors(rows: Floats, shift: Floats, span: Floats) -> Floats:
 def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
     """Return calibration fields of a `Repository` without effect."""
     weighting = np.zeros(attributes, WEIGHTING)
-    weighting["narrowing"] = MAX_MASK_BITS
+    weighting["max_rules"] = MAX_MASK_BITS
     curve = np.tile(np.linspace(0.0, 1.0, CURVE_BINS + 1), (attributes, groups, 1))
     tails = np.zeros((attributes, groups, 2, TAIL + 1))
     return {"curve": curve, "tails": tails, "far": tails[:, :, 0, 0].copy(), "weighting": weighting}
@@ -190,7 +190,7 @@ def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> li
 def calibrate(
     repository: Repository, rows: Floats, rank: Ints, coded: Sequence[bool]
 ) -> dict[str, Any]:
-    """Choose the best of NARROWING_COUNTS and LEVEL_SHAPES, then fit curves and tails. Returns
+    """Choose the best of RULE_LIMITS and LEVEL_SHAPES, then fit curves and tails. Returns
     calibration fields of a `Repository`.
 
     rows, rank : as for `HeldOut`    coded : whether attributes are category codes, without curves
@@ -201,15 +201,16 @@ def calibrate(
     found = no_calibration(asked.size, groups)
     for t, weighting in enumerate(found["weighting"]):
         own, scores = np.diff(repository.sets.first)[t], {}
-        for many in sorted({min(int(own), many) for many in NARROWING_COUNTS}):
-            weighting["narrowing"] = many
+        for many in sorted({min(int(own), many) for many in RULE_LIMITS}):
+            weighting["max_rules"] = many
             scores[many] = held_out.mean_score(t, HELD_OUT_ROWS, **found)
-        weighting["narrowing"], trials = min(scores, key=scores.__getitem__), []
+        weighting["max_rules"], trials = min(scores, key=scores.__getitem__), []
         # With too few donors for a line, a near donor would get most of the probability.
         line = len(rows) > DONORS_PER_SLOPE * (int(asked[t]) + 1)
-        for weighting["even"], weighting["sharpness"] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
+        for shape in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
+            weighting["equal_scales"], weighting["power"] = shape
             trials.append(held_out.mean_score(t, HELD_OUT_ROWS, **found))
-        weighting["even"], weighting["sharpness"] = LEVEL_SHAPES[int(np.argmin(trials))]
+        weighting["equal_scales"], weighting["power"] = LEVEL_SHAPES[int(np.argmin(trials))]
         if not coded[t]:
             _calibrate(held_out, t, int(asked[t]), found)
     return found

@@ -23,7 +23,7 @@ NOT_LEFT = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Answers(Columns, flat=("prob", "left_sample", "right_sample"), begins="offsets"):
+class JoinAnswers(Columns, flat=("prob", "left_sample", "right_sample"), begins="offsets"):
     """Pairs of tuples whose match is probable enough: k pairs, with q pairs of samples.
 
     arrival : int64[k], position in the batch of the arrival that added or removed the answer
@@ -47,8 +47,8 @@ class Answers(Columns, flat=("prob", "left_sample", "right_sample"), begins="off
 
 
 def changed_answers(
-    current: Answers, found: Answers, expired: tuple[Ints, Ints, Ints]
-) -> tuple[Answers, Answers]:
+    current: JoinAnswers, found: JoinAnswers, expired: tuple[Ints, Ints, Ints]
+) -> tuple[JoinAnswers, JoinAnswers]:
     """Add new answers and remove answers of expired tuples. Returns (current answers, changes).
 
     current : answers whose tuples were both in their windows    found : new answers, by arrival
@@ -58,7 +58,7 @@ def changed_answers(
     Source: Lian and Chen (2009), section 4 (maintained answer set).
     """
     arrival, side, number = expired
-    both = Answers.concat([current, found])
+    both = JoinAnswers.concat([current, found])
     leaves = np.minimum(
         _eviction_arrivals(both.left, number[side == 0], arrival[side == 0]),
         _eviction_arrivals(both.right, number[side == 1], arrival[side == 1]),
@@ -67,7 +67,7 @@ def changed_answers(
     gone = gone[np.lexsort([both.right[gone], both.left[gone], leaves[gone]])]
     change = np.full(gone.size, -1, np.int8)
     out = replace(both.take(gone), arrival=leaves[gone], change=change)
-    changes = Answers.concat([found, out])
+    changes = JoinAnswers.concat([found, out])
     order = np.lexsort([np.arange(len(changes)), changes.change < 0, changes.arrival])
     return both.take(np.flatnonzero(leaves == NOT_LEFT)), changes.take(order)
 
@@ -134,7 +134,7 @@ def pair_matches(
     within: float,
     probability: float,
     most: int = MAX_ALTERNATIVES,
-) -> Answers:
+) -> JoinAnswers:
     """Select the pairs (places in left, places in right) whose match is probable enough.
 
     most : largest number of sample pairs per match, see `matching_pairs`
@@ -151,4 +151,4 @@ def pair_matches(
         tuples, one, other, swap, total, np.ones(place.size), about, most
     )
     change = np.ones(place.size, np.int8)
-    return Answers(place, change, one, pairs[1][place], total, offsets, *found)
+    return JoinAnswers(place, change, one, pairs[1][place], total, offsets, *found)

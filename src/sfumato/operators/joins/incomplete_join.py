@@ -14,7 +14,7 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputed, Imputer, ReasonCodes
-from sfumato.operators.joins.answers import Answers, SampledTuples
+from sfumato.operators.joins.answers import JoinAnswers, SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch, IncompleteArrivals, window_pair
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
@@ -80,7 +80,7 @@ class IncompleteJoin(PairJoin):
     which is faster for windows of up to some ten thousand objects.
     """
 
-    kind, version = "incomplete_join", 3
+    kind, version = "incomplete_join", 4
     config: IncompleteJoinConfig
     state = {
         "objects": Record(HeldObjects),
@@ -111,7 +111,7 @@ class IncompleteJoin(PairJoin):
             )
         return super().from_config(config, **resources)
 
-    def process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
+    def process(self, arrivals: IncompleteArrivals) -> tuple[JoinAnswers, npt.NDArray[np.uint8]]:
         """Match arrivals in order, and add them to their windows.
 
         Returns answers or changes, ordered as in `SimilarityJoin`, and each arrival's place in
@@ -120,7 +120,7 @@ class IncompleteJoin(PairJoin):
         """
         reasons: list[ReasonCodes] = []
 
-        def join(part: IncompleteArrivals) -> Answers:
+        def join(part: IncompleteArrivals) -> JoinAnswers:
             done = self.imputer.impute(part.values)
             samples = vars(self._samples(done))
             answers = self._join(
@@ -137,7 +137,7 @@ class IncompleteJoin(PairJoin):
         found: Records
         found, certain = join_tuples(self.store, batch, self.criterion, self._sure, counts)
         pairs, near, left = counts[0]
-        self.counted += [pairs, near, certain, left - certain]
+        self.pair_counts += [pairs, near, certain, left - certain]
         return found
 
     @property
@@ -147,7 +147,7 @@ class IncompleteJoin(PairJoin):
         with boxes within reach; certain, pairs accepted by their boxes alone; refined, pairs whose
         samples were compared."""
         return {
-            "objects": int(self.given.sum()),
+            "objects": int(self.tuple_counts.sum()),
             **dict(zip(IMPUTATION_REASONS, self.reasons.tolist(), strict=True)),
             **super().counters,
         }

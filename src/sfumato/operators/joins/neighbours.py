@@ -67,7 +67,7 @@ class NeighbourCount(SimilarityJoin):
     Source: outliers with fewer than n neighbours, Dallachiesa et al. (2015), section 1.
     """
 
-    kind, version = "neighbour_count", 2
+    kind, version = "neighbour_count", 3
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -91,7 +91,7 @@ class NeighbourCount(SimilarityJoin):
         self, arrivals: ArrivalBatch, listed: bool = False
     ) -> tuple[NeighbourCounts, NearSamples]:
         batch, places = self._arrive(arrivals)
-        counts = self.counted.view(JOIN_COUNTS)
+        counts = self.pair_counts.view(JOIN_COUNTS)
         offsets, prob, value, near = count_neighbours(
             self.store, batch, self.criterion, self.rows, listed, counts
         )

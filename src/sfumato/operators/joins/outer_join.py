@@ -11,7 +11,7 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.kernels.tolerances import SIFT_SLACK, UNDERFLOW
 from sfumato.operators.arguments import one_of
 from sfumato.operators.arrays import Bools, Floats, Ints, Records, ranges_of
-from sfumato.operators.joins.answers import Answers, Unmatched
+from sfumato.operators.joins.answers import JoinAnswers, Unmatched
 from sfumato.operators.joins.similarity_join import SimilarityJoin, SimilarityJoinConfig
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Offsets, Part, Record
@@ -121,13 +121,13 @@ class OuterJoin(SimilarityJoin):
     Source: pairs as in Dallachiesa et al. (2015), section 8.1.
     """
 
-    kind, version = "outer_join", 2
+    kind, version = "outer_join", 3
     config: OuterJoinConfig
     state = {"lone_left": Part(), "lone_right": Part()}
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.kept = KEPT_SIDES[self.config.how]
+        self.kept_sides = KEPT_SIDES[self.config.how]
         self.lone_left, self.lone_right = self.lone = [
             LoneSide(self.config.probability) for _ in range(2)
         ]
@@ -151,7 +151,7 @@ class OuterJoin(SimilarityJoin):
         reached : least time of later arrivals, or None if unknown    end : no arrivals follow
         """
         found = []
-        for side in self.kept:
+        for side in self.kept_sides:
             tuples = self.lone[side].tuples
             passed = self.clock[tuples.key]
             if reached is not None:
@@ -170,15 +170,16 @@ class OuterJoin(SimilarityJoin):
             places = np.searchsorted(mine.number, tuples.number[of[held]])
             if not np.array_equal(np.diff(mine.offsets)[places], tuples.samples[of[held]]):
                 raise ValueError("a tuple must have the same number of samples everywhere")
-            known = (mine.number < self.given[side]).all() and (mine.key < self.clock.size).all()
-            if not known or (mine.number.size and side not in self.kept):
+            known = (mine.number < self.tuple_counts[side]).all()
+            known = known and (mine.key < self.clock.size).all()
+            if not known or (mine.number.size and side not in self.kept_sides):
                 raise ValueError("tuples without a partner must be known tuples of a kept side")
 
-    def _answers(self, batch: Batch, found: Records) -> Answers:
+    def _answers(self, batch: Batch, found: Records) -> JoinAnswers:
         tuples = self.store.tuples
         arriving, held = batch.slots[found["arrival"]], found["held"].copy()
         arrived_left = batch.code[found["arrival"]] % 2 == 0
-        for side in self.kept:
+        for side in self.kept_sides:
             lone, fresh = self.lone[side], np.flatnonzero(batch.code % 2 == side)
             lone.add(self._fresh(batch, fresh))
             mine = arrived_left == (side == 0)

@@ -36,7 +36,7 @@ from sfumato.operators.arrays import (
     running_maximum,
 )
 from sfumato.operators.distributions.aggregate import Aggregate
-from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
+from sfumato.operators.joins.answers import JoinAnswers, SampledTuples, changed_answers
 from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard
 from sfumato.operators.state.declared import Array, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
@@ -62,10 +62,10 @@ class PairJoin(Operator):
 
     most_pairs = MAX_ALTERNATIVES  # sample pairs per answer, see `matching_pairs`
     state = {
-        "current": Record(Answers),
-        "given": Array(int, "streams", low=0),
-        "counted": Array(int, "counts", low=0),
-        "found": Value(low=0),
+        "current": Record(JoinAnswers),
+        "tuple_counts": Array(int, "streams", low=0),
+        "pair_counts": Array(int, "counts", low=0),
+        "answer_count": Value(low=0),
         "overflow": Value(low=0),
         "clock": Array(int, None),
     }
@@ -110,10 +110,10 @@ class PairJoin(Operator):
         self.lockstep = any(w.lockstep for w in windows)
         self.timed = self.lockstep or bool((spans < MAX_SPAN).any())
         self.clock = np.empty(0, np.int64)  # newest time by key, for time windows
-        self.current = Answers.empty()  # answers whose tuples are both in their windows
-        self.given = np.zeros(self.streams, np.int64)  # tuples per stream so far
-        self.counts, self.counted = counts, np.zeros(len(counts), np.int64)
-        self.found = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
+        self.current = JoinAnswers.empty()  # answers whose tuples are both in their windows
+        self.tuple_counts = np.zeros(self.streams, np.int64)  # tuples per stream so far
+        self.counts, self.pair_counts = counts, np.zeros(len(counts), np.int64)
+        self.answer_count = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
 
     @abstractmethod
     def _match(self, batch: Batch) -> Records:
@@ -159,12 +159,12 @@ class PairJoin(Operator):
         """Counters since the start; subclasses add their own."""
         return {
             "held": int(self.store.held.sum()),
-            "answers": self.found,
-            **dict(zip(self.counts, self.counted.tolist(), strict=True)),
+            "answers": self.answer_count,
+            **dict(zip(self.counts, self.pair_counts.tolist(), strict=True)),
         }
 
     def lengths(self) -> Sizes:
-        return {**super().lengths(), "streams": self.streams, "counts": self.counted.size}
+        return {**super().lengths(), "streams": self.streams, "counts": self.pair_counts.size}
 
     def _codes(self, keys: Ints) -> Ints:
         """Return the codes of the keys' existing windows."""
@@ -176,13 +176,15 @@ class PairJoin(Operator):
         owned: Bools = numbers % self.store.tasks == self.store.task
         return owned
 
-    def _in_parts(self, arrivals: Any, step: int, join: Callable[[Any], Answers]) -> Answers:
+    def _in_parts(
+        self, arrivals: Any, step: int, join: Callable[[Any], JoinAnswers]
+    ) -> JoinAnswers:
         """Join arrivals in parts of about `step`."""
         parts = []
         for begin, part in self._parts(arrivals, step):
             found = join(part)
             parts.append(replace(found, arrival=found.arrival + begin) if begin else found)
-        return Answers.concat(parts)
+        return JoinAnswers.concat(parts)
 
     def _parts(self, arrivals: Any, step: int) -> Iterator[tuple[int, Any]]:
         """Yield parts of about `step` arrivals; in lockstep, no part ends within one time."""
@@ -200,11 +202,11 @@ class PairJoin(Operator):
         for begin, end in pairwise([*cuts.tolist(), n]):
             yield begin, arrivals.part(begin, end)
 
-    def _join(self, arrivals: ArrivalBatch) -> Answers:
+    def _join(self, arrivals: ArrivalBatch) -> JoinAnswers:
         batch, places = self._arrive(arrivals)
         heads = self.store.windows.head.copy() if self.output == "changes" else None
         answers = self._answers(batch, self._match(batch))
-        self.found += len(answers)
+        self.answer_count += len(answers)
         if heads is not None:
             answers = self._changes(batch, heads, answers)
         if self.store.tasks > 1:  # drop samples of tuples of other tasks
@@ -232,8 +234,8 @@ class PairJoin(Operator):
         numbers = np.empty(side.size, np.int64)
         for stream in range(self.streams):
             own = np.flatnonzero(side == stream)
-            numbers[own] = self.given[stream] + np.arange(own.size)
-        self.given = self.given + np.bincount(side, minlength=self.streams)
+            numbers[own] = self.tuple_counts[stream] + np.arange(own.size)
+        self.tuple_counts = self.tuple_counts + np.bincount(side, minlength=self.streams)
         return numbers
 
     def _load(self, batch: Batch, raw: Floats | None = None) -> None:
@@ -245,7 +247,7 @@ class PairJoin(Operator):
             raise ValueError("the numbers and times of a window's tuples must ascend")
         if not self.timed and np.any(batch.time):
             raise ValueError("tuples must not have times without time windows")
-        most = self.streams * (int(self.given.sum()) + SPARE_KEYS)
+        most = self.streams * (int(self.tuple_counts.sum()) + SPARE_KEYS)
         if batch.code.max(initial=-1) >= most:  # all smaller codes also use memory
             raise ValueError(
                 "its keys must be 0, 1, 2, ...; a key is far above the number of tuples"
@@ -368,7 +370,7 @@ class PairJoin(Operator):
         self.clock[keys] = result[order[starts[1:] - 1]]
         return result
 
-    def _changes(self, batch: Batch, heads: Ints, answers: Answers) -> Answers:
+    def _changes(self, batch: Batch, heads: Ints, answers: JoinAnswers) -> JoinAnswers:
         """Return the found and the removed answers. heads : starts of windows before the batch"""
         arrival, stream, number = list_evicted(self.store, heads, batch)
         if self.streams == 1:  # a tuple may be on either side
@@ -412,7 +414,7 @@ class PairJoin(Operator):
             inside *= self._inside(held, newest, window)
         return found[keep], inside[keep]
 
-    def _answers(self, batch: Batch, found: Records) -> Answers:
+    def _answers(self, batch: Batch, found: Records) -> JoinAnswers:
         """Return the found pairs that are still probable enough after multiplication by T_j."""
         tuples, streams = self.store.tuples, self.streams
         if self.lockstep:
@@ -432,10 +434,10 @@ class PairJoin(Operator):
                 tuples, arriving, held, -on_right, total, inside, self.criterion, self.most_pairs
             )
         else:
-            none = Answers.empty()
+            none = JoinAnswers.empty()
             pairs = none.prob, none.left_sample, none.right_sample
             offsets = np.zeros(found.size + 1, np.int64)
-        return Answers(
+        return JoinAnswers(
             arrival,
             np.ones(arrival.size, np.int8),
             np.where(on_right, other, one),

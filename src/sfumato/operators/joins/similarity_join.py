@@ -12,7 +12,7 @@ from sfumato.kernels.joins.similarity_sort import join_sorted
 from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
-from sfumato.operators.joins.answers import Answers
+from sfumato.operators.joins.answers import JoinAnswers
 from sfumato.operators.joins.arrivals import (
     SINGLE_TASK,
     ArrivalBatch,
@@ -23,7 +23,7 @@ from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow
 
-__all__ = ["Answers", "ArrivalBatch", "SimilarityJoin", "SimilarityJoinConfig"]
+__all__ = ["ArrivalBatch", "JoinAnswers", "SimilarityJoin", "SimilarityJoinConfig"]
 
 STRATEGIES = ("auto", "nested", "index", "sort")
 PAIR_CHUNK = 8192  # arrivals per part; larger parts do not stay in the processor's cache
@@ -115,7 +115,7 @@ class SimilarityJoin(PairJoin):
     ([0], [0], [0.5])
     """
 
-    kind, version = "similarity_join", 5
+    kind, version = "similarity_join", 6
     config: SimilarityJoinConfig
     state = {"tuples": Record(HeldSamples)}
 
@@ -130,7 +130,7 @@ class SimilarityJoin(PairJoin):
             columns=self.columns if indexed else 0, indexed=indexed, task=of.task,
         )  # fmt: skip
 
-    def process(self, arrivals: ArrivalBatch) -> Answers:
+    def process(self, arrivals: ArrivalBatch) -> JoinAnswers:
         """Match arrivals in order, and add them to their windows. Returns answers, or changes.
 
         They are ordered by arrival. For each arrival, found answers come first (by the number of
@@ -140,7 +140,7 @@ class SimilarityJoin(PairJoin):
         return self._in_parts(arrivals, PAIR_CHUNK, self._join)
 
     def _match(self, batch: Batch) -> Records:
-        given, counts = (self.store, batch, self.criterion), self.counted.view(JOIN_COUNTS)
+        given, counts = (self.store, batch, self.criterion), self.pair_counts.view(JOIN_COUNTS)
         found: Records
         if self.config.strategy == "sort":
             found = join_sorted(*given, counts)
@@ -154,7 +154,7 @@ class SimilarityJoin(PairJoin):
         `max_tuples`; held, the currently held tuples; answers; pairs of an arrival and a held
         opposite tuple; visited pairs (under "sort", samples); candidates, pairs whose samples were
         compared. Each of several tasks counts all tuples and pairs, and its own visits."""
-        tuples = int(self.given.sum())
+        tuples = int(self.tuple_counts.sum())
         return {"tuples": tuples, "overflow": self.overflow, **super().counters}
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.ranking.ranked_items import RankedItems
-from sfumato.kernels.ranking.semantics import RankingQuestion, Rankings, rank_items
+from sfumato.kernels.ranking.semantics import Rankings, SemanticsParameters, rank_items
 from sfumato.kernels.ranking.u_topk import MAX_SEQUENCES
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats, Ints
@@ -76,10 +76,10 @@ class Semantics:
                 )
 
     @property
-    def question(self) -> RankingQuestion:
+    def parameters(self) -> SemanticsParameters:
         """The semantics as kernel input."""
         weights = np.array(self.weights or (), np.float64)
-        return RankingQuestion(SEMANTICS.index(self.name), self.alpha or 0.0, weights)
+        return SemanticsParameters(SEMANTICS.index(self.name), self.alpha or 0.0, weights)
 
     @property
     def least(self) -> float:
@@ -89,7 +89,7 @@ class Semantics:
     def rank(self, items: RankedItems, ks: Ints) -> Rankings:
         """Rank the items for all `ks`, int64[c], ascending. Raises TooManyVectorsError."""
         least = np.full(ks.size, self.least)
-        found: Rankings = rank_items(items, ks, least, self.question)
+        found: Rankings = rank_items(items, ks, least, self.parameters)
         if not found.offsets.size:
             raise TooManyVectorsError(int(ks[-1]), items.tuples)
         return found

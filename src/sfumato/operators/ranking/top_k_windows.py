@@ -255,7 +255,7 @@ class TopKWindows(Operator):
         queries, least = tuple(self.queries.items()), self.config.semantics.least
         whole, real, ranked, rejected, failed = rank_windows(
             windows, runs, _run_queries(names, queries, self.config.least, least),
-            self.config.semantics.question, self.config.rescale, length > 0, self.config.streams,
+            self.config.semantics.parameters, self.config.rescale, length > 0, self.config.streams,
         )  # fmt: skip
         if failed >= 0:
             raise TooManyVectorsError(max(k for k, _ in self.queries.values()), held.size)

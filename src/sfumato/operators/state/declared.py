@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol, get_origin, get_type_hints
 
 import numpy as np
 
-from sfumato.operators.state.snapshot import Saved, SnapshotError
+from sfumato.operators.state.snapshot import SavedState, SnapshotError
 
 MAX_COUNT = 2**60  # sums of counts fit in int64
 Sizes = dict[str, int]  # lengths known so far, by name
@@ -26,9 +26,9 @@ class Declaration(Protocol):
     owner : object with the attribute; present : current value of the attribute
     """
 
-    def save(self, value: Any, name: str, saved: Saved) -> None: ...
+    def save(self, value: Any, name: str, saved: SavedState) -> None: ...
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any: ...
+    def load(self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Value:
     low: int | None = None
     none: bool = False
 
-    def save(self, value: Any, name: str, saved: Saved) -> None:
+    def save(self, value: Any, name: str, saved: SavedState) -> None:
         saved.values[name] = value.item() if isinstance(value, np.generic) else value
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
+    def load(self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
         value = saved.value(name)
         if value is None and self.none:
             return None
@@ -83,7 +83,7 @@ class Array:
         self.dtype, self.sizes = np.dtype(dtype), sizes or (None,)
         self.low, self.high = low, high
 
-    def save(self, value: Any, name: str, saved: Saved) -> None:
+    def save(self, value: Any, name: str, saved: SavedState) -> None:
         array = np.asarray(value)
         if array.dtype != self.dtype or array.ndim != len(self.sizes):
             raise TypeError(
@@ -92,7 +92,9 @@ class Array:
             )
         saved.arrays[name] = array
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> np.ndarray:
+    def load(
+        self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any
+    ) -> np.ndarray:
         array = saved.array(name)
         if array.dtype != self.dtype or array.ndim != len(self.sizes):
             raise SnapshotError(
@@ -120,7 +122,9 @@ class Offsets(Array):
         super().__init__(int)
         self.n, self.m = n, m
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> np.ndarray:
+    def load(
+        self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any
+    ) -> np.ndarray:
         offsets = super().load(saved, name, sizes, owner, present)
         if not offsets.size or offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
             raise SnapshotError(f"`{name}` must begin with 0 and not decrease")
@@ -138,10 +142,10 @@ class Part:
 
     make: str | None = None
 
-    def save(self, value: Any, name: str, saved: Saved) -> None:
+    def save(self, value: Any, name: str, saved: SavedState) -> None:
         value.save_state(saved, f"{name}.")
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
+    def load(self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
         part = present if self.make is None else getattr(owner, self.make)()
         part.load_state(saved, f"{name}.")
         return part
@@ -153,11 +157,11 @@ class Record:
 
     kind: Callable[..., Any]
 
-    def save(self, value: Any, name: str, saved: Saved) -> None:
+    def save(self, value: Any, name: str, saved: SavedState) -> None:
         for part, declaration in declared_fields(self.kind).items():
             declaration.save(getattr(value, part), f"{name}.{part}", saved)
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
+    def load(self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
         return self.kind(
             **{
                 part: declaration.load(
@@ -182,12 +186,12 @@ class Optional:
 
     of: Declaration
 
-    def save(self, value: Any, name: str, saved: Saved) -> None:
+    def save(self, value: Any, name: str, saved: SavedState) -> None:
         saved.values[f"{name}?"] = value is not None
         if value is not None:
             self.of.save(value, name, saved)
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
+    def load(self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
         if not Value(bool).load(saved, f"{name}?", sizes, owner, None):
             return None
         return self.of.load(saved, name, sizes, owner, present)
@@ -213,10 +217,10 @@ class List:
 
     of: Declaration
 
-    def save(self, value: Any, name: str, saved: Saved) -> None:
+    def save(self, value: Any, name: str, saved: SavedState) -> None:
         items = []
         for item in value:
-            one = Saved()
+            one = SavedState()
             self.of.save(item, "item", one)
             items.append(one)
         names = list(dict.fromkeys(part for one in items for part in one.values))
@@ -232,7 +236,9 @@ class List:
             saved.arrays[f"{name}/{part}"] = np.concatenate([array.ravel() for array in filled])
             saved.arrays[f"{name}/{part}:shapes"] = np.array(shapes, np.int64)
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> list[Any]:
+    def load(
+        self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any
+    ) -> list[Any]:
         about = Value(dict).load(saved, name, sizes, owner, None)
         count, values = about.get("items"), about.get("values")
         if type(count) is not int or count < 0 or not isinstance(values, dict):
@@ -247,7 +253,7 @@ class List:
             raise SnapshotError(f"`{name}` has {count} items but no parts")
         out = []
         for i in range(count):
-            one = Saved(
+            one = SavedState(
                 {part: column[i] for part, column in values.items()},
                 {part: arrays[i] for part, arrays in cut.items() if arrays[i] is not None},
             )
@@ -257,7 +263,7 @@ class List:
         return out
 
 
-def _cut(saved: Saved, name: str, count: int) -> list[Any]:
+def _cut(saved: SavedState, name: str, count: int) -> list[Any]:
     """Split one array into the arrays of the items; None for an item without an array."""
     flat, shapes = saved.array(name), saved.array(f"{name}:shapes")
     fits = shapes.dtype == np.int64 and shapes.ndim == 2 and len(shapes) == count

@@ -26,7 +26,7 @@ class SnapshotError(ValueError):
 
 
 @dataclass
-class Saved:
+class SavedState:
     """The saved state of one operator: parts by name. Loading a part removes it.
 
     values : scalars (int, float, str, bool, None), and lists and dicts of scalars
@@ -55,7 +55,7 @@ class Saved:
             raise SnapshotError(f"the snapshot has parts that do not belong to it: {left}")
 
 
-def pack(kind: str, version: int, saved: Saved) -> bytes:
+def pack(kind: str, version: int, saved: SavedState) -> bytes:
     """Serialise `saved`, labelled with the operator's `kind` and the `version` of its layout.
 
     Raises TypeError for arrays of other dtypes, and for values that JSON cannot hold.
@@ -81,7 +81,7 @@ def pack(kind: str, version: int, saved: Saved) -> bytes:
     return SNAPSHOT_PREFIX.pack(MAGIC, zlib.crc32(body), len(header)) + body
 
 
-def unpack(data: bytes, kind: str, version: int) -> Saved:
+def unpack(data: bytes, kind: str, version: int) -> SavedState:
     """Return the state in `data`, with new writable arrays.
 
     Raises SnapshotError for bytes that are truncated, damaged, or of a different kind or version.
@@ -134,7 +134,9 @@ def cut(data: bytes, size: int) -> list[memoryview]:
     return [piece for piece in pieces if len(piece)]
 
 
-def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memoryview) -> Saved:
+def _read(
+    values: dict[str, Any], places: dict[str, dict[str, Any]], body: memoryview
+) -> SavedState:
     """Read all arrays; their dtypes and shapes must imply the stored offsets and lengths."""
     arrays, offset = {}, 0
     for name, place in places.items():
@@ -155,4 +157,4 @@ def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memor
         raise ValueError("it has extra bytes at its end")
     if type(values) is not dict:
         raise ValueError("its values are not an object")
-    return Saved(values, arrays)
+    return SavedState(values, arrays)

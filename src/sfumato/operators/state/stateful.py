@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.declared import Declaration, Sizes
-from sfumato.operators.state.snapshot import Saved, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 
 
 class Stateful:
@@ -47,12 +47,12 @@ class Stateful:
         of = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         return {name: v for name, v in of.items() if isinstance(v, int) and not isinstance(v, bool)}
 
-    def save_state(self, saved: Saved, prefix: str = "") -> None:
+    def save_state(self, saved: SavedState, prefix: str = "") -> None:
         self.before_saving()
         for name, declaration in self.state.items():
             declaration.save(getattr(self, name), prefix + name, saved)
 
-    def load_state(self, saved: Saved, prefix: str = "") -> None:
+    def load_state(self, saved: SavedState, prefix: str = "") -> None:
         """Set the declared attributes from `saved`. Raises SnapshotError or ValueError."""
         sizes = self.lengths()
         for name, declaration in self.state.items():
@@ -66,21 +66,21 @@ State = TypeVar("State", bound=Stateful)
 
 def saved_bytes(kind: str, version: int, stateful: Stateful, values: Mapping[str, Any]) -> bytes:
     """Serialise declared state together with additional values."""
-    saved = Saved()
+    saved = SavedState()
     stateful.save_state(saved)
-    return pack(kind, version, Saved({**values, "state": saved.values}, saved.arrays))
+    return pack(kind, version, SavedState({**values, "state": saved.values}, saved.arrays))
 
 
-def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Saved]:
+def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], SavedState]:
     """Return the additional values and the state. Raises SnapshotError."""
     saved = unpack(data, kind, version)
     state = saved.values.pop("state", None)
     if not isinstance(state, dict):
         raise SnapshotError(f"the snapshot of `{kind}` has no state")
-    return saved.values, Saved(state, saved.arrays)
+    return saved.values, SavedState(state, saved.arrays)
 
 
-def restore_state(kind: str, make: Callable[[], State], saved: Saved) -> State:
+def restore_state(kind: str, make: Callable[[], State], saved: SavedState) -> State:
     """Return `make()` with the saved state. Raises SnapshotError if either fails."""
     try:
         stateful = make()

@@ -30,7 +30,7 @@ from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives
 from sfumato.operators.windows.count.group_store import GroupStore, SavedGroups
 from sfumato.windows import Delta
 
-GROUP_MARKS = 3  # per group: tuples in the window's front, index of the next tuple, held tuples
+GROUP_SIZES = 3  # per group: tuples in the window's front, index of the next tuple, held tuples
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class DeltaWindowAggregate(Operator):
     Memory: the held tuples.  Source: Dallachiesa et al. (2015), section 8.1.
     """
 
-    kind, version = "delta_window_aggregate", 4
+    kind, version = "delta_window_aggregate", 5
     flattened_records = ("options",)
     config: DeltaWindowConfig
     state = {
         "overflow": Value(low=0),
         "codes": Array(int, "groups", low=0),
-        "marks": Array(int, "groups", GROUP_MARKS, low=0),
+        "sizes": Array(int, "groups", GROUP_SIZES, low=0),
         "held": Record(TupleBatch),
     }
 
@@ -96,7 +96,7 @@ class DeltaWindowAggregate(Operator):
         self._has_uncertain = False
         self.store = GroupStore(self.attributes, 1, 0)  # the integer: tuples in a window's front
         self.codes: Any = None  # saved groups and tuples
-        self.marks: Any = None
+        self.sizes: Any = None
         self.held: Any = None
         self.overflow = 0  # tuples of all groups evicted so far only because of `max_tuples`
 
@@ -113,7 +113,7 @@ class DeltaWindowAggregate(Operator):
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
-        self.codes = self.marks = self.held = None  # free the last snapshot's tuples
+        self.codes = self.sizes = self.held = None  # free the last snapshot's tuples
         n = np.asarray(offsets).size - 1
         group = codes("group", group, n)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
@@ -185,12 +185,12 @@ class DeltaWindowAggregate(Operator):
     def before_saving(self) -> None:
         of = self.store.saved
         arrived = of.status[:, 0]
-        self.codes, self.marks = of.codes, np.stack([of.memo[0], arrived, of.held], axis=1)
+        self.codes, self.sizes = of.codes, np.stack([of.integers[0], arrived, of.held], axis=1)
         index = ranges_of(arrived - of.held, of.held)[1]
         self.held = TupleBatch(of.offsets, of.prob, of.values, index)
 
     def after_loading(self) -> None:
-        held, (front, arrived, sizes) = self.held, np.ascontiguousarray(self.marks.T)
+        held, (front, arrived, sizes) = self.held, np.ascontiguousarray(self.sizes.T)
         if sizes.sum() != held.size or (front > sizes).any():
             raise ValueError("the front of a window must be among its tuples")
         if not np.array_equal(held.index, ranges_of(arrived - sizes, sizes)[1]):

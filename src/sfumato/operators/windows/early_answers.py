@@ -35,11 +35,11 @@ from sfumato.kernels.windows.early_answers import (
     EarlyState,
 )
 from sfumato.kernels.windows.early_extremes import (
-    STEP,
+    CDF_STEP,
     STEP_POOL,
     Extremes,
 )
-from sfumato.kernels.windows.extents import NO_EXTENT, NONE
+from sfumato.kernels.windows.extents import NO_EXTENT, NO_INDEX
 from sfumato.operators.arguments import SUM_TOLERANCE, whole
 from sfumato.operators.arrays import Floats, Ints, Records, offsets_of, pad
 from sfumato.operators.distributions.aggregate import Aggregate
@@ -59,9 +59,9 @@ EARLY_FUNCTIONS = {
 MAX_TICKS = 1_000  # per extent length
 EXTRA_STAGES = 16  # stages beyond the length
 OCTAVES = 16  # further stages, each of which reaches twice as far as the stage before
-NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), EARLY_SCOPE)
+NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NO_INDEX,), EARLY_SCOPE)
 SAVED_SCOPE = 4  # leading fields that are saved
-NEW_GROUP = np.array((NONE, NONE, 0, NO_EXTENT, 0), EARLY_GROUP)
+NEW_GROUP = np.array((NO_INDEX, NO_INDEX, 0, NO_EXTENT, 0), EARLY_GROUP)
 SAVED_STEP = ["value", "mass", "reached"]
 SAVED_ENTRY = ["group", "extent", "changed", "revision", "held"]
 
@@ -72,7 +72,7 @@ class Revisions:
 
     start, end, group, held, punctuation : as for `Extents`; `held` counts the rows so far
     number : int64[m], revision number within the extent, from 1
-    figures : float64[m, r + 1, 3], per aggregate the mean of the partial answer and the low and
+    estimates : float64[m, r + 1, 3], per aggregate the mean of the partial answer and the low and
         high end of the final answer; last the completeness and its ends; NaN if unknown
     stddev, existence : float64[m, r], of the partial answers
     """
@@ -83,7 +83,7 @@ class Revisions:
     held: Ints
     punctuation: Ints
     number: Ints
-    figures: Floats
+    estimates: Floats
     stddev: Floats
     existence: Floats
 
@@ -171,12 +171,12 @@ class EarlyAnswers(Operator):
         )
         self._channels = channels = Channels([] if certain else aggregates)
         what = np.array([EARLY_COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)])
-        of = [NONE, *(NONE if a.attribute is None else a.attribute for a in aggregates)]
+        of = [NO_INDEX, *(NO_INDEX if a.attribute is None else a.attribute for a in aggregates)]
         source, measure = np.array(of), np.empty(0, np.int64)
         if not certain:
-            known = np.where(channels.what == NONE, channels.extreme, channels.channel)
-            source = np.append(NONE, known)
-            measure = np.append(NONE, channels.what)
+            known = np.where(channels.what == NO_INDEX, channels.extreme, channels.channel)
+            source = np.append(NO_INDEX, known)
+            measure = np.append(NO_INDEX, channels.what)
             # An expected extreme may rise or fall.
             what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = EARLY_AVG
         self._aggregates = EarlyAggregates(what, source, measure, False)
@@ -189,7 +189,7 @@ class EarlyAnswers(Operator):
         many = len(what)
         self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK_SIZE, many * USUAL_SIZE
         self._state = EarlyState(
-            np.array([(0, NONE, 0, NONE)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
+            np.array([(0, NO_INDEX, 0, NO_INDEX)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
             np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0),
             self._empty_partials(0), self._empty_extremes(0), np.empty(0, PREDICTION), np.empty(0),
             np.empty(0), np.empty(0),
@@ -204,8 +204,10 @@ class EarlyAnswers(Operator):
         extremes = self._channels.extremes
         sign = np.array([sign for sign, _ in extremes], float)
         attribute = np.array([of for _, of in extremes], np.int64)
-        first = np.full((size, sign.size), NONE)
-        return Extremes(sign, attribute, np.array([(0, NONE)], STEP_POOL), first, np.empty(0, STEP))
+        first = np.full((size, sign.size), NO_INDEX)
+        return Extremes(
+            sign, attribute, np.array([(0, NO_INDEX)], STEP_POOL), first, np.empty(0, CDF_STEP)
+        )
 
     def _uncertain_moments(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
         """Return the moments of uncertain rows, and allocate nodes once rows need them."""
@@ -276,28 +278,30 @@ class EarlyAnswers(Operator):
             group, scope, time, punctuation, moves, arrives, bounds, masses, table, scratch,
             per_tuple,
         )  # fmt: skip
-        self._state, turns, out, figures = early_answers.advance(
+        self._state, turns, out, estimates = early_answers.advance(
             rows, finals, answers[order].astype(float).ravel(), self._grid, self._aggregates,
             self._attributes, s,
         )  # fmt: skip
         numbers = np.empty(order.size, np.int64)
         numbers[order] = turns
         end = out["extent"] * self._grid.slide
-        figures = figures.reshape(len(out), many + 1, REVISION_SIZE)[:, 1:]
-        stddev, existence = figures[:, :-1, 3], figures[:, :-1, 4]
+        estimates = estimates.reshape(len(out), many + 1, REVISION_SIZE)[:, 1:]
+        stddev, existence = estimates[:, :-1, 3], estimates[:, :-1, 4]
         group, held, punctuation, number = (
             np.ascontiguousarray(out[name]) for name in ("group", "held", "punctuation", "revision")
         )
         start = end - self._grid.length
         return Revisions(
-            start, end, group, held, punctuation, number, figures[:, :, :3], stddev, existence
+            start, end, group, held, punctuation, number, estimates[:, :, :3], stddev, existence
         ), numbers
 
     def idle_groups(self, groups: Ints) -> Ints:
         """Return the groups that `forget` may delete without changing any answer."""
         known = self._state.groups[groups[groups < len(self._state.groups)]]
         last = (known["latest"] + early_answers.MAX_GAP_EXTENTS + 1) * self._grid.slide
-        fine = (known["first"] == NONE) & (last <= self._state.scopes["reached"][known["scope"]])
+        fine = (known["first"] == NO_INDEX) & (
+            last <= self._state.scopes["reached"][known["scope"]]
+        )
         return groups[groups < len(self._state.groups)][fine]
 
     def forget(self, groups: Ints, scopes: bool = False) -> None:
@@ -315,7 +319,7 @@ class EarlyAnswers(Operator):
     def before_saving(self) -> None:
         s, attributes, many = self._state, self._attributes, len(self._aggregates.what)
         used = int(s.pool[0]["entries"])
-        kept = np.flatnonzero(s.entries["group"][:used] != NONE)
+        kept = np.flatnonzero(s.entries["group"][:used] != NO_INDEX)
         self.entries = np.stack([s.entries[name][kept] for name in SAVED_ENTRY], axis=1)
         cells = s.cells[: used * attributes * CELL_SIZE].reshape(used, attributes * CELL_SIZE)
         self.cells = cells[kept]
@@ -360,7 +364,7 @@ class EarlyAnswers(Operator):
             if self.nodes.shape[1] != nodes.shape[1]:
                 raise ValueError("its nodes must match its averages")
             nodes[:] = self.nodes
-        if (groups[:, 0] >= len(self.scopes)).any() or (groups[:, :2] < [NONE, 0]).any():
+        if (groups[:, 0] >= len(self.scopes)).any() or (groups[:, :2] < [NO_INDEX, 0]).any():
             raise ValueError("groups must belong to known scopes, and must count from 0")
         known = not n or 0 <= group.min() <= group.max() < len(groups)
         if not known or (groups[group, 0] < 0).any() or (revision < 0).any() or (held < 1).any():
@@ -378,7 +382,7 @@ class EarlyAnswers(Operator):
         entries, predictions = np.zeros(n, OPEN_EXTENT), np.zeros(m, PREDICTION)
         for name, column in zip(SAVED_ENTRY, self.entries.T, strict=True):
             entries[name] = column
-        entries["prediction"] = entries["next_changed"] = NONE
+        entries["prediction"] = entries["next_changed"] = NO_INDEX
         entries["following"] = _link_entries(all_groups["first"], group, np.arange(n))
         of = groups[group, 0][changed == 1]
         places = np.flatnonzero(changed)
@@ -386,7 +390,7 @@ class EarlyAnswers(Operator):
         predictions["stage"], predictions["held"] = stage, before
         predictions["following"] = _link_entries(entries["prediction"], owner, np.arange(m))
         self._state = EarlyState(
-            np.array([(n, NONE, m, NONE)], EXTENT_POOL), scopes, all_groups, entries,
+            np.array([(n, NO_INDEX, m, NO_INDEX)], EXTENT_POOL), scopes, all_groups, entries,
             self.cells.ravel(), sets, extremes, predictions, self.predicted.ravel(),
             self.usual.ravel(), self.tracks.ravel(),
         )  # fmt: skip
@@ -404,12 +408,12 @@ class EarlyAnswers(Operator):
         likely &= ends == (value == -np.inf)
         if not (falls[inner].all() and likely.all()) or len(np.unique(owner)) < begins.sum():
             raise ValueError("the steps of each extreme must fall to -inf")
-        steps = np.zeros(n, STEP)
+        steps = np.zeros(n, CDF_STEP)
         for name, column in zip(SAVED_STEP, self.steps.T, strict=True):
             steps[name] = column
-        steps["following"] = np.where(begins, NONE, np.arange(n) - 1)
+        steps["following"] = np.where(begins, NO_INDEX, np.arange(n) - 1)
         extremes.first.reshape(-1)[owner[ends]] = np.flatnonzero(ends)
-        return extremes._replace(pool=np.array([(n, NONE)], STEP_POOL), steps=steps)
+        return extremes._replace(pool=np.array([(n, NO_INDEX)], STEP_POOL), steps=steps)
 
 
 def _as_floats(records: Records) -> Floats:
@@ -423,7 +427,7 @@ def _list_entries(first: Ints, following: Ints) -> tuple[Ints, Ints]:
     owner, place = np.arange(len(first)), first
     owners, places = [owner[:0]], [place[:0]]
     while owner.size:
-        owner, place = owner[place != NONE], place[place != NONE]
+        owner, place = owner[place != NO_INDEX], place[place != NO_INDEX]
         owners.append(owner)
         places.append(place)
         place = following[place]
@@ -433,7 +437,7 @@ def _list_entries(first: Ints, following: Ints) -> tuple[Ints, Ints]:
 
 def _link_entries(first: Ints, owner: Ints, places: Ints) -> Ints:
     """Link `places` into one list per owner; set `first` and return the place after each."""
-    following = np.full(len(places), NONE)
+    following = np.full(len(places), NO_INDEX)
     for i, (of, place) in enumerate(zip(owner.tolist(), places.tolist(), strict=True)):
         following[i] = first[of]
         first[of] = place

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from sfumato.kernels.distributions.mergeable_moments import MomentPartials
 from sfumato.kernels.windows import extents, totals
 from sfumato.kernels.windows.extents import (
-    CLOSING,
+    COMPLETION,
     GROUP,
     ID,
     LATE_ROW,
     NO_EXTENT,
-    NONE,
+    NO_INDEX,
     PANE,
     POOL,
     REPLACED,
@@ -71,9 +71,9 @@ from sfumato.operators.state.tuple_batch import (
 from sfumato.operators.windows.step_readings import StepReadings
 
 EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
-NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), SCOPE)
-NO_LATE_ROW = np.array((NONE, 0, 0, NONE, NONE), LATE_ROW)
-NO_GROUP = np.array((NONE, 0, NO_EXTENT, NO_EXTENT, NONE, NONE, 0), GROUP)
+NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NO_INDEX,), SCOPE)
+NO_LATE_ROW = np.array((NO_INDEX, 0, 0, NO_INDEX, NO_INDEX), LATE_ROW)
+NO_GROUP = np.array((NO_INDEX, 0, NO_EXTENT, NO_EXTENT, NO_INDEX, NO_INDEX, 0), GROUP)
 NO_VERSIONS = Versions(
     np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID), np.empty(0, REPLACED), False
 )
@@ -274,7 +274,7 @@ class ExtentAggregate(ReleasedAggregate):
     """
 
     from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent at once
-    kind, version = "extent_aggregate", 7
+    kind, version = "extent_aggregate", 8
     flattened_records = ("options",)
     config: ExtentConfig
     state = {
@@ -318,7 +318,7 @@ class ExtentAggregate(ReleasedAggregate):
         self._scopes, self._groups = np.empty(0, SCOPE), np.empty(0, GROUP)
         self._late_rows, self._panes = np.empty(0, LATE_ROW), np.empty(0, PANE)
         self._tuples = PooledTuples(
-            np.array([(NONE, 0, 0, 0, 0)], POOL), np.empty(0, TUPLE), np.empty(0),
+            np.array([(NO_INDEX, 0, 0, 0, 0)], POOL), np.empty(0, TUPLE), np.empty(0),
             np.empty(0, np.int64), np.empty(0), np.empty((self.attributes, 0)),
             np.empty((len(channels.extremes), 0), np.int64),
         )  # fmt: skip
@@ -342,17 +342,17 @@ class ExtentAggregate(ReleasedAggregate):
         self.panes = self.totals = None
         self._scopes = with_codes(self._scopes, rows.scope, NO_SCOPE)
         self._groups = with_codes(self._groups, rows.group, NO_GROUP)
-        index, closings = np.empty(n, np.int64), np.empty(2 * n, CLOSING)
+        index, completions = np.empty(n, np.int64), np.empty(2 * n, COMPLETION)
         late_rows = np.empty(2 * n, LATE_ROW)
         excluded, found, late_count = extents.assign_rows(
-            rows, self._grid, self._scopes, self._groups, index, self.verdicts, closings, late_rows,
-            self._versions,
+            rows, self._grid, self._scopes, self._groups, index, self.verdicts, completions,
+            late_rows, self._versions,
         )  # fmt: skip
         late_rows = late_rows[:late_count]
         if self.readings:
             self.readings.add(rows, index, rows.number, late_rows, rows.prob, rows.values)
         self._store(rows, index, late_rows)
-        return self._complete(closings[:found]), excluded
+        return self._complete(completions[:found]), excluded
 
     def idle_groups(self) -> Ints:
         """Return the groups whose state no open extent needs, for `forget`.  O(groups)."""
@@ -379,9 +379,9 @@ class ExtentAggregate(ReleasedAggregate):
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
         known = np.arange(len(self._scopes))
         wanted = known if scopes is None else np.intersect1d(known, scopes)
-        closings = np.empty(2 * wanted.size, CLOSING)
-        found = extents.close_all(wanted, self._grid, self._scopes, closings)
-        return self._complete(closings[:found], at_once=True)
+        completions = np.empty(2 * wanted.size, COMPLETION)
+        found = extents.close_all(wanted, self._grid, self._scopes, completions)
+        return self._complete(completions[:found], at_once=True)
 
     @property
     def held_tuples(self) -> int:
@@ -408,7 +408,7 @@ class ExtentAggregate(ReleasedAggregate):
     def _used(self) -> Ints:
         """Return the places of panes with totals: late rows first, then by group and number."""
         panes = self._panes[: self._tuples.pool[0]["panes"]]
-        used = np.flatnonzero(panes["last"] != NONE)
+        used = np.flatnonzero(panes["last"] != NO_INDEX)
         apart = np.isin(used, self._late_rows["pane"])
         return used[np.lexsort((panes["number"][used], panes["last"][used], ~apart))]
 
@@ -425,7 +425,7 @@ class ExtentAggregate(ReleasedAggregate):
         self.panes = np.stack([of["last"], of["number"]], axis=1)
         self.totals = self._totals[used, totals.OWN]
         if self._plain:
-            place = np.full(len(self._panes) + 1, NONE)  # NONE stays NONE
+            place = np.full(len(self._panes) + 1, NO_INDEX)  # NO_INDEX stays NO_INDEX
             place[used] = np.arange(used.size)
             self.late_rows = self.late_rows.copy()
             self.late_rows[:, SAVED_FIELDS - 1] = place[self.late_rows[:, SAVED_FIELDS - 1]]
@@ -447,7 +447,7 @@ class ExtentAggregate(ReleasedAggregate):
         known = not used.size or 0 <= used.min() <= used.max() < len(groups)
         if not known or (groups["scope"][used] < 0).any():
             raise ValueError("tuples and late rows must belong to known groups and scopes")
-        joined = late_rows[late_rows["tuple"] != NONE]
+        joined = late_rows[late_rows["tuple"] != NO_INDEX]
         first, last, of = (joined[name] for name in ("first", "last", "tuple"))
         if of.size != np.unique(of).size or (of < 0).any() or (of >= held_group.size).any():
             raise ValueError("each late tuple must be stored exactly once")
@@ -476,7 +476,7 @@ class ExtentAggregate(ReleasedAggregate):
     def _restore_panes(self, late_rows: Records) -> None:
         group, number = self.panes.T
         n, apart = group.size, np.zeros(group.size, bool)
-        apart[late_rows["tuple"][late_rows["tuple"] != NONE]] = True
+        apart[late_rows["tuple"][late_rows["tuple"] != NO_INDEX]] = True
         follows = (group[1:] == group[:-1]) & ~apart[1:] & ~apart[:-1]
         fine = self.totals.shape == (n, len(self._fields))
         fine = fine and ((self.totals[:, 0] >= 1.0) & (self.totals[:, 0] <= 2.0**53)).all()
@@ -484,11 +484,11 @@ class ExtentAggregate(ReleasedAggregate):
             (number[1:] <= number[:-1]) & follows
         ).any():  # fmt: skip
             raise ValueError("panes must be in order, each with the totals of at least one row")
-        previous = np.where(np.append(False, follows), np.arange(n) - 1, NONE)
+        previous = np.where(np.append(False, follows), np.arange(n) - 1, NO_INDEX)
         self._panes = np.zeros(n, PANE)
         for name, values in {"number": number, "previous": previous, "last": group}.items():
             self._panes[name] = values
-        self._panes["first"] = NONE
+        self._panes["first"] = NO_INDEX
         self._groups["pane"][group[~apart]] = np.flatnonzero(~apart)
         late_rows["pane"] = late_rows["tuple"]
         self._late_rows = late_rows
@@ -498,10 +498,10 @@ class ExtentAggregate(ReleasedAggregate):
 
     def _store(self, rows: ReleasedRows, index: Ints, late_rows: Records) -> None:
         """Store the rows with an index. In `late_rows`, tuples are places among these rows."""
-        n = int(np.count_nonzero(index != NONE))
+        n = int(np.count_nonzero(index != NO_INDEX))
         if n and not self._plain:
             self._make_room(n, rows.prob.size)
-        begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NONE
+        begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NO_INDEX
         late, to = np.zeros(n, bool), np.empty(index.size, np.int64)
         late[late_rows["tuple"][joined]] = True
         if n:
@@ -518,7 +518,7 @@ class ExtentAggregate(ReleasedAggregate):
         elif n:
             extents.store_rows(rows, index, to, self._panes, self._tuples)
         if late_rows.size:
-            late_rows["pane"][joined] = to[index != NONE][late_rows["tuple"][joined]]
+            late_rows["pane"][joined] = to[index != NO_INDEX][late_rows["tuple"][joined]]
             late_rows["tuple"][joined] += begin
             if self._plain:
                 late_rows["tuple"] = late_rows["pane"]
@@ -570,7 +570,8 @@ class ExtentAggregate(ReleasedAggregate):
         kept = np.flatnonzero(of.at["alive"][:n])
         at = of.at[kept]
         offsets, flat = ranges_of(at["begin"], at["end"] - at["begin"])
-        tuple_at, alternative_at = np.full(n + 1, NONE), np.full(m + 1, NONE)  # NONE stays NONE
+        # The added last place keeps NO_INDEX as it is.
+        tuple_at, alternative_at = np.full(n + 1, NO_INDEX), np.full(m + 1, NO_INDEX)
         tuple_at[kept], alternative_at[flat] = np.arange(kept.size), np.arange(flat.size)
         at["begin"], at["end"] = offsets[:-1], offsets[1:]
         at["following"] = tuple_at[at["following"]]
@@ -581,23 +582,23 @@ class ExtentAggregate(ReleasedAggregate):
         pool["tuples"], pool["alternatives"], pool["dead"] = kept.size, flat.size, 0
         panes, top = self._panes[: pool["panes"]], self._partials.top[:, : pool["panes"]]
         panes["first"], panes["last"] = tuple_at[panes["first"]], tuple_at[panes["last"]]
-        top[:, panes["state"] == 0] = NONE
+        top[:, panes["state"] == 0] = NO_INDEX
         top[:] = alternative_at[top]
         self._late_rows["tuple"] = tuple_at[self._late_rows["tuple"]]
 
-    def _complete(self, closings: Records, at_once: bool = False) -> Extents:
-        """Return the extents that closings complete, and drop data that no later extent needs."""
-        if not closings.size and self._empty_result is not None:
+    def _complete(self, completions: Records, at_once: bool = False) -> Extents:
+        """Return the extents that are complete, and drop data that no later extent needs."""
+        if not completions.size and self._empty_result is not None:
             return self._empty_result
-        closings = _take_records(closings, np.argsort(closings["scope"], kind="stable"))
+        completions = _take_records(completions, np.argsort(completions["scope"], kind="stable"))
         found, answers, members, skipped = extents.complete_extents(
-            closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
+            completions, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
             self._partials, self._per_tuple, self._totals, self._signs, self._grid, self._measures,
             self._gaps, self._needs_members,
         )  # fmt: skip
         self.counts[-1] += skipped
         m = found.size
-        turn = np.zeros(m, np.int64) if at_once else closings["turn"][found["closing"]]
+        turn = np.zeros(m, np.int64) if at_once else completions["turn"][found["completion"]]
         order = sorted_by([turn, found["number"], found["group"]])
         ends = offsets_of(found["held"])
         if self._plain:
@@ -609,17 +610,17 @@ class ExtentAggregate(ReleasedAggregate):
             offsets, which = gather_lists(ends, order)
             listed = (offsets, self._tuples.at["number"][members[which]])
         if self._late_rows.size:
-            self._late_rows = self._late_rows[self._late_rows["group"] != NONE]
+            self._late_rows = self._late_rows[self._late_rows["group"] != NO_INDEX]
         found = _take_records(found, order)
         end = found["number"] * self.slide
         if self.readings:
             measured = self._with_over_time(measured, found, end)
         complete = Extents(
             end - self.length, end, found["group"].copy(), found["held"].copy(),
-            closings["at"][found["closing"]], found["late"].copy(), measured,
+            completions["at"][found["completion"]], found["late"].copy(), measured,
             *listed,
         )  # fmt: skip
-        if not closings.size:
+        if not completions.size:
             self._empty_result = complete
         elif self.readings:
             self.readings.fold(self._bounds())

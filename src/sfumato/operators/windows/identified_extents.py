@@ -8,7 +8,14 @@ import numpy.typing as npt
 
 from sfumato.kernels.distributions.sampled_worlds import list_hashes
 from sfumato.kernels.windows import extents
-from sfumato.kernels.windows.extents import ID, NO_EXTENT, NONE, REPLACED, ReleasedRows, Versions
+from sfumato.kernels.windows.extents import (
+    ID,
+    NO_EXTENT,
+    NO_INDEX,
+    REPLACED,
+    ReleasedRows,
+    Versions,
+)
 from sfumato.operators.arrays import Bools, Floats, Ints, Records, gather_lists, pad, resize
 from sfumato.operators.distributions.aggregate import OVER_TIME, AggregateResult
 from sfumato.operators.state.declared import Array, Value
@@ -26,7 +33,7 @@ from sfumato.operators.windows.extent_aggregate import (
 from sfumato.operators.windows.shared_results import shared_results
 
 SAME_WEIGHT = 2.0**-20  # weights are rounded to multiples of it: float32 errors reach 2**-24
-NO_ID = np.array((NONE, 0, NO_EXTENT, NONE, NO_EXTENT, NO_EXTENT), ID)
+NO_ID = np.array((NO_INDEX, 0, NO_EXTENT, NO_INDEX, NO_EXTENT, NO_EXTENT), ID)
 
 
 class IdentifiedExtentAggregate(ExtentAggregate):
@@ -57,7 +64,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         n = np.asarray(rows[1]).size
         of, newest = codes("ids", ids, n), codes("version", version, n)
         self._ids = with_codes(self._ids, of, NO_ID)
-        replaced = np.full(n, NONE, REPLACED)
+        replaced = np.full(n, NO_INDEX, REPLACED)
         self._versions = Versions(of, newest, self._ids, replaced, shared)
         try:
             return self.process(*rows, scope=scope)
@@ -84,7 +91,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         if not group.size:
             return np.empty(0, np.bool_)
         scope = self._groups["scope"][group]
-        known = (group != NONE) & (scope != NONE)
+        known = (group != NO_INDEX) & (scope != NO_INDEX)
         needed: Bools = known & (until > self._scopes["closed"][scope])
         return needed
 
@@ -96,7 +103,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         super().after_loading()
         self._ids = restored(self.ids, NO_ID)
         group, number = self._ids["group"], self._ids["number"]
-        known = (group >= NONE) & (group < len(self._groups)) & (number < self.next)
+        known = (group >= NO_INDEX) & (group < len(self._groups)) & (number < self.next)
         bounded = (self.ids[:, 2:] >= NO_EXTENT) & (self.ids[:, 2:] < TIME_BOUNDS["high"])
         if not (known & bounded.all(axis=1)).all():
             raise ValueError("ids must belong to known groups, rows and extents")
@@ -116,7 +123,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
     bytes per id. Moments are computed when an extent is complete, in order of arrival.
     """
 
-    kind, version = "versioned_extents", 1
+    kind, version = "versioned_extents", 2
     state = {"corrections": Array(int, 2, low=0)}  # numbers of replaced rows and outdated rows
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -142,22 +149,22 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
 
     def after_loading(self) -> None:
         super().after_loading()
-        of = self._ids[self._is_needed & (self._ids["number"] != NONE)]
+        of = self._ids[self._is_needed & (self._ids["number"] != NO_INDEX)]
         closed = self._scopes["closed"][self._groups["scope"][of["group"]]]
         if not np.isin(of["number"][of["last"] > closed], self.held.number).all():
             raise ValueError("for each id in an open extent, the newest row must be held")
-        if np.count_nonzero(self._late_rows["tuple"] != NONE) != self.held.size:
+        if np.count_nonzero(self._late_rows["tuple"] != NO_INDEX) != self.held.size:
             raise ValueError("every held tuple must be in an extent")
 
     def _store(self, rows: ReleasedRows, index: Ints, late_rows: Records) -> None:
         super()._store(rows, index, late_rows)
         replaced = self._versions.replaced
-        replaced = replaced[replaced["number"] != NONE]
+        replaced = replaced[replaced["number"] != NO_INDEX]
         if not replaced.size:
             return
         self.corrections += [replaced.size, 0]
         late = self._late_rows
-        joined = np.flatnonzero(late["tuple"] != NONE)
+        joined = np.flatnonzero(late["tuple"] != NO_INDEX)
         number = self._tuples.at["number"][late["tuple"][joined]]
         order = np.argsort(number)
         found = joined[order[np.searchsorted(number[order], replaced["number"])]]
@@ -175,10 +182,10 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         if panes > top.shape[1]:
             self._partials = self._partials._replace(top=resize(top, panes * 3 // 2))
 
-    def _complete(self, closings: Records, at_once: bool = False) -> Extents:
-        if closings.size:
+    def _complete(self, completions: Records, at_once: bool = False) -> Extents:
+        if completions.size:
             self._per_tuple, _ = self._channels.tuple_moments(self._stored)
-        return super()._complete(closings, at_once)
+        return super()._complete(completions, at_once)
 
 
 @dataclass(frozen=True)
@@ -207,7 +214,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
 
     config: SharedExtentConfig
     from_tuples = True
-    kind, version = "shared_extents", 1
+    kind, version = "shared_extents", 2
     state = {"unequal": Value(low=0)}
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -238,7 +245,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
         super().after_loading()
         ids, offsets = self.held.values[-1], self.held.offsets
         first = np.repeat(ids[offsets[:-1]], np.diff(offsets))
-        if not ((ids == first) & (ids == np.floor(ids)) & (ids >= extents.NONE)).all():
+        if not ((ids == first) & (ids == np.floor(ids)) & (ids >= extents.NO_INDEX)).all():
             raise ValueError("tuples must have one id each")
 
     def _results(

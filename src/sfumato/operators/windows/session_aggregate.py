@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows import sessions
-from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
+from sfumato.kernels.windows.extents import NO_EXTENT, NO_INDEX, ReleasedRows
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import microseconds
@@ -29,7 +29,7 @@ from sfumato.operators.windows.extent_aggregate import (
 )
 
 NO_SESSION_SCOPE = np.array((NO_EXTENT,) * 3, SESSION_SCOPE)
-NO_SESSION = np.array((0,) * 5 + (NONE, 0, 0), SESSION)
+NO_SESSION = np.array((0,) * 5 + (NO_INDEX, 0, 0), SESSION)
 SAVED_SESSION_FIELDS = 5  # leading fields of a session that are saved
 
 
@@ -75,7 +75,7 @@ class SessionAggregate(ReleasedAggregate):
     config: SessionConfig
     state = {
         "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **TIME_BOUNDS),
-        "groups": Array(int, "groups", low=int(NONE)),
+        "groups": Array(int, "groups", low=int(NO_INDEX)),
         "sessions": Array(int, "sessions", SAVED_SESSION_FIELDS, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
@@ -86,7 +86,7 @@ class SessionAggregate(ReleasedAggregate):
         super().__init__(*given, **named)
         self._bounds = self.config.gap, self.config.max_length or MAX_TIME_US * 2
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
-        self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
+        self.groups = np.empty(0, np.int64)  # scope of each group, NO_INDEX for unknown groups
         # Tuples of open sessions in order of arrival; `group` is the place of the session.
         self.held = GroupedBatch.empty(attributes=self.attributes)
         self._empty_result = self._results(self.held, np.empty(0, np.int64))
@@ -94,11 +94,11 @@ class SessionAggregate(ReleasedAggregate):
     def _process_rows(self, rows: ReleasedRows) -> tuple[Extents, int]:
         n, known = rows.number.size, len(self._sessions)
         self._scopes = with_codes(self._scopes, rows.scope, NO_SESSION_SCOPE)
-        self.groups = pad(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
+        self.groups = pad(self.groups, int(rows.group.max(initial=-1)) + 1, NO_INDEX)
         self.groups[rows.group] = rows.scope
         found = np.concatenate([self._sessions, np.zeros(n, SESSION)])
         found["changed"][:known] = -1
-        heads, places = np.full(len(self.groups), NONE), np.empty(n, np.int64)
+        heads, places = np.full(len(self.groups), NO_INDEX), np.empty(n, np.int64)
         progress = np.empty(2 * n, PROGRESS)
         count, reached, excluded = sessions.assign_sessions(
             rows, *self._bounds, self._scopes, heads, found, known, places, self.verdicts, progress
@@ -110,23 +110,23 @@ class SessionAggregate(ReleasedAggregate):
         )
         of = rows.offsets, rows.prob, rows.values, rows.number
         arrived = GroupedBatch(*of, places, rows.time, rows.number)
-        held = GroupedBatch.concat([self.held, arrived.take(places != NONE)])
+        held = GroupedBatch.concat([self.held, arrived.take(places != NO_INDEX)])
         self.held = replace(held, group=root[held.group]) if held.size else held
         return self._complete(done, turn, at), excluded
 
     def idle_groups(self) -> Ints:
         """Return groups without open sessions, for `forget`.  O(groups)."""
-        known = np.flatnonzero(self.groups != NONE)
+        known = np.flatnonzero(self.groups != NO_INDEX)
         return np.setdiff1d(known, self._sessions["group"])
 
     def forget(self, groups: Ints) -> None:
         """Delete the state of these groups, except their scopes; their codes may be reused."""
-        self.groups[groups] = NONE
+        self.groups[groups] = NO_INDEX
 
     def close(self, groups: Ints) -> Extents:
         """Complete the sessions of groups, each alone in a scope of the same code; delete both."""
         complete = self.idle(groups)
-        self.groups[groups], self._scopes[groups] = NONE, NO_SESSION_SCOPE
+        self.groups[groups], self._scopes[groups] = NO_INDEX, NO_SESSION_SCOPE
         return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
@@ -174,16 +174,16 @@ class SessionAggregate(ReleasedAggregate):
 
     def _complete(self, done: Ints, turn: Ints, at: Ints) -> Extents:
         """Remove and return the sessions `done`, completed by rows `turn` and punctuations `at`."""
-        left = self._sessions["into"] == NONE
+        left = self._sessions["into"] == NO_INDEX
         left[done] = False
         ends = self._ends(done)
         order = np.lexsort((self._sessions["group"][done], ends, turn))
         done, ends, at = done[order], ends[order], at[order]
         complete = self._empty_result
         if done.size:
-            rank = np.full(left.size, NONE)
+            rank = np.full(left.size, NO_INDEX)
             rank[done] = np.arange(done.size)
-            inside = rank[self.held.group] != NONE
+            inside = rank[self.held.group] != NO_INDEX
             tuples = self.held.take(inside)
             code = rank[tuples.group]
             of, by = self._sessions[done], np.lexsort((tuples.time, code))

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from sfumato.kernels.distributions.tuples import existences, tuple_moments
-from sfumato.kernels.windows.extents import NONE
+from sfumato.kernels.windows.extents import NO_INDEX
 from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import MAX_STATES, DistributionOptions
@@ -41,7 +41,7 @@ def shared_results(
     """Return the results of extents 0 ... m - 1.
 
     extent : int64[n], ascending, each tuple's extent; tuples are in order of time within an extent
-    shared : int64[n], code of the shared outcome, NONE for an independent tuple
+    shared : int64[n], code of the shared outcome, NO_INDEX for an independent tuple
 
     Results are exact, with two exceptions, which are sampled and have an `error`: distributions
     that are also sampled for independent tuples; and functions without totals (or averages over an
@@ -88,7 +88,7 @@ class SharedTuples:
     @classmethod
     def build(cls, extent: Ints, tuples: TupleBatch, shared: Ints) -> Self:
         """Cluster tuples; arguments as for `shared_results`."""
-        own = np.where(shared == NONE, -1 - np.arange(shared.size), shared)
+        own = np.where(shared == NO_INDEX, -1 - np.arange(shared.size), shared)
         ids, own = np.unique(own, return_inverse=True)
         cluster, first = renumber(
             extent * ids.size + own, (int(extent.max(initial=-1)) + 1) * ids.size

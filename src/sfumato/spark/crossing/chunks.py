@@ -176,15 +176,15 @@ class GcFreezer:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until = clock()
-        self._awaited = 0  # number of full collections before the next freeze
+        self._collections_due = 0  # number of full collections before the next freeze
 
     def after_batch(self, evicted: bool = False) -> None:
         """End a micro-batch. evicted : whether the memory of evicted operators must be freed"""
         now, collections = self._clock(), gc.get_stats()[-1]["collections"]
         if evicted or now >= self._until:
             gc.unfreeze()
-            self._until, self._awaited = now + FREEZE_SECONDS, collections + 1
-        elif collections >= self._awaited:
+            self._until, self._collections_due = now + FREEZE_SECONDS, collections + 1
+        elif collections >= self._collections_due:
             gc.freeze()
 
 
@@ -299,7 +299,7 @@ class MetricsName(str):
         return [F.lit(of).alias(name) for name, of in zip(IDENTITY, values, strict=True)]
 
 
-class OperatorFigures:
+class OperatorMetrics:
     """An operator's counters and gauges. kinds : Spark type by metric name"""
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
@@ -308,7 +308,7 @@ class OperatorFigures:
             self.names.setdefault(kind, []).append(name)
 
     @classmethod
-    def of(cls, blueprint: ChainConfig) -> OperatorFigures:
+    def of(cls, blueprint: ChainConfig) -> OperatorMetrics:
         gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
         return cls(dict.fromkeys(blueprint.counters, "long") | gauges)
 

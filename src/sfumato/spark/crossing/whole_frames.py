@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 
 from sfumato.spark.crossing.chunks import (
     BUCKET,
-    OperatorFigures,
+    OperatorMetrics,
     RawRows,
     split_batches,
     subtract_counts,
@@ -75,14 +75,14 @@ def run_whole(
     given = spark.conf.get("spark.sql.shuffle.partitions", None) or ""
     partitions = min(int(given), buckets) if given.isdecimal() else buckets
     rows = sorted_rows(sides, config, buckets, partitions)
-    most, figures = _batch_rows(spark), OperatorFigures.of(config)
+    most, metrics = _batch_rows(spark), OperatorMetrics.of(config)
     names = [[*of.kinds] for of in sides]
 
-    def fed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def process(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         emitted = feed(read_ahead(batches, READ_AHEAD_BATCHES), config, names, most)
-        return answer_batches(emitted, columns, figures)
+        return answer_batches(emitted, columns, metrics)
 
-    return rows.mapInArrow(fed, answer_type(columns, figures))
+    return rows.mapInArrow(process, answer_type(columns, metrics))
 
 
 def _for_all_tasks(frame: DataFrame, tasks: int) -> DataFrame:
@@ -291,14 +291,14 @@ def read_ahead(items: Iterator[T], most: int) -> Iterator[T]:
 # ---- output answers ------------------------------------------------------------------------------
 
 
-def answer_type(columns: StructType, figures: OperatorFigures) -> StructType:
+def answer_type(columns: StructType, metrics: OperatorMetrics) -> StructType:
     """Return the output columns: ANSWERS (a list of structs, or NULL) and the metrics."""
     answers = StructField(ANSWERS_COLUMN, ArrayType(columns, containsNull=False))
-    return StructType([answers, *figures.columns])
+    return StructType([answers, *metrics.columns])
 
 
 def answer_batches(
-    emitted: Iterable[Emitted], columns: StructType, figures: OperatorFigures
+    emitted: Iterable[Emitted], columns: StructType, metrics: OperatorMetrics
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `answer_type`, one per batch."""
     schema, waiting = None, list[dict[str, Any]]()
@@ -306,21 +306,21 @@ def answer_batches(
         for table in tables:
             for batch in split_batches(table.select(columns.names)):
                 rows = batch.to_struct_array()
-                schema = _schema(rows.type, figures)
+                schema = _schema(rows.type, metrics)
                 kind = schema.field(0).type
                 yield _batch(pa.ListArray.from_arrays([0, len(rows)], rows, kind), {}, schema)
-        waiting += [] if numbers is None else [figures.cells(numbers)]
+        waiting += [] if numbers is None else [metrics.cells(numbers)]
         if schema is not None:
             yield from (_batch(None, of, schema) for of in waiting)
             waiting = []
     if waiting:
-        schema = _schema(pa.struct(list(arrow_schema(columns))), figures)
+        schema = _schema(pa.struct(list(arrow_schema(columns))), metrics)
         yield from (_batch(None, of, schema) for of in waiting)
 
 
-def _schema(answer: pa.DataType, figures: OperatorFigures) -> pa.Schema:
+def _schema(answer: pa.DataType, metrics: OperatorMetrics) -> pa.Schema:
     answers = pa.list_(pa.field("element", answer, nullable=False))
-    return pa.schema([pa.field(ANSWERS_COLUMN, answers), *arrow_schema(figures.columns)])
+    return pa.schema([pa.field(ANSWERS_COLUMN, answers), *arrow_schema(metrics.columns)])
 
 
 def _batch(lists: pa.Array | None, cells: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:

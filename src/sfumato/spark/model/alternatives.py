@@ -183,7 +183,7 @@ def samples(
     return F.when(~missing, F.transform(errors, alternative)).alias(ALTERNATIVES)
 
 
-def middle_and_half(low: Any, high: Any) -> tuple[Column, Column]:
+def middle_and_half_width(low: Any, high: Any) -> tuple[Column, Column]:
     ends = [F.lit(float(x)) if isinstance(x, int | float) else column_of(x) for x in (low, high)]
     start, end = (x.cast("double") * 0.5 for x in ends)
     return start + end, end - start

@@ -25,7 +25,7 @@ def column(name: str) -> Column:
     return F.col(quote_name(name))
 
 
-def named(column: Column, name: str, metadata: Mapping[str, Any] | None = None) -> Column:
+def with_alias(column: Column, name: str, metadata: Mapping[str, Any] | None = None) -> Column:
     return column.alias(name, metadata=dict(metadata)) if metadata else column.alias(name)
 
 

@@ -125,21 +125,21 @@ def require_known(frame: Any) -> None:
         ) from error
 
 
-def in_thread(question: Callable[[], R]) -> R:
-    """Return the result of `question`, which must not depend on tables, from another thread.
+def in_thread(call: Callable[[], R]) -> R:
+    """Return the result of `call`, which must not depend on tables, from another thread.
 
     While a function defines a pipeline table, Spark refuses requests from its thread, because they
     could concern tables that do not exist yet.
     """
     if threading.current_thread().name.startswith(THREAD):
-        return question()
+        return call()
     with ThreadPoolExecutor(1, THREAD) as thread:
-        return thread.submit(question).result()
+        return thread.submit(call).result()
 
 
-def maybe_in_thread(of: Any, question: Callable[[], R]) -> R:
-    """Return the result of `question`, which must not depend on tables; see `in_thread`."""
-    return in_thread(question) if is_connected(of) else question()
+def maybe_in_thread(of: Any, call: Callable[[], R]) -> R:
+    """Return the result of `call`, which must not depend on tables; see `in_thread`."""
+    return in_thread(call) if is_connected(of) else call()
 
 
 def is_connected(of: Any) -> bool:

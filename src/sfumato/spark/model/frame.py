@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arrays import offsets_of
-from sfumato.spark.model.columns import arrow_schema, computed, named, table_of
+from sfumato.spark.model.columns import arrow_schema, computed, table_of, with_alias
 from sfumato.spark.model.declared_frame import is_connected
 from sfumato.spark.model.untrusted_sql import check_expression, for_spark
 from sfumato.sql_tokens import quote_name, unquote_name
@@ -62,7 +62,7 @@ class SparkFrame(Frame):
         return self.df.isStreaming
 
     @property
-    def given(self) -> DataFrame:
+    def user_object(self) -> DataFrame:
         return self.df
 
     @property
@@ -216,16 +216,16 @@ class SparkFrame(Frame):
         first, *fields = name.parts
         if first.lower() in LITERALS:
             return None
-        attribute, column = (self._meant(first, of) for of in (self.attributes, self.columns))
+        attribute, column = (self._find_name(first, of) for of in (self.attributes, self.columns))
         kind: Any = None if column is None else self.type(column)
         if attribute is not None:
             kind = self.attribute_type(attribute)
         for part in fields:
-            found = self._meant(part, kind.names) if isinstance(kind, StructType) else None
+            found = self._find_name(part, kind.names) if isinstance(kind, StructType) else None
             kind = None if found is None else kind[found].dataType
         return kind
 
-    def _meant(self, name: str, known: Sequence[str]) -> str | None:
+    def _find_name(self, name: str, known: Sequence[str]) -> str | None:
         alike = [of for of in known if of.lower() == name.lower()]
         sure = alike == [name] or (len(alike) == 1 and not self.is_case_sensitive())
         return alike[0] if sure else None
@@ -254,7 +254,7 @@ class SparkFrame(Frame):
         if isinstance(field.dataType["end"].dataType, TimestampType):
             start = F.timestamp_micros(F.unix_micros(end) - F.lit(window.length_us))
         extent = F.struct(start.alias("start"), end.alias("end"))
-        return answers.withColumn("window", named(extent, "window", field.metadata))
+        return answers.withColumn("window", with_alias(extent, "window", field.metadata))
 
 
 def _is_long_decimal(kind: DataType) -> bool:

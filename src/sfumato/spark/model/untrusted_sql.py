@@ -114,7 +114,7 @@ def check_tokens(
     """
     _check_quotes(tokens, text, spark)
     walk = _Walk(tokens, constructs)
-    for name, token in walk.called.items():
+    for name, token in walk.functions.items():
         if name not in ALLOWED_FUNCTIONS:
             exists = name == "identifier" or spark.catalog.functionExists(token.value)
             if exists or not constructs:
@@ -189,13 +189,13 @@ class _Walk:
     LATERAL, STREAM or APPLY, and after a comma or parenthesis that follows FROM or JOIN, unless the
     list of tables has ended.
 
-    called : called functions by name;  tables : the parts of names that may be tables
+    functions : called functions by name;  tables : the parts of names that may be tables
     """
 
     def __init__(self, tokens: Sequence[SqlToken], constructs: bool) -> None:
         self.tokens = [*[NO_TOKEN] * BEFORE, *tokens, NO_TOKEN, NO_TOKEN]
         self.constructs, self.levels = constructs, [_Level()]
-        self.called: dict[str, SqlToken] = {}
+        self.functions: dict[str, SqlToken] = {}
         self.tables: list[list[SqlToken]] = []
         for place in range(BEFORE, BEFORE + len(tokens)):
             self._step(place, self.tokens[place], self.levels[-1])
@@ -229,7 +229,7 @@ class _Walk:
         )
         is_syntax = token.kind == NAME and token.lower in SYNTAX_BEFORE_PARENTHESIS
         if not (is_syntax or is_alias or is_common):
-            self.called.setdefault(token.lower, token)
+            self.functions.setdefault(token.lower, token)
 
     def _note_table(self, place: int) -> None:
         parts = [self.tokens[place]]

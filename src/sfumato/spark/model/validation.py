@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.near_misses import did_you_mean
-from sfumato.spark.model.columns import named
+from sfumato.spark.model.columns import with_alias
 from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread, unwrap
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.sql_tokens import free_name, quote_name
@@ -119,7 +119,7 @@ class ColumnObjects:
     """
 
     def __init__(self, given: dict[str, Any], frames: Sequence[str]) -> None:
-        self.given, self.frames = given, frames
+        self.arguments, self.frames = given, frames
         self.temporary: set[str] = set()
 
     def name_of(self, argument: str, column: Any) -> str:
@@ -130,12 +130,12 @@ class ColumnObjects:
                 f"DataFrame; got {type(column).__module__.split('.')[0]}.{type(column).__name__}"
             )
         for frame in self.frames:
-            referred = _referenced_column(unwrap(self.given[frame], "empty"), column)
+            referred = _referenced_column(unwrap(self.arguments[frame], "empty"), column)
             if referred is not None:
                 return referred
         text = str(column).removeprefix("Column<'").removesuffix("'>")
         plain = text.replace("`", "")
-        if any(plain in SparkFrame(self.given[frame]).attributes for frame in self.frames):
+        if any(plain in SparkFrame(self.arguments[frame]).attributes for frame in self.frames):
             return plain
         try:
             return self._add(argument, column, text)
@@ -161,7 +161,7 @@ class ColumnObjects:
             parts = kind.names if isinstance(kind, StructType) else []
             temporary = [quote_name(name) for name in parts if name in self.temporary]
             if temporary:
-                column = named(column.dropFields(*temporary), field.name, field.metadata)
+                column = with_alias(column.dropFields(*temporary), field.name, field.metadata)
             if field.name not in self.temporary:
                 kept.append(column)
         return found.select(*kept)
@@ -170,7 +170,7 @@ class ColumnObjects:
         """Add an expression to every frame as a column, and return its name."""
         if SORTED.search(text):
             raise TypeError(f"`{argument}` must be a column without a direction; got {text}")
-        frames = [SparkFrame(self.given[frame]) for frame in self.frames]
+        frames = [SparkFrame(self.arguments[frame]) for frame in self.frames]
         for frame in frames:
             names = unwrap(frame.df, "empty").select(column).columns
             if len(names) != 1:
@@ -194,9 +194,9 @@ class ColumnObjects:
             taken = [of for frame in frames for of in frame.columns]
             name = free_name(f"{argument.replace('.', '_')}_expression", taken)
             self.temporary.add(name)
-            column = named(column, name, {ADDED_COLUMN: "true"})
+            column = with_alias(column, name, {ADDED_COLUMN: "true"})
         for given, frame in zip(self.frames, frames, strict=True):
-            self.given[given] = frame.df.select("*", column)
+            self.arguments[given] = frame.df.select("*", column)
         return name
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, DoubleType, LongType, StructType
 
-from sfumato.spark.crossing.chunks import MetricsName, OperatorFigures, RawRows, SelectedColumns
+from sfumato.spark.crossing.chunks import MetricsName, OperatorMetrics, RawRows, SelectedColumns
 from sfumato.spark.model.columns import arrow_schema, column
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.sql_tokens import free_name
@@ -96,7 +96,7 @@ class FrameLineage:
         found = COPIED_COLUMN.fullmatch(place.path[0])
         if found is None:
             return None
-        return (reading.passed if found[1] == "c" else reading.key)[int(found[2])]
+        return (reading.passthrough if found[1] == "c" else reading.key)[int(found[2])]
 
 
 _LINEAGES: WeakKeyDictionary[DataFrame, FrameLineage] = WeakKeyDictionary()
@@ -198,13 +198,13 @@ class StepInput:
     """An input of an operator of a chain.
 
     bucket_key : the columns that determine which rows share an operator
-    below : the step whose answers it reads, or None if it reads a frame
+    upstream : the step whose answers it reads, or None if it reads a frame
     columns : the columns that Spark selects from its frame, with their types
     """
 
     input: Input
     bucket_key: Sequence[str]
-    below: PlannedStep | None = None
+    upstream: PlannedStep | None = None
     reading: Reading = field(init=False)
     columns: dict[str, tuple[Column, DataType]] = field(default_factory=dict)
 
@@ -215,7 +215,7 @@ class StepInput:
     def lineage(self) -> FrameLineage:
         """Return the frame's lineage; the input must read answers."""
         how = lineage_of(frame_of(self.input).df)
-        assert how is not None  # guaranteed if there is a step below
+        assert how is not None  # guaranteed if there is a step upstream
         return how
 
 
@@ -234,8 +234,8 @@ class PlannedStep:
 
     def all(self) -> list[PlannedStep]:
         """Return all steps upstream of this step, each once, and then this step."""
-        below = (one for side in self.sides if side.below is not None for one in side.below.all())
-        return [*dict.fromkeys(below), self]
+        upstream = [side.upstream for side in self.sides if side.upstream is not None]
+        return [*dict.fromkeys(one for step in upstream for one in step.all()), self]
 
     @property
     def side_names(self) -> list[str]:
@@ -250,55 +250,56 @@ class ChainPlan:
         self.steps = self.last.all()
         self._plain = _first_uses(self.steps)
         sides = [side for step in self.steps for side in step.sides]
-        self._taken = {name for of in sides for name in of.input.frame.columns}
+        self._column_names = {name for of in sides for name in of.input.frame.columns}
         self._ties: dict[tuple[int, tuple[str, ...]], str] = {}  # tie column by frame and columns
         # Connect later steps first, because they determine which columns earlier steps pass on.
         for step in reversed(self.steps):
             for side in step.sides:
                 self._connect(step, side)
-        self.sources = [side for step in self.steps for side in step.sides if side.below is None]
+        self.sources = [side for step in self.steps for side in step.sides if side.upstream is None]
 
     def _connect(self, step: PlannedStep, side: StepInput) -> None:
         reading = side.input.reading
         if step is not self.last:
-            reading = replace(reading, passed=tuple(step.passed_on))
+            reading = replace(reading, passthrough=tuple(step.passed_on))
         if isinstance(reading.tie, Ties):
             tie = self._tie(side, reading.tie.columns or ())
             reading = reading if tie is None else replace(reading, tie=ColumnReading(tie))
         side.reading = reading
         names = reading.columns(side.input.frame)
-        if side.below is None:
+        if side.upstream is None:
             frame = frame_of(side.input)
             for name in names:
                 if name not in side.columns:
                     computed = side.input.computed.get(name)
                     side.columns[name] = computed or (column(name), frame.type(name))
             return
-        side.below.passed_on |= dict.fromkeys(filter(None, (self._passed(side, n) for n in names)))
+        passed_on = (self._copied_column(side, name) for name in names)
+        side.upstream.passed_on |= dict.fromkeys(filter(None, passed_on))
 
-    def _passed(self, side: StepInput, name: str) -> str | None:
+    def _copied_column(self, side: StepInput, name: str) -> str | None:
         """Return the input column of the upstream step that a column or field copies, or None."""
         if name in self._ties.values():
             return name
         how = side.lineage
         found = re.fullmatch(r"c(\d+)", how.columns[name].path[0])
-        return None if found is None else how.inputs[0].reading.passed[int(found[1])]
+        return None if found is None else how.inputs[0].reading.passthrough[int(found[1])]
 
     def _tie(self, side: StepInput, names: Sequence[str]) -> str | None:
         """Return the tie column for columns that copy columns of the lowest frame, or None."""
-        if side.below is None:
+        if side.upstream is None:
             known = id(side), tuple(names)
             if known not in self._ties:
-                self._ties[known] = free = free_name(f"__tie{len(self._ties)}", self._taken)
+                self._ties[known] = free = free_name(f"__tie{len(self._ties)}", self._column_names)
                 tie = F.xxhash64(*map(column, names)) if names else F.lit(0).cast("long")
                 side.columns[free] = tie, LongType()
             return self._ties[known]
-        origins = [self._passed(side, name) and side.lineage.origin(name) for name in names]
+        origins = [self._copied_column(side, name) and side.lineage.origin(name) for name in names]
         if not all(origins):
             return None
-        found = self._tie(side.below.sides[0], origins)  # type: ignore[arg-type]
+        found = self._tie(side.upstream.sides[0], origins)  # type: ignore[arg-type]
         if found is not None:
-            side.below.passed_on[found] = None
+            side.upstream.passed_on[found] = None
         return found
 
     def selections(self) -> list[SelectedColumns]:
@@ -321,19 +322,19 @@ class ChainPlan:
 
     def _feed(self, side: StepInput, frames: Sequence[RawRows]) -> Feed:
         names = side.reading.columns(side.input.frame)
-        if side.below is None:
+        if side.upstream is None:
             source = self.sources.index(side)
             places = {name: Place((frames[source].columns[name],)) for name in names}
             return Feed(source, side.reading, tuple(places.items()))
-        how, passed = side.lineage, side.below.sides[0].reading.passed
+        how, passed = side.lineage, side.upstream.sides[0].reading.passthrough
         places = {}
         for name in names:
-            place, origin = how.columns.get(name, Place(("",))), self._passed(side, name)
+            place, origin = how.columns.get(name, Place(("",))), self._copied_column(side, name)
             if origin is not None:  # fewer columns are passed on than in an unfused step
                 place = replace(place, path=(f"c{passed.index(origin)}", *place.path[1:]))
             places[name] = place
         return Feed(
-            self.steps.index(side.below), side.reading, tuple(places.items()), True, how.where
+            self.steps.index(side.upstream), side.reading, tuple(places.items()), True, how.where
         )
 
     @property
@@ -372,28 +373,28 @@ class ChainPlan:
         operators = " then ".join(one["operator"] for one in found)
         return {"operator": operators} | {f"step {i}": one for i, one in enumerate(found)}
 
-    def figures(self, config: ChainConfig) -> Iterator[tuple[str, list[Column]]]:
+    def observed_metrics(self, config: ChainConfig) -> Iterator[tuple[str, list[Column]]]:
         """Yield (name, counters and gauges) per observed operator or input."""
-        places = OperatorFigures.of(config).places
+        places = OperatorMetrics.of(config).places
         for number, step in enumerate(self.steps):
             before, of, name = prefix(number), step.how.config, self._metrics(step)
             own = {gauge: places[f"{before}{gauge}"] for gauge in of.gauges}
-            figures = _totals(places, before, of.counters)
+            metrics = _totals(places, before, of.counters)
             for gauge, (_, aggregate) in of.gauges.items():
-                figures.append(F.expr(_with_places(aggregate, own)).alias(gauge))
-            yield name, [*step.how.metrics.identity("", number + 1), *figures]
+                metrics.append(F.expr(_with_places(aggregate, own)).alias(gauge))
+            yield name, [*step.how.metrics.identity("", number + 1), *metrics]
             for place, side in enumerate(step.side_names):
                 if step.sides[place].reading.rule.checks:
                     before = prefix(number, place)
                     reasons = COMMONEST.format(places[f"{before}{REASONS_NAME}"])
-                    figures = _totals(places, before, READ_COUNTERS)
-                    figures.append(F.expr(reasons).alias("reason"))
-                    yield f"{name}_{side}", [*step.how.metrics.identity(side, number + 1), *figures]
+                    metrics = _totals(places, before, READ_COUNTERS)
+                    metrics.append(F.expr(reasons).alias("reason"))
+                    yield f"{name}_{side}", [*step.how.metrics.identity(side, number + 1), *metrics]
 
 
 def _layout(side: StepInput, feed: Feed) -> InputLayout:
     """Return the places of an input's columns in state."""
-    frame, row = frame_of(side.input), side.reading.passed
+    frame, row = frame_of(side.input), side.reading.passthrough
     fields = frame.schema.fields
     passed = StructType([of for of in fields if of.name in row])
     return InputLayout(
@@ -409,7 +410,7 @@ def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
     """Return the steps that no other chain has used before."""
     found = {steps[-1]}
     for step in reversed(steps[:-1]):
-        by = [other for other in steps if any(side.below is step for side in other.sides)]
+        by = [other for other in steps if any(side.upstream is step for side in other.sides)]
         if all(other in found and step.how.is_first_use(other.how) for other in by):
             found.add(step)
     return found
@@ -449,7 +450,7 @@ def _build_steps(
 ) -> PlannedStep:
     """Return the step of an operator, with the upstream steps that run in the same Spark step."""
     step = PlannedStep(how, [StepInput(*of) for of in zip(how.inputs, bucket_keys, strict=True)])
-    below: list[tuple[StepInput, PlannedStep]] = []
+    upstream: list[tuple[StepInput, PlannedStep]] = []
     for side in step.sides:
         before = lineage_of(frame_of(side.input).df)
         if before is None or before.order is None:
@@ -463,22 +464,22 @@ def _build_steps(
         if shared not in known:
             keys: Any = [key] * len(before.inputs)
             known[shared] = _build_steps(before, keys, known)
-        below.append((side, known[shared]))
-    reason = _why_sides_not_fused([one for _, one in below], len(step.sides))
+        upstream.append((side, known[shared]))
+    reason = _why_sides_not_fused([one for _, one in upstream], len(step.sides))
     if reason:
-        step.not_fused_because += [f"{one.how.metrics}: {reason}" for _, one in below]
+        step.not_fused_because += [f"{one.how.metrics}: {reason}" for _, one in upstream]
         return step
-    for side, one in below:
-        side.below = one
+    for side, one in upstream:
+        side.upstream = one
     return step
 
 
-def _why_sides_not_fused(below: Sequence[PlannedStep], sides: int) -> str:
+def _why_sides_not_fused(upstream: Sequence[PlannedStep], sides: int) -> str:
     """Return the reason why an operator's inputs are read as frames, or "" if they are not."""
-    if len(below) < sides:  # the rows of both sides would not arrive in one order
+    if len(upstream) < sides:  # the rows of both sides would not arrive in one order
         return "the other side is read directly"
-    steps = {step for one in below for step in one.all()}
-    frames = sum(side.below is None for step in steps for side in step.sides)
+    steps = {step for one in upstream for step in one.all()}
+    frames = sum(side.upstream is None for step in steps for side in step.sides)
     if frames > 1 and any(step.how.idle_timeout is not None for step in steps):
         return "one side may be silent"
     return ""

@@ -24,11 +24,18 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from sfumato.reports import ANSWERS_SUFFIX, IDENTITY, METRIC_PREFIX, is_connect, listen, metrics_of
+from sfumato.reports import (
+    ANSWERS_SUFFIX,
+    IDENTITY,
+    METRIC_PREFIX,
+    add_listener,
+    is_connect,
+    metrics_of,
+)
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import MetricsName, RawRows, raw_rows
 from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, run_whole
-from sfumato.spark.model.columns import arrow_schema, named
+from sfumato.spark.model.columns import arrow_schema, with_alias
 from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime.fuse import ChainPlan, FrameLineage, frame_of, lineage_of, record_lineage
 from sfumato.spark.state.bucket_state import run_buckets
@@ -80,8 +87,8 @@ def run_operator(job: Job) -> DataFrame:
         out = _streamed(sides, plan, chain, buckets)
     else:
         out = run_whole(sides, chain, buckets, answers)
-    for name, figures in plan.figures(chain):
-        out = out.observe(name, *figures)
+    for name, columns in plan.observed_metrics(chain):
+        out = out.observe(name, *columns)
     rows = chunks.unpack(out, answers) if streams else out.select(F.inline(ANSWERS_COLUMN))
     found = rows.select(*map(result_of, job.outputs))
     record_lineage(
@@ -182,7 +189,7 @@ def result_of(output: Output) -> Column:
     if output.default is not None:
         found = F.coalesce(found, F.lit(output.default))
     kind = cast_of(output)
-    return named(found if kind is None else found.cast(kind), output.name, output.metadata)
+    return with_alias(found if kind is None else found.cast(kind), output.name, output.metadata)
 
 
 def bucket_count(spark: SparkSession) -> int:
@@ -255,7 +262,7 @@ def warn_of_invalid_rows(spark: SparkSession) -> None:
     default = "false" if is_connect(spark) else "true"
     if hasattr(spark, _LISTENING) or spark.conf.get(WARN_INVALID_SETTING, default) == "false":
         return
-    setattr(spark, _LISTENING, listen(spark, InvalidRows()))
+    setattr(spark, _LISTENING, add_listener(spark, InvalidRows()))
 
 
 class InvalidRows(StreamingQueryListener):

@@ -2,5 +2,5 @@
 
 `bucket_state` stores the state in Spark; `deferred_processor` loads it with the first rows.
 `operator_owners` processes micro-batches and keeps live operators in workers. `end_of_stream` is
-the source of end marks.
+the source of end markers.
 """

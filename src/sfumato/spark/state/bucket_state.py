@@ -37,7 +37,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sfumato.operators.state.config import differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.chunks import OperatorFigures, spark_hash
+from sfumato.spark.crossing.chunks import OperatorMetrics, spark_hash
 from sfumato.spark.state.deferred_processor import DeferredProcessor
 from sfumato.spark.state.operator_owners import (
     END,
@@ -107,7 +107,7 @@ def run_buckets(
     fingerprint : JSON; a checkpoint with a different fingerprint cannot be resumed
     idle_timeout : milliseconds
     """
-    columns = [StructField("chunk", BinaryType()), *OperatorFigures.of(blueprint).columns]
+    columns = [StructField("chunk", BinaryType()), *OperatorMetrics.of(blueprint).columns]
     processor = BucketProcessor(blueprint, fingerprint, idle_timeout)
     return packed.groupBy(chunks.BUCKET).transformWithState(
         DeferredProcessor(cloudpickle.dumps(processor)),
@@ -131,7 +131,7 @@ class BucketProcessor:
         self.blueprint = blueprint
         self.fingerprint = fingerprint
         self.idle_timeout = idle_timeout
-        self.figures = OperatorFigures.of(blueprint)
+        self.metrics = OperatorMetrics.of(blueprint)
         self.identity = uuid.uuid4().hex  # identifies this operator in a worker's cache
 
     @cached_property
@@ -188,7 +188,7 @@ class BucketProcessor:
         if self.idle_timeout is not None:
             self._keep_timer(header, result, now)
         self._write(HEADER, header.to_bytes() + snapshot)
-        for row in result.rows(self.figures):
+        for row in result.rows(self.metrics):
             yield Row(**row)
 
     def _check_query(self) -> None:
@@ -283,11 +283,11 @@ class BucketProcessor:
         # Each bucket has one timer, which is set again if it fires early because rows have arrived.
         # It is replaced if the clock steps back, because it would fire too late.
         assert self.idle_timeout is not None
-        header.seen = now if result.took else min(header.seen, now)
+        header.seen = now if result.has_processed_rows else min(header.seen, now)
         due = header.seen + self.idle_timeout
-        if result.wakes is not None:
-            wakes = max(result.wakes, now + 1)
-            due = min(due, wakes) if now < due else wakes
+        if result.next_timeout is not None:
+            next_timeout = max(result.next_timeout, now + 1)
+            due = min(due, next_timeout) if now < due else next_timeout
         if now < due and not now < header.timer <= due:
             self.handle.registerTimer(due)
             header.timer = due

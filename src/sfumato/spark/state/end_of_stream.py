@@ -1,9 +1,9 @@
-"""The end of a stream as an additional source: one mark per bucket in the last run.
+"""The end of a stream as an additional source: one marker per bucket in the last run.
 
 Operators hold rows until later rows release them, but Spark does not report a stream's last
-micro-batch. A query that may end also reads this source: with the option `ends`, it has marks in
+micro-batch. A query that may end also reads this source: with the option `ends`, it has markers in
 one micro-batch of a run with ``availableNow``. Options are not part of a checkpoint, so a query can
-run first without marks, and then once with marks. A repeated micro-batch has the same marks.
+run first without markers, and then once with markers. A repeated micro-batch has the same markers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def end_marks(spark: SparkSession, buckets: int, ends: bool) -> DataFrame:
 
 
 class EndOfStream(DataSource):
-    """Data source "sfumato_end": one mark for each of `buckets` buckets if `ends` is "true"."""
+    """Data source "sfumato_end": one marker for each of `buckets` buckets if `ends` is "true"."""
 
     @classmethod
     def name(cls) -> str:
@@ -75,9 +75,9 @@ class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(0)] if start != end else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        marks = {
+        markers = {
             BUCKET: pa.array([place(i) for i in range(self.buckets)], pa.int32()),
             "side": pa.array(np.full(self.buckets, END), pa.int32()),
             "chunk": pa.array([b""] * self.buckets, pa.binary()),
         }
-        yield pa.record_batch(marks)
+        yield pa.record_batch(markers)

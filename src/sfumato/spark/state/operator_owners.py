@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.chunks import OperatorFigures, after_batch, subtract_counts
+from sfumato.spark.crossing.chunks import OperatorMetrics, after_batch, subtract_counts
 from sfumato.tables.arrow import concat_tables
 
 if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
@@ -47,7 +47,8 @@ class BucketResult:
     chunks : answers;  changes : increases of the counters;  gauges : current values
     snapshot : the operator's snapshot afterwards, if requested
     held : number of rows that each reorder held before, if not zero
-    took : whether valid rows were processed;  wakes : see `TableOperator.wakes`
+    has_processed_rows : whether valid rows were processed
+    next_timeout : see `TableOperator.next_timeout`
     """
 
     chunks: list[bytes]
@@ -55,13 +56,13 @@ class BucketResult:
     gauges: dict[str, Any]
     snapshot: bytes | None
     held: dict[str, int] = field(default_factory=dict)
-    took: bool = True
-    wakes: int | None = None
+    has_processed_rows: bool = True
+    next_timeout: int | None = None
 
-    def rows(self, figures: OperatorFigures) -> Iterator[dict[str, Any]]:
+    def rows(self, metrics: OperatorMetrics) -> Iterator[dict[str, Any]]:
         """Yield rows (chunk, metrics); only the first row has metrics."""
         if self.chunks or any(self.changes.values()):
-            known = figures.cells({**self.changes, **self.gauges})
+            known = metrics.cells({**self.changes, **self.gauges})
             yield {"chunk": self.chunks[0] if self.chunks else None, **known}
         for chunk in self.chunks[1:]:
             yield {"chunk": chunk}
@@ -75,9 +76,10 @@ def process_batch(operator: Chain, batch: Entries, now: int, snapshot: bool) -> 
     changes = subtract_counts(before, operator.counters())
     held = {name: n for name, n in before.items() if n and name.rpartition("_")[2] == HELD_GAUGE}
     saved = operator.snapshot() if snapshot else None
-    took = operator.has_processed_rows and any(side >= 0 for side, _ in batch)
+    has_rows = operator.has_processed_rows and any(side >= 0 for side, _ in batch)
     encoded = [part for table in tables if table.num_rows for part in chunks.parts(table)]
-    return BucketResult(encoded, changes, operator.gauges(), saved, held, took, operator.wakes())
+    gauges, next_timeout = operator.gauges(), operator.next_timeout()
+    return BucketResult(encoded, changes, gauges, saved, held, has_rows, next_timeout)
 
 
 def process_entries(operator: Chain, batch: Entries, now: int) -> list[pa.Table]:
@@ -309,7 +311,8 @@ def _answer(message: bytes) -> bytes:
         return b""
     found = [(ANSWER, chunk) for chunk in result.chunks]
     found += [] if result.snapshot is None else [(SNAPSHOT, result.snapshot)]
-    facts = [result.changes, result.gauges, result.held, result.took, result.wakes]
+    timing = result.has_processed_rows, result.next_timeout
+    facts = [result.changes, result.gauges, result.held, *timing]
     return pack_entries(facts, found)
 
 

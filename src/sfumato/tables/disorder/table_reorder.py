@@ -23,7 +23,7 @@ from sfumato.operators.disorder.control import (
     ReorderConfig,
 )
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
+from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, EmittedRows
 from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, wait_bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
@@ -82,7 +82,7 @@ class ReorderTableConfig(TableConfig):
     early: bool = field(default=False, metadata={"fingerprint": "added"})
     remember: int = field(default=0, metadata={"fingerprint": "added"})
 
-    kind, version = "reorder table", 9
+    kind, version = "reorder table", 10
     counters = (
         "rows", "late", "stale", "after_idle", "invalid", "future", "held", "forced",
         "out_of_order", "duplicates",
@@ -207,7 +207,7 @@ class TableReorder(TableOperator):
         staying, duplicates = self.operator.newly_held, self.operator.duplicates
         self._forgotten = over = self.index.take_expired()
         if len(over):  # rows of an expired code precede rows of the same key's new code
-            out = Released.concat([out, self.operator.forget(over)])
+            out = EmittedRows.concat([out, self.operator.forget(over)])
             turn = np.full(self.index.size, len(over))
             turn[over] = np.arange(len(over))
             self.index.forget(over)
@@ -229,7 +229,7 @@ class TableReorder(TableOperator):
 
     def _emit(
         self,
-        out: Released,
+        out: EmittedRows,
         fresh: pa.Table | None = None,
         staying: Ints = NO_CODES,
         duplicates: Ints = NO_CODES,

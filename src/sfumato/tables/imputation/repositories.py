@@ -23,7 +23,7 @@ from sfumato.operators.imputation.stream_imputer import (
     level_dependencies,
     past_changes,
 )
-from sfumato.operators.state.snapshot import Saved, pack, unpack
+from sfumato.operators.state.snapshot import SavedState, pack, unpack
 from sfumato.tables.arrow import (
     SECOND_US,
     as_array,
@@ -193,7 +193,7 @@ class RepositoryImputer:
         parts = [np.frombuffer(imputer.to_bytes(), np.uint8) for imputer in self.imputers]
         arrays = {str(i): part for i, part in enumerate(parts)}
         values = {"keys": [*self.own], "categories": self.categories}
-        return pack(REPOSITORY_KIND, REPOSITORIES_VERSION, Saved(values, arrays))
+        return pack(REPOSITORY_KIND, REPOSITORIES_VERSION, SavedState(values, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -259,7 +259,7 @@ class StreamRepository:
     def to_bytes(self) -> bytes:
         parts = {"changes": self.changes.to_bytes(), "levels": self.levels.to_bytes()}
         arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
-        return pack(STREAM_KIND, REPOSITORIES_VERSION, Saved({}, arrays))
+        return pack(STREAM_KIND, REPOSITORIES_VERSION, SavedState({}, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamRepository:

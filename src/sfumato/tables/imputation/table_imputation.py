@@ -38,8 +38,8 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     LONG_TYPE,
     STRING_TYPE,
-    Field,
     Output,
+    OutputField,
     alternatives_type,
     passthrough_outputs,
 )
@@ -84,10 +84,10 @@ def impute_table(
             of_owner = imputer.imputers[owner]
             imputed = of_owner.impute(own[of])
             parts.append((of, imputed_columns(of_owner, imputed, weight, shared, texts or {})))
-        yield part, in_order(parts)
+        yield part, merge_parts(parts)
 
 
-def in_order(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
+def merge_parts(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
     """Return the rows of all parts, each given with its places, in the order of the places."""
     places, tables = zip(*parts, strict=True)
     if len(tables) == 1:
@@ -97,7 +97,7 @@ def in_order(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
 
 def imputed_outputs(attributes: Sequence[str], texts: Collection[str]) -> list[Output]:
     """Return the columns of `impute_table`. texts : the attributes that are strings"""
-    fields = [Field(of, STRING_TYPE if of in texts else DOUBLE_TYPE) for of in attributes]
+    fields = [OutputField(of, STRING_TYPE if of in texts else DOUBLE_TYPE) for of in attributes]
     return [
         Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields), {WEIGHTED: "true"}),
         Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE),
@@ -234,7 +234,7 @@ class TableStreamImputation(TableEarlierValues):
                     for name, gap in zip(self.gap_columns, gaps, strict=True):
                         columns = columns.append_column(name, gap)
                 parts.append((of[imputed.places], columns))
-        return self._answer(rows, in_order(parts))
+        return self._answer(rows, merge_parts(parts))
 
     def _answer(self, rows: pa.Table, found: pa.Table) -> pa.Table:
         for name, count in count_imputed(found).items():
@@ -310,7 +310,7 @@ def stream_imputation_job(
     config = StreamImputationTableConfig(
         imputers=imputers, weighted=weighted, gap_values=gap_values, **known
     )
-    kind = alternatives_type(Field(of, DOUBLE_TYPE) for of in settings.attributes)
+    kind = alternatives_type(OutputField(of, DOUBLE_TYPE) for of in settings.attributes)
     outputs = passthrough_outputs(frame, frame.columns, ROW)
     marks = {GAPS_KEY: "true", WEIGHTED: "true"}
     outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, marks))

@@ -38,8 +38,8 @@ from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     STRING_TYPE,
-    Field,
     Output,
+    OutputField,
     Struct,
     alternatives_type,
     mark_shared,
@@ -126,7 +126,7 @@ class JoinSide:
         if query.imputed is not None:
             frame.require_numbers(f"impute of {called}", query.imputed)
             self.imputed = frame.resolve(f"impute of {called}", list(query.imputed))
-        self.passed = [column for column in frame.columns if column != ALTERNATIVES]
+        self.passthrough = [column for column in frame.columns if column != ALTERNATIVES]
         self.marks_late = frame.marks_late(self.orders)
         self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
 
@@ -160,7 +160,7 @@ class JoinSide:
         return texts
 
     @property
-    def fields(self) -> list[Field]:
+    def fields(self) -> list[OutputField]:
         """Return the fields of this side's attributes in the alternatives of a pair."""
         found = []
         for i, attribute in enumerate(self.attributes):
@@ -170,7 +170,7 @@ class JoinSide:
             else:
                 fixed, kind = f"a{i}", self.frame.attribute_type(attribute)
             fixed = attribute if self.imputed is not None else fixed
-            found.append(Field(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
+            found.append(OutputField(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
         return found
 
     def input(self, aligned: bool) -> Input:
@@ -194,12 +194,12 @@ class JoinSide:
             complete=(*orders, *(f"key{i}" for i in range(len(self.keys)))),
             timed=self.timed,
             bounds=tuple(self.bounds) if certain else (),
-            bounded=() if aggregated is None else aggregated.bounded,
+            bounded_values=() if aggregated is None else aggregated.bounded_values,
             radius=self.radius,
             unless_late=aligned,
             max_alternatives=self.frame.max_alternatives,
         )
-        passed, order, key = map(tuple, (self.passed, self.orders, self.keys))
+        passed, order, key = map(tuple, (self.passthrough, self.orders, self.keys))
         reading = Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tie_columns))
         if aggregated is None:
             return Input(self.frame, reading)
@@ -349,7 +349,7 @@ class JoinQuery:
 
     def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
         certain = self.imputation is None and all(side.frame.certain for side in sides)
-        found = [Output(s.name, (s.name,), row_of(s.frame, s.passed)) for s in sides]
+        found = [Output(s.name, (s.name,), row_of(s.frame, s.passthrough)) for s in sides]
         found += world_outputs(sides[0].frame, sides[0].name)
         found.append(Output("probability", ("probability",), DOUBLE_TYPE))
         if self.alternatives and sides[0].frame.worlds is None:
@@ -505,7 +505,7 @@ class NeighbourAggregates(WindowQuery):
     own : the columns of the rows that have neighbours
     """
 
-    called: ClassVar[str] = "neighbours"
+    function_name: ClassVar[str] = "neighbours"
     picks: ClassVar[bool] = False
     own: tuple[str, ...] = field(kw_only=True)
 
@@ -518,7 +518,7 @@ class NeighbourAggregates(WindowQuery):
         return ["neighbours", "probability"]
 
     def _check_over_time(self) -> None:
-        for w in self.wanted:
+        for w in self.specs:
             if w.function in (*OVER_TIME, "boundary_sum"):
                 raise ValueError(
                     f"{w.function} in `aggregates[{w.name!r}]` is not known for neighbours: use "
@@ -533,8 +533,8 @@ def neighbours_outputs(
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
-    moments = (Field("mean", DOUBLE_TYPE), Field("stddev", DOUBLE_TYPE))
-    counts = Struct((*moments, Field("distribution", VALUE_PAIRS)))
+    moments = (OutputField("mean", DOUBLE_TYPE), OutputField("stddev", DOUBLE_TYPE))
+    counts = Struct((*moments, OutputField("distribution", VALUE_PAIRS)))
     for name, kind in zip(names, (counts, DOUBLE_TYPE), strict=False):
         found.append(Output(name, (name,), kind))
     found += results

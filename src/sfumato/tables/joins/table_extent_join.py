@@ -14,7 +14,7 @@ from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import distance, flag, one_of, share
 from sfumato.operators.arrays import Bools, Ints, pad, ranges_of
-from sfumato.operators.joins.answers import Answers, Unmatched, pair_matches, unmatched_tuples
+from sfumato.operators.joins.answers import JoinAnswers, Unmatched, pair_matches, unmatched_tuples
 from sfumato.operators.joins.outer_join import HOWS, INNER, KEPT_SIDES
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Optional, Part, Record
@@ -44,8 +44,8 @@ from sfumato.tables.reading.frame import (
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
-    Field,
     Output,
+    OutputField,
     alternatives_type,
     extent_type,
     mark_shared,
@@ -168,7 +168,7 @@ class TableExtentJoin(TableOperator):
         self.scopes = Scopes(config.scope, config.forget_after)
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
-        self.kept = KEPT_SIDES.get(config.how, ())
+        self.kept_sides = KEPT_SIDES.get(config.how, ())
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -264,7 +264,7 @@ class TableExtentJoin(TableOperator):
         have passed it, because all of its rows are needed.
         """
         newest = self.left.newest, self.right.newest
-        whole = bool(self.kept) or self.config.one_to_one
+        whole = bool(self.kept_sides) or self.config.one_to_one
         passed = [np.minimum(*newest)] * 2 if whole else [newest[1], newest[0]]
         over, unwanted = self.scopes.take_expired(), []
         for side, until in zip(self.sides, passed, strict=True):
@@ -293,7 +293,7 @@ class TableExtentJoin(TableOperator):
         self.counts["unmatched"] += sum(
             int((~of.matched).sum()) for of in dropped if of is not None
         )
-        for side in self.kept:
+        for side in self.kept_sides:
             if (mine := dropped[side]) is not None:
                 outputs += self._unmatched(side, mine, dropped[1 - side])
         return outputs
@@ -320,7 +320,7 @@ class TableExtentJoin(TableOperator):
             raise ValueError("both sides must have the same scopes")
 
 
-def greedy_pairs(at: Sequence[Ints], found: Answers, hashes: Sequence[Ints]) -> Ints:
+def greedy_pairs(at: Sequence[Ints], found: JoinAnswers, hashes: Sequence[Ints]) -> Ints:
     """Choose pairs by descending probability so that no row is in two of them.
 
     at : positions of both rows of all pairs    hashes : row hashes per side, which break ties
@@ -403,7 +403,9 @@ def extent_join_job(
         reading = Reading(tuple(frame.columns), (), tuple(own), tuple(values), tie=None)
         inputs.append(Input(frame, reading, light=True))
         outputs.append(Output(side, (side,), row_of(frame, frame.columns)))
-        fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
+        fields.append(
+            [OutputField(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes]
+        )
     outputs += world_outputs(left, "left")
     if attributes:
         pairs = alternatives_type(*fields)

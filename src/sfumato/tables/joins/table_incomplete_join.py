@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Ints
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS
-from sfumato.operators.joins.answers import Answers
+from sfumato.operators.joins.answers import JoinAnswers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.tables.arrow import numbers_of
@@ -32,7 +32,7 @@ class IncompleteJoinTableConfig(JoinTableConfig):
     within: float
     units: tuple[float, ...] = ()
 
-    kind, version = "incomplete join table", 8
+    kind, version = "incomplete join table", 9
     counters = (
         "rows", "late", "unaligned", "complete", "imputed", "unimputable", "pairs", "out_of_order",
         "fully_imputed", "pairs_compared",
@@ -62,10 +62,11 @@ class TableIncompleteJoin(TableJoin):
             units=config.units,
         )
         self.operator.most_pairs = config.max_alternatives
-        self.kept = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))
+        self.kept_columns = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))
 
-    def join(self, rows: OrderedSides) -> Answers:
-        values = np.concatenate([numbers_of(table, self.kept) for table in rows.tables])[rows.order]
+    def join(self, rows: OrderedSides) -> JoinAnswers:
+        numbers = [numbers_of(table, self.kept_columns) for table in rows.tables]
+        values = np.concatenate(numbers)[rows.order]
         arrivals = IncompleteArrivals(rows.side, rows.code, values, self.times(rows))
         return self.operator.process(arrivals)[0]
 
@@ -79,7 +80,7 @@ class TableIncompleteJoin(TableJoin):
             return rows, {}
         # The operator may have dropped the samples of these objects, so impute them again.
         imputer = self.operator.imputer
-        imputed = imputer.impute(numbers_of(objects, self.kept))
+        imputed = imputer.impute(numbers_of(objects, self.kept_columns))
         places = np.repeat(imputed.offsets[which], lengths) + sample
         attributes = {
             name: pa.array(imputed.values[places, imputer.attributes.index(name)])

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Ints, offsets_of
-from sfumato.operators.joins.answers import Answers, SampledTuples, Unmatched
+from sfumato.operators.joins.answers import JoinAnswers, SampledTuples, Unmatched
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
@@ -63,13 +63,13 @@ class JoinTableConfig(TwoSidesConfig):
 class TableJoin(TwoSides):
     """A join over Arrow tables, for the keys of one bucket, which stores the rows of live tuples.
 
-    Simultaneous rows are ordered left before right. Subclasses set `operator` and `kept`, the
-    columns needed for answers, and implement `join` and `rows_of_side`.
+    Simultaneous rows are ordered left before right. Subclasses set `operator` and `kept_columns`,
+    the columns needed for answers, and implement `join` and `rows_of_side`.
     """
 
     config: JoinTableConfig
     operator: PairJoin
-    kept: tuple[str, ...]
+    kept_columns: tuple[str, ...]
     state = {
         "operator": Part(),
         "left": Part(),
@@ -94,10 +94,10 @@ class TableJoin(TwoSides):
 
     def stored_columns(self, side: int) -> list[str]:
         """Return the columns of a side's rows that answers need."""
-        return [ROW, *self.kept]
+        return [ROW, *self.kept_columns]
 
     @abstractmethod
-    def join(self, rows: OrderedSides) -> Answers:
+    def join(self, rows: OrderedSides) -> JoinAnswers:
         """Process arrivals with the operator."""
 
     def times(self, rows: OrderedSides) -> Ints | None:
@@ -137,7 +137,7 @@ class TableJoin(TwoSides):
         self.counts["pairs"] += int((answers.change > 0).sum())
         return [self._table(answers)] if len(answers) else []
 
-    def _table(self, answers: Answers) -> pa.Table:
+    def _table(self, answers: JoinAnswers) -> pa.Table:
         lengths = np.diff(answers.offsets)
         left = self.rows_of_side(self.stores[0], answers.left, answers.left_sample, lengths)
         right = self.rows_of_side(self.stores[-1], answers.right, answers.right_sample, lengths)
@@ -163,7 +163,7 @@ class TableJoin(TwoSides):
         for number, store in enumerate(self.stores):
             if not np.isin(self.operator.live_numbers(number), store.numbers).all():
                 raise ValueError("every held tuple must have its row")
-            if store.next != self.operator.given[number]:
+            if store.next != self.operator.tuple_counts[number]:
                 raise ValueError("rows and tuples must have the same numbers")
         if len(self.operator.current):
             self._table(self.operator.current)  # raises if its pairs are invalid
@@ -172,7 +172,7 @@ class TableJoin(TwoSides):
 def answers_table(
     left: RowsOfSide,
     right: RowsOfSide,
-    found: Answers | Unmatched | None,
+    found: JoinAnswers | Unmatched | None,
     alternatives: bool = True,
 ) -> pa.Table:
     """Return answers as a table: left, right, and optionally probability and alternatives.

@@ -41,7 +41,7 @@ class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
     fewer_than: int | None = None
     aggregated: RowWindowTableConfig | None = field(default=None, metadata={"fingerprint": "added"})
 
-    kind, version = "neighbours of two sides table", 2
+    kind, version = "neighbours of two sides table", 3
     counters: ClassVar[tuple[str, ...]] = tuple(
         name for name in SimilarityJoinTableConfig.counters if name != "pairs"
     )
@@ -109,7 +109,7 @@ class TableOtherNeighbours(TableSimilarityJoin):
 class NeighboursTableConfig(OtherNeighboursTableConfig, SelfJoinTableConfig):
     """Settings of `NeighbourCount` over tables of one side."""
 
-    kind, version = "neighbours table", 3
+    kind, version = "neighbours table", 4
     counters = ("rows", "late", "out_of_order", "overflow")
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.joins.answers import Answers, SampledTuples
+from sfumato.operators.joins.answers import JoinAnswers, SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
@@ -51,7 +51,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     tasks: int = 1
     task: int = field(default=0, metadata=CHANGEABLE)
 
-    kind, version = "similarity join table", 8
+    kind, version = "similarity join table", 9
     counters: ClassVar[tuple[str, ...]] = (
         "rows", "late", "unaligned", "pairs", "out_of_order", "overflow",
     )  # fmt: skip
@@ -70,7 +70,7 @@ class TableSimilarityJoin(TableJoin):
 
     def __init__(self, config: SimilarityJoinTableConfig, **options: Any) -> None:
         super().__init__(config)
-        self.kept = (ALTERNATIVES,) if config.alternatives else ()
+        self.kept_columns = (ALTERNATIVES,) if config.alternatives else ()
         self.operator = self.make_operator(
             config.metric.dimensions(len(config.on)),
             config.within,
@@ -87,7 +87,7 @@ class TableSimilarityJoin(TableJoin):
         self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
 
-    def join(self, rows: OrderedSides) -> Answers:
+    def join(self, rows: OrderedSides) -> JoinAnswers:
         return self.operator.process(self.arrivals(rows))
 
     def arrivals(self, rows: OrderedSides) -> ArrivalBatch:
@@ -159,7 +159,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
 
     marks_late: bool = False
 
-    kind, version = "self join table", 5
+    kind, version = "self join table", 6
     counters: ClassVar[tuple[str, ...]] = ("rows", "late", "pairs", "out_of_order", "overflow")
 
     @property
@@ -212,7 +212,7 @@ class NewestTime(Stateful):
 class LockstepJoinTableConfig(SimilarityJoinTableConfig):
     """Settings of a similarity join in lockstep over tables."""
 
-    kind, version = "lockstep join table", 2
+    kind, version = "lockstep join table", 3
 
 
 class TableLockstepJoin(TableSimilarityJoin):
@@ -243,7 +243,7 @@ class OuterJoinTableConfig(TypedAnswersConfig, SimilarityJoinTableConfig):
 
     how: str
 
-    kind, version = "outer join table", 3
+    kind, version = "outer join table", 4
     counters: ClassVar[tuple[str, ...]] = (*SimilarityJoinTableConfig.counters, "unmatched")
 
 
@@ -266,7 +266,7 @@ class TableOuterJoin(TableSimilarityJoin):
     def flush(self) -> list[pa.Table]:
         return [*super().flush(), *self._unmatched(end=True)]
 
-    def _table(self, answers: Answers) -> pa.Table:
+    def _table(self, answers: JoinAnswers) -> pa.Table:
         return cast_answers(super()._table(answers), self.config.answers)
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:

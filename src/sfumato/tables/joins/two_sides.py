@@ -42,22 +42,22 @@ class TimedRows(BufferedRows):
 class AlignedSide(Stateful):
     """One side: the scopes of its controllers, and its waiting rows.
 
-    passed : int64[scopes], punctuations    seen : processing time of the newest row, ms
-    gone : int64[scopes], event time up to which a timeout has released the scope's rows
+    punctuations : int64[scopes]    seen : processing time of the newest row, ms
+    released_up_to : int64[scopes], event time up to which a timeout has released the scope's rows
     pieces : the rows, in pieces of geometrically decreasing sizes    rows : the rows, as saved
     """
 
     state = {
         "scopes": Part(),
-        "passed": Array(int, "scopes"),
-        "gone": Array(int, "scopes"),
+        "punctuations": Array(int, "scopes"),
+        "released_up_to": Array(int, "scopes"),
         "seen": Value(none=True),
         "rows": SavedTable(),
     }
 
     def __init__(self, keys: Sequence[int], forget_after: float | None) -> None:
         self.scopes = Scopes(keys, forget_after)
-        self.passed = self.gone = np.empty(0, np.int64)
+        self.punctuations = self.released_up_to = np.empty(0, np.int64)
         self.seen: int | None = None
         self.pieces: list[TimedRows] = []
         self.loaded: pa.Table | None = None
@@ -65,8 +65,8 @@ class AlignedSide(Stateful):
     def codes(self, rows: pa.Table) -> Ints:
         """Return int64[n]: the codes in this side's scopes of rows from either side."""
         codes = self.scopes.encode(rows)
-        self.passed = pad(self.passed, len(self.scopes), BEGINNING)
-        self.gone = pad(self.gone, len(self.scopes), BEGINNING)
+        self.punctuations = pad(self.punctuations, len(self.scopes), BEGINNING)
+        self.released_up_to = pad(self.released_up_to, len(self.scopes), BEGINNING)
         return codes
 
     def buffer(self, piece: TimedRows) -> None:
@@ -84,7 +84,7 @@ class AlignedSide(Stateful):
         self.loaded = rows
 
     def after_loading(self) -> None:
-        if len(self.scopes) != len(self.passed):
+        if len(self.scopes) != len(self.punctuations):
             raise ValueError("every scope must have a punctuation")
 
 
@@ -128,8 +128,8 @@ class AlignedSides(Stateful):
         if known.null_count < len(known):
             here = pc.is_valid(known).to_numpy()
             reached, scope = as_numbers(known.drop_null()), piece.scope[side][here]
-            behind = count_behind(piece.time[here], reached, scope, mine.passed)
-            np.maximum.at(mine.passed, scope, reached)
+            behind = count_behind(piece.time[here], reached, scope, mine.punctuations)
+            np.maximum.at(mine.punctuations, scope, reached)
             newest = max(int(reached.max()), newest)
         for of, codes in zip(self.sides, piece.scope, strict=True):
             of.scopes.record(side, codes, newest)
@@ -150,7 +150,7 @@ class AlignedSides(Stateful):
         out = self._release()
         for number, side in enumerate(self.sides):
             over = side.scopes.take_expired(p.scope[number] for of in self.sides for p in of.pieces)
-            side.passed[over] = side.gone[over] = BEGINNING
+            side.punctuations[over] = side.released_up_to[over] = BEGINNING
         return out
 
     def take_waiting(self) -> list[tuple[int, pa.Table]]:
@@ -160,13 +160,15 @@ class AlignedSides(Stateful):
 
     def emitted_until(self) -> int | None:
         """Return a time below which no more rows are emitted, or None if it is unknown."""
-        if self.left.scopes.keys or self.right.scopes.keys or not self.left.passed.size:
+        if self.left.scopes.keys or self.right.scopes.keys or not self.left.punctuations.size:
             return None
-        passed = min(self.left.passed[0], self.right.passed[0])
-        return int(max(passed, self.left.gone[0], self.right.gone[0]))
+        passed = min(self.left.punctuations[0], self.right.punctuations[0])
+        return int(max(passed, self.left.released_up_to[0], self.right.released_up_to[0]))
 
     def _released_until(self, piece: TimedRows) -> Ints:
-        gone: Ints = np.maximum(self.left.gone[piece.scope[0]], self.right.gone[piece.scope[1]])
+        gone: Ints = np.maximum(
+            self.left.released_up_to[piece.scope[0]], self.right.released_up_to[piece.scope[1]]
+        )
         return gone
 
     def _release_idle(self, now: int, timeout: int) -> None:
@@ -176,13 +178,13 @@ class AlignedSides(Stateful):
         idle = [now - (first if side.seen is None else side.seen) >= timeout for side in self.sides]
         for side, other in zip(self.sides, reversed(idle), strict=True):
             if other:
-                np.maximum(side.gone, side.passed, out=side.gone)
+                np.maximum(side.released_up_to, side.punctuations, out=side.released_up_to)
         if all(idle):
             self._release_all()
 
     def _release_all(self) -> None:
         for piece in [*self.left.pieces, *self.right.pieces]:
-            np.maximum.at(self.left.gone, piece.scope[0], piece.time)
+            np.maximum.at(self.left.released_up_to, piece.scope[0], piece.time)
 
     def _release(self) -> list[tuple[int, pa.Table]]:
         out = []
@@ -190,7 +192,7 @@ class AlignedSides(Stateful):
             pieces, side.pieces = side.pieces, []
             for piece in pieces:
                 passed = np.minimum(
-                    self.left.passed[piece.scope[0]], self.right.passed[piece.scope[1]]
+                    self.left.punctuations[piece.scope[0]], self.right.punctuations[piece.scope[1]]
                 )
                 # Rows at the time of a punctuation may still arrive, with a higher punctuation.
                 go: Bools = piece.time < passed

@@ -276,7 +276,7 @@ class TableTopK(TableOperator):
             self.require_one_controller(behind)
             self.windows.out_of_order += behind
         self.counts["late"] += int(np.count_nonzero(late))
-        found = self._enter(rows, key, time, np.flatnonzero(~late))
+        found = self._add_rows(rows, key, time, np.flatnonzero(~late))
         if controlled:
             clock = self.scopes.clock[self.scope]
             due = np.flatnonzero(self.windows.due <= clock)
@@ -319,7 +319,7 @@ class TableTopK(TableOperator):
             return over
         return over[self.scopes.clock[self.scope[over]] >= self.newest[over] + self._length]
 
-    def _enter(self, rows: pa.Table, key: Ints, time: Ints, taken: Ints) -> list[TopKAnswers]:
+    def _add_rows(self, rows: pa.Table, key: Ints, time: Ints, taken: Ints) -> list[TopKAnswers]:
         offsets, prob, values = alternatives_of(rows, 1)
         rule = stream = row_id = None
         if self.config.rules:
@@ -362,15 +362,15 @@ class TableTopK(TableOperator):
         emptied = self.newest[keys] + self._length
         return self._tables(self._answer(keys, np.minimum(reached, emptied)))
 
-    def wakes(self) -> int | None:
+    def next_timeout(self) -> int | None:
         due = self.windows.due
         if not self.config.processing_time or not self.scope.size:
             return None
         keys = np.flatnonzero(due != NO_RUN)
         keys = keys[due[keys] <= self.newest[keys] + self._length]  # later windows are empty
         silent = np.maximum(due[keys] - self._newest_times(keys), self._idle_timeout)
-        wakes = self.scopes.seen[self.scope[keys]] - -silent // 1000
-        return int(wakes.min()) if keys.size else None
+        next_timeout = self.scopes.seen[self.scope[keys]] - -silent // 1000
+        return int(next_timeout.min()) if keys.size else None
 
     def flush(self) -> list[pa.Table]:
         return self._tables(self._close(np.arange(self.scope.size)))
@@ -483,7 +483,7 @@ class RankingQuery(WindowQuery):
     queries : name -> (k, every in microseconds)    least : name -> `probability`, where given
     """
 
-    called: ClassVar[str] = "top_k"
+    function_name: ClassVar[str] = "top_k"
     scored: ClassVar[bool] = True
 
     exclusive: str | None
@@ -576,7 +576,7 @@ class RankingQuery(WindowQuery):
             time=self.time,
             one_controller=self.one_controller,
             forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
-            by=str(self.wanted[0].expression),
+            by=str(self.specs[0].expression),
             processing_time=flag("processing_time", processing_time),
         )
 

@@ -11,11 +11,11 @@ from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.keys import group_rows, normalize_zeros
-from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, Tuples
+from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, UncertainTable
 from sfumato.tables.reading.types import as_doubles, floats_of
 
 
-def existence_of(tuples: Tuples) -> Floats:
+def existence_of(tuples: UncertainTable) -> Floats:
     """Return the existence of each tuple; NaN if its probabilities are invalid."""
     prob = _probabilities(tuples)
     terms = np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan)
@@ -48,7 +48,7 @@ def lists_of_lengths(flat: pa.Array, lengths: Ints, missing: Bools | None = None
 
 def pruned(given: pa.Array, min_prob: float, top: int, normalize: bool) -> pa.StructArray:
     """Return each row's likeliest alternatives, and the probability of the others; see `prune`."""
-    tuples = Tuples(pa.table({ALTERNATIVES: given}))
+    tuples = UncertainTable(pa.table({ALTERNATIVES: given}))
     prob, owner, exists = _probabilities(tuples), tuples.owner, existence_of(tuples)
     order = np.lexsort((-prob, owner))  # stable
     rank = np.empty(len(prob), np.int64)
@@ -75,7 +75,7 @@ def pruned(given: pa.Array, min_prob: float, top: int, normalize: bool) -> pa.St
 
 def fused(measurements: Sequence[pa.Array], names: Sequence[str]) -> pa.StructArray:
     """Return the alternatives with attributes `names` that fuse measurements, and the conflict."""
-    columns = [Tuples(pa.table({ALTERNATIVES: given})) for given in measurements]
+    columns = [UncertainTable(pa.table({ALTERNATIVES: given})) for given in measurements]
     rows = len(measurements[0])
     absent = np.ones(rows)
     known, wrong = np.zeros((len(columns), rows), np.bool_), np.zeros(rows, np.bool_)
@@ -112,5 +112,5 @@ def fused(measurements: Sequence[pa.Array], names: Sequence[str]) -> pa.StructAr
     return pa.StructArray.from_arrays([lists, conflict], [ALTERNATIVES, CONFLICT])
 
 
-def _probabilities(tuples: Tuples) -> Floats:
+def _probabilities(tuples: UncertainTable) -> Floats:
     return floats_of(as_doubles(tuples.fields["prob"], "`prob`"))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.operators.state.snapshot import Saved, SnapshotError
+from sfumato.operators.state.snapshot import SavedState, SnapshotError
 from sfumato.operators.state.stateful import Stateful, load_bytes, restore_state, saved_bytes
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import concat_tables
@@ -118,7 +118,7 @@ class ChainConfig:
     counts: bool = True
 
     kind = "chain"
-    version = 12
+    version = 13
 
     @property
     def checked(self) -> list[str]:
@@ -228,9 +228,9 @@ class Chain(Stateful):
     def idle(self, now: int) -> list[pa.Table]:
         return self.process([], now, idle=True)
 
-    def wakes(self) -> int | None:
+    def next_timeout(self) -> int | None:
         steps = zip(self.config.steps, self.steps, strict=True)
-        times = [operator.wakes() for step, operator in steps if step.idles]
+        times = [operator.next_timeout() for step, operator in steps if step.idles]
         return min((time for time in times if time is not None), default=None)
 
     def flush(self) -> list[pa.Table]:
@@ -264,7 +264,7 @@ class Chain(Stateful):
             return ReadRows(rows, rows.num_rows, {})
         read = feed.reading.read(feed.table(rows))
         if feed.checks and self.config.counts:
-            self.counts[f"{side}rows"] += read.given
+            self.counts[f"{side}rows"] += read.row_count
             self.counts[f"{side}invalid"] += sum(read.invalid.values())
             for reason, count in read.invalid.items():
                 self.reasons[side][generalize_reason(reason)] += count
@@ -290,12 +290,12 @@ class Chain(Stateful):
             self.config.kind, self.config.version, self, {"layouts": self.config.layouts()}
         )
 
-    def save_state(self, saved: Saved, prefix: str = "") -> None:
+    def save_state(self, saved: SavedState, prefix: str = "") -> None:
         saved.values[f"{prefix}counts"] = dict(self.counts)
         for number, operator in enumerate(self.steps):
             operator.save_state(saved, f"{prefix}step{number}.")
 
-    def load_state(self, saved: Saved, prefix: str = "") -> None:
+    def load_state(self, saved: SavedState, prefix: str = "") -> None:
         counts = saved.value(f"{prefix}counts")
         known = isinstance(counts, dict) and counts.keys() == self.counts.keys()
         if not known or not all(type(count) is int for count in counts.values()):

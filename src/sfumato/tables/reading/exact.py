@@ -63,7 +63,7 @@ class ExactNumber:
             words = unscaled(values)
         else:
             words = pc.fill_null(values.cast(pa.int64()), 0).to_numpy()[:, np.newaxis]
-        parts = _halves(words[:, 0]) if self.ordered else self._limbs(words)
+        parts = _split_words(words[:, 0]) if self.ordered else self._limbs(words)
         for part in parts:
             part[missing] = np.nan
         return parts
@@ -136,7 +136,7 @@ def exact_number(function: str, kind: pa.DataType) -> ExactNumber | None:
     return ExactNumber(words * WORD_BITS, ordered, digits, kind.scale)
 
 
-def _halves(values: Ints) -> list[Floats]:
+def _split_words(values: Ints) -> list[Floats]:
     """Return the non-negative and the negative values as doubles in the same order."""
     halves = []
     for negative in (False, True):

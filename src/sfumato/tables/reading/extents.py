@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US, max_alternatives_with_uncertain_time
 from sfumato.operators.arrays import Bools, Ints, offsets_of, ranges_of
-from sfumato.tables.reading.tuples import Tuples
+from sfumato.tables.reading.tuples import UncertainTable
 from sfumato.tables.reading.validity import why_invalid
 from sfumato.windows import Range
 
@@ -40,7 +40,7 @@ def spread_over_extents(
     time : the last microsecond of the extent, as a timestamp if the attribute `order` is one,
         otherwise as int64; NULL for invalid rows
     """
-    tuples = Tuples(table)
+    tuples = UncertainTable(table)
     times = tuples.fields[order]
     kind = times.type if pa.types.is_timestamp(times.type) else pa.int64()
     times = times.cast(pa.int64())
@@ -57,7 +57,9 @@ def spread_over_extents(
     return row, pa.array(last, pa.int64(), mask=~valid[row]).cast(kind), lists
 
 
-def _pair(tuples: Tuples, time: Ints, valid: Bools, window: Range) -> tuple[Ints, Ints, Ints, Ints]:
+def _pair(
+    tuples: UncertainTable, time: Ints, valid: Bools, window: Range
+) -> tuple[Ints, Ints, Ints, Ints]:
     """Return (row, extent, alternatives, lengths) per row and extent; extent 0 if invalid."""
     good, first = valid[tuples.owner], time // window.slide_us  # extent i ends at (i + 1) * slide
     count = np.where(good, (time + window.length_us) // window.slide_us - first, 1)

@@ -256,7 +256,7 @@ class Frame(ABC):
 
     @property
     @abstractmethod
-    def given(self) -> Any:
+    def user_object(self) -> Any:
         """Return the user's object."""
 
     @property

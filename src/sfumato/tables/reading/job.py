@@ -57,7 +57,7 @@ def remember_converted(answers: Any, converted: Any) -> None:
 
 def _source_name(frame: Frame) -> str:
     same = frame.semantic_hash
-    return remember_frame(frame.given) if same is None else f"{_PROCESS}.plan {same}"
+    return remember_frame(frame.user_object) if same is None else f"{_PROCESS}.plan {same}"
 
 
 def _read_origins(text: str) -> Origins:
@@ -79,7 +79,7 @@ def origins_of(frame: Frame) -> Origins | None:
     if text is None:
         return None if frame.certain else Origins("", {_source_name(frame): True})
     found = _read_origins(text)
-    if found.combined_by or id(frame.given) in _FRAME_NAMES:
+    if found.combined_by or id(frame.user_object) in _FRAME_NAMES:
         return found
     return replace(found, sources=dict.fromkeys(found.sources, False))  # perhaps filtered
 

@@ -24,7 +24,7 @@ STRING_TYPE, BOOLEAN_TYPE = pa.string(), pa.bool_()
 
 
 @dataclass(frozen=True)
-class Field:
+class OutputField:
     """A struct field, see `Output`. fixed : its name in the answers, if it differs from `name`"""
 
     name: str
@@ -35,7 +35,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Struct:
-    parts: tuple[Field, ...]
+    parts: tuple[OutputField, ...]
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,15 @@ def passthrough_outputs(
 def row_of(frame: Frame, names: Sequence[str]) -> Struct:
     """Return the struct type of a frame's columns; with no columns, it has one constant field."""
     parts = [
-        Field(name, frame.type(name), f"c{i}", frame.metadata(name)) for i, name in enumerate(names)
+        OutputField(name, frame.type(name), f"c{i}", frame.metadata(name))
+        for i, name in enumerate(names)
     ]
-    return Struct(tuple(parts) or (Field("col1", INT_TYPE, "c0"),))
+    return Struct(tuple(parts) or (OutputField("col1", INT_TYPE, "c0"),))
 
 
 def extent_type(time: Any, order: Mapping[str, Any] | None = None) -> Struct:
     """Return the type of extents. order : the metadata of both ends, which users may select"""
-    return Struct(tuple(Field(name, time, metadata=order) for name in ("start", "end")))
+    return Struct(tuple(OutputField(name, time, metadata=order) for name in ("start", "end")))
 
 
 def mark_shared(
@@ -140,9 +141,11 @@ def world_outputs(frame: Frame, side: str) -> list[Output]:
     return [Output(name, source, frame.type(name), frame.metadata(name))]
 
 
-def alternatives_type(*sides: Iterable[Field]) -> ListOf:
+def alternatives_type(*sides: Iterable[OutputField]) -> ListOf:
     """Return the type of alternatives: `prob`, and the attributes of a row or of both sides."""
-    return ListOf(Struct((Field("prob", DOUBLE_TYPE), *(part for side in sides for part in side))))
+    return ListOf(
+        Struct((OutputField("prob", DOUBLE_TYPE), *(part for side in sides for part in side)))
+    )
 
 
 def rename_taken(names: Sequence[str], taken: Sequence[str]) -> list[str]:

@@ -22,7 +22,7 @@ from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
 from sfumato.tables.reading.frame import EXISTENCE, LATE, PUNCTUATION, Frame
 from sfumato.tables.reading.ties import hash_numbers, ties_of
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
 from sfumato.tables.reading.validity import (
     RADIUS,
@@ -38,7 +38,7 @@ class ColumnReader(ABC):
     """A column of values that an operator reads under one fixed name."""
 
     @abstractmethod
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         """Return one value per row of a table."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Column(ColumnReader):
 
     name: str
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         return as_array(tuples.table.column(self.name))
 
     def names(self, frame: Frame) -> list[str]:
@@ -62,14 +62,14 @@ class Column(ColumnReader):
 class Doubles(Column):
     """A numeric column as doubles."""
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         return as_doubles(tuples.table.column(self.name), f"column `{self.name}`")
 
 
 class BooleanColumn(Column):
     """A boolean column, with NULL as false."""
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         return pc.fill_null(super().read(tuples), False)
 
 
@@ -79,7 +79,7 @@ class Computed(Column):
 
     hashed: bool = False
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         column = super().read(tuples)
         if self.hashed:
             flat = column.flatten() if is_list(column.type) else column
@@ -93,7 +93,7 @@ class Probabilities(ColumnReader):
 
     existence: str | None = None
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         return tuples.prob(self.existence)
 
     def names(self, frame: Frame) -> list[str]:
@@ -112,7 +112,7 @@ class Values(ColumnReader):
     exact: bool = False
     hashed: bool = False
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         if self.hashed:
             return tuples.lists(hash_numbers(tuples.evaluate(self.expression)))
         return tuples.values(self.expression, self.exact)
@@ -136,7 +136,7 @@ class Samples(ColumnReader):
     on: tuple[str, ...]
     texts: tuple[int, ...] = ()
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         table = tuples.table
         exists = EXISTENCE if EXISTENCE in table.column_names else None
         columns = {"prob": tuples.prob(exists).flatten()}
@@ -162,7 +162,7 @@ class Samples(ColumnReader):
 class Alternatives(ColumnReader):
     """The alternatives, with NULL as an empty list."""
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         if not tuples.column.null_count:
             return tuples.column
         return pa.ListArray.from_arrays(tuples.offsets, tuples.flat)
@@ -177,7 +177,7 @@ class Ties(ColumnReader):
 
     columns: tuple[str, ...] | None = None
 
-    def read(self, tuples: Tuples) -> pa.Array:
+    def read(self, tuples: UncertainTable) -> pa.Array:
         table = tuples.table
         return ties_of(table if self.columns is None else table.select(list(self.columns)))
 
@@ -193,14 +193,14 @@ class Rule:
     attributes : attributes, or columns of certain rows, that must be present and finite
     existence : the probability column of rows without alternatives
     complete : fixed names of columns that must not be NULL
-    bounded : fixed names of lists whose values must be within ±MAX_ABS_VALUE
-    scored : whether values in `bounded` must not be NULL
+    bounded_values : fixed names of lists whose values must be within ±MAX_ABS_VALUE
+    scored : whether values in `bounded_values` must not be NULL
     timed : whether order0 must be a time within 2**60 microseconds of 1970
     bounds : maximum magnitudes of attributes, see `why_invalid`
     radius : the column that is read as RADIUS, whose values must be finite and at least 0
     unless_late : whether rows flagged late may be invalid
     duplicate : the column that flags rows to ignore without counting them, or None
-    shown : the column that flags early copies of rows that come again; only the others are counted
+    early_copy : the column that flags early copies of rows, which are not counted
     without_order : the reason why a row has no order, if this is not a NULL column
     arrival : the arrival column of a controller, which could not order rows without it, or None
     keeps_absent : whether rows with existence 0 are read
@@ -211,14 +211,14 @@ class Rule:
     attributes: tuple[str, ...] = ()
     existence: str | None = EXISTENCE
     complete: tuple[str, ...] = ()
-    bounded: tuple[str, ...] = ()
+    bounded_values: tuple[str, ...] = ()
     scored: bool = False
     timed: bool = False
     bounds: Bounds = ()
     radius: str | None = None
     unless_late: bool = False
     duplicate: str | None = None
-    shown: str | None = None
+    early_copy: str | None = None
     without_order: str = ""
     max_alternatives: int | None = None
     keeps_absent: bool = field(default=False, metadata={"fingerprint": "added"})
@@ -226,7 +226,7 @@ class Rule:
 
     @property
     def checks(self) -> bool:
-        return self.probabilities or bool(self.complete) or bool(self.bounded)
+        return self.probabilities or bool(self.complete) or bool(self.bounded_values)
 
     def names(self, frame: Frame) -> list[str]:
         """Return the frame's columns that the rule reads."""
@@ -235,10 +235,10 @@ class Rule:
             existence = self.existence if self.existence in frame.columns else None
             plain = [] if frame.uncertain else self.attributes
             found = [*Probabilities(existence).names(frame), *plain, *found]
-        others = (self.duplicate, self.shown, self.arrival)
+        others = (self.duplicate, self.early_copy, self.arrival)
         return [*found, *(name for name in others if name is not None)]
 
-    def check_table(self, tuples: Tuples) -> Reasons:
+    def check_table(self, tuples: UncertainTable) -> Reasons:
         """Return why rows are invalid, judged by the columns with the table's own names."""
         reasons = Reasons(tuples.table.num_rows)
         if self.probabilities:
@@ -263,7 +263,7 @@ class Rule:
             reasons.add(far, "order is beyond 2**60 microseconds of 1970")
         if self.radius is not None:
             reasons.add(has_invalid_radius(rows, RADIUS), invalid_radius_reason(self.radius))
-        for name in self.bounded:
+        for name in self.bounded_values:
             lists = as_array(rows.column(name))
             flat = lists.flatten()
             wrong = ~(np.abs(floats_of(flat)) <= MAX_ABS_VALUE)
@@ -282,12 +282,12 @@ class Rule:
 class ReadRows:
     """Rows for an operator.
 
-    given : number of rows before dropping    invalid : number of invalid rows per reason
+    row_count : number of rows before dropping    invalid : number of invalid rows per reason
     dropped : `row`, keys and `reason` ("invalid", "absent") of dropped rows, if requested
     """
 
     rows: pa.Table
-    given: int
+    row_count: int
     invalid: Mapping[str, int]
     dropped: pa.Table | None = None
 
@@ -296,7 +296,7 @@ class ReadRows:
 class Reading:
     """The way an operator reads tables of one kind, as plain values for configurations.
 
-    passed : the columns that are emitted again, as the struct `row` of c0, c1, ...
+    passthrough : the columns that are emitted again, as the struct `row` of c0, c1, ...
     order, key : the columns that become order0.., key0..
     values : other columns that the operator reads: (fixed name, reader)
     tie : the order of simultaneous rows; None if the operator accepts any order
@@ -304,7 +304,7 @@ class Reading:
     keeps_dropped : whether dropped rows are kept for `TableOperator.process_dropped`
     """
 
-    passed: tuple[str, ...]
+    passthrough: tuple[str, ...]
     order: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     values: tuple[tuple[str, ColumnReader], ...] = ()
@@ -316,7 +316,7 @@ class Reading:
     def columns(self, frame: Frame) -> list[str]:
         """Return the distinct columns of the frame that are read."""
         ties = [] if self.tie is None else self.tie.names(frame)
-        return [*dict.fromkeys([*self.passed, *self.uses(frame), *ties])]
+        return [*dict.fromkeys([*self.passthrough, *self.uses(frame), *ties])]
 
     def uses(self, frame: Frame) -> list[str]:
         """Return the columns that are read other than to pass them on or to break ties."""
@@ -337,7 +337,7 @@ class Reading:
         if self.rule.duplicate is not None:
             flags = pc.fill_null(as_array(table.column(self.rule.duplicate)), False)
             table = table.filter(pc.invert(flags))
-        given, tuples = int(self._counted(table).sum()), Tuples(table)
+        given, tuples = int(self._is_counted(table).sum()), UncertainTable(table)
         wrong = self.rule.check_table(tuples)
         counts = self._count_left_out(table, wrong)
         out, dropped = wrong.invalid, []
@@ -346,7 +346,7 @@ class Reading:
         if out.any():
             if self.keeps_dropped:
                 dropped.append(self._dropped_rows(table.filter(pa.array(out)), wrong.invalid[out]))
-            tuples = Tuples(table.filter(pa.array(~out)))
+            tuples = UncertainTable(table.filter(pa.array(~out)))
         rows = self._project(tuples, whole)
         wrong = self.rule.check_rows(rows)
         left_out = self._count_left_out(tuples.table, wrong)
@@ -363,7 +363,7 @@ class Reading:
         return pa.table(self._passthrough_columns(table) | {"reason": reasons})
 
     def _passthrough_columns(self, table: pa.Table) -> dict[str, Any]:
-        cells = [as_array(table.column(name)) for name in self.passed]
+        cells = [as_array(table.column(name)) for name in self.passthrough]
         cells = cells or [pa.array(np.zeros(table.num_rows, np.int32))]  # a struct has fields
         row = pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
         return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
@@ -375,14 +375,14 @@ class Reading:
         if self.rule.unless_late:
             late = pc.fill_null(as_array(table.column(LATE)), False)
             wrong.number[late.to_numpy(zero_copy_only=False)] = -1
-        return wrong.counts(self._counted(table))
+        return wrong.counts(self._is_counted(table))
 
-    def _counted(self, table: pa.Table) -> Bools:
-        if self.rule.shown is None:
+    def _is_counted(self, table: pa.Table) -> Bools:
+        if self.rule.early_copy is None:
             return np.ones(table.num_rows, np.bool_)
-        return as_numbers(table.column(self.rule.shown)) == 0
+        return as_numbers(table.column(self.rule.early_copy)) == 0
 
-    def _project(self, tuples: Tuples, whole: bool) -> pa.Table:
+    def _project(self, tuples: UncertainTable, whole: bool) -> pa.Table:
         table = tuples.table
         columns = self._passthrough_columns(table)
         columns |= {f"order{i}": table.column(name) for i, name in enumerate(self.order)}

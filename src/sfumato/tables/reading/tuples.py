@@ -98,7 +98,7 @@ def common_attributes(kinds: Mapping[str, Mapping[str, str] | None]) -> list[str
     return [name for name in kinds[first] or () if name != "prob"]
 
 
-class Tuples:
+class UncertainTable:
     """The tuples of a table. Without alternatives, each row has one: its plain columns.
 
     column : list<struct>, the alternatives    flat : all alternatives, row after row

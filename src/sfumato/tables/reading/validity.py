@@ -14,7 +14,7 @@ from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
 from sfumato.operators.arrays import Bools
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.frame import Frame, column_names
-from sfumato.tables.reading.tuples import Tuples
+from sfumato.tables.reading.tuples import UncertainTable
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
 RADIUS = "radius"  # fixed name of the radius column
@@ -75,7 +75,7 @@ Bounds = Sequence[tuple[str, float, str]]  # attribute, maximum magnitude, reaso
 
 
 def why_invalid(
-    table: pa.Table | Tuples,
+    table: pa.Table | UncertainTable,
     attributes: Sequence[str] | None,
     existence: str | None = "existence",
     bounds: Bounds = (),
@@ -87,7 +87,7 @@ def why_invalid(
     existence : probability column of a table without alternatives, if it exists
     max_alternatives : maximum per row; None for the maximum of in-memory tables
     """
-    tuples = table if isinstance(table, Tuples) else Tuples(table)
+    tuples = table if isinstance(table, UncertainTable) else UncertainTable(table)
     columns, reasons = tuples.table, Reasons(tuples.table.num_rows)
     if tuples.uncertain:
         wanted = tuples.attributes if attributes is None else attributes
@@ -114,7 +114,7 @@ def why_invalid_after_filter(
     kept : bool[n], whether some alternatives of a row satisfy the condition. The other alternatives
         of such a row may have NULL.
     """
-    tuples = Tuples(table)
+    tuples = UncertainTable(table)
     reasons = why_invalid(tuples, [], max_alternatives=max_alternatives)
     for name in attributes:
         values = tuples.fields[name]
@@ -169,7 +169,7 @@ def add_rule_reasons(
 
 
 def _add_alternative_reasons(
-    tuples: Tuples, attributes: Sequence[str], bounds: Bounds, reasons: Reasons, bound: int
+    tuples: UncertainTable, attributes: Sequence[str], bounds: Bounds, reasons: Reasons, bound: int
 ) -> None:
     prob = floats_of(as_doubles(tuples.fields["prob"], "`prob` of the alternatives"))
     rows, owner, lengths = tuples.table.num_rows, tuples.owner, tuples.lengths

@@ -22,13 +22,13 @@ from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame,
 from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     INT_TYPE,
-    Field,
     Output,
+    OutputField,
     alternatives_type,
     passthrough_outputs,
 )
 from sfumato.tables.reading.ties import ties_of
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
 from sfumato.tables.reading.user_warnings import MERGED, SHARED_KEY
 from sfumato.tables.reading.validity import Reasons, why_invalid
 
@@ -42,13 +42,13 @@ class Draw:
     """The checked arguments of `draw_worlds` over a frame.
 
     source, ids : the source's name and the id columns, which together identify a tuple
-    passed : columns that are kept    attributes : columns drawn from the alternatives
+    passthrough : columns that are kept    attributes : columns drawn from the alternatives
     """
 
     source: str
     ids: tuple[str, ...]
     worlds: int
-    passed: tuple[str, ...]
+    passthrough: tuple[str, ...]
     attributes: tuple[str, ...]
     max_alternatives: int
 
@@ -89,7 +89,7 @@ class Draw:
     def outputs(self, frame: Frame) -> list[Output]:
         """Return the columns of the drawn rows, with the fixed names c0, c1, ..."""
         added = {ADDED_COLUMN: "true"}  # so that ties are ordered equally in all worlds
-        found = passthrough_outputs(frame, self.passed)
+        found = passthrough_outputs(frame, self.passthrough)
         for name in self.attributes:
             found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
         marked = {**added, WORLDS: str(self.worlds)}
@@ -109,12 +109,12 @@ class Draw:
             yield self._draw(table.slice(begin, step))
 
     def _draw(self, table: pa.Table) -> pa.Table:
-        tuples = Tuples(table)
+        tuples = UncertainTable(table)
         exists = EXISTENCE if EXISTENCE in table.column_names else None
         prob = tuples.prob(exists).flatten().to_numpy(zero_copy_only=False)
         offsets = offsets_of(tuples.lengths)
         row, world, place = draw_tuples(offsets, prob, self._hashes(table), self.worlds)
-        columns = table.select(list(self.passed)).take(pa.array(row)).columns
+        columns = table.select(list(self.passthrough)).take(pa.array(row)).columns
         places = pa.array(place)
         columns += [tuples.fields[name].take(places) for name in self.attributes]
         columns.append(pa.array(world, pa.int32()))
@@ -188,7 +188,7 @@ class Merge:
         shared = {SHARED_KEY: MERGED}
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
-            fields = (Field(name, frame.type(name)) for name in self.columns)
+            fields = (OutputField(name, frame.type(name)) for name in self.columns)
             kind = alternatives_type(fields)
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
         else:

@@ -30,7 +30,7 @@ class EarlyTableConfig(ExtentTableConfig):
     early: int
     level: float
 
-    kind, version = "early_extents", 4
+    kind, version = "early_extents", 5
     reads_shown_early = True
     counters = (*ExtentTableConfig.counters, "revisions", "on_arrival")
 
@@ -126,9 +126,9 @@ class EarlyTableExtents(TableExtents):
         answers = [held, *(result.mean for result in extents.results)]
         shares = np.ones(len(extents))
         sure = np.stack([*answers[1:], shares], axis=1)[:, :, np.newaxis].repeat(3, axis=2)
-        revised = revisions.figures
+        revised = revisions.estimates
         tables = []
-        for of, number, figures in (
+        for of, number, estimates in (
             (revisions, revisions.number, revised),
             (extents, numbers, sure),
         ):
@@ -143,8 +143,8 @@ class EarlyTableExtents(TableExtents):
             columns |= {
                 "final": pa.array(np.full(len(of), final)),
                 "revision": pa.array(number),
-                "completeness": _struct(figures[:, -1], COMPLETENESS_PARTS),
-                "interval": _intervals(figures[:, :-1]),
+                "completeness": _struct(estimates[:, -1], COMPLETENESS_PARTS),
+                "interval": _intervals(estimates[:, :-1]),
                 **self.config.result_columns(results),
             }
             tables.append(pa.table(columns))
@@ -163,17 +163,17 @@ class EarlyTableExtents(TableExtents):
 
 
 def _revision_results(revisions: Revisions) -> list[AggregateResult]:
-    mean, exact, none = revisions.figures[:, :-1, 0], np.zeros(len(revisions)), np.empty((0, 0))
+    mean, exact, none = revisions.estimates[:, :-1, 0], np.zeros(len(revisions)), np.empty((0, 0))
     columns = [of.T.copy() for of in (mean, revisions.stddev, revisions.existence)]
     return [AggregateResult(*of, none, exact) for of in zip(*columns, strict=True)]  # type: ignore[call-arg]
 
 
-def _struct(figures: Floats, names: tuple[str, ...]) -> pa.StructArray:
-    columns = [pa.array(column, mask=np.isnan(column)) for column in figures.T.copy()]
+def _struct(estimates: Floats, names: tuple[str, ...]) -> pa.StructArray:
+    columns = [pa.array(column, mask=np.isnan(column)) for column in estimates.T.copy()]
     return pa.StructArray.from_arrays(columns, [*names])
 
 
-def _intervals(figures: Floats) -> pa.StructArray:
-    """Return the interval of each result. figures : float64[m, r, 3]"""
-    parts = [_struct(figures[:, i, 1:], ("low", "high")) for i in range(figures.shape[1])]
+def _intervals(estimates: Floats) -> pa.StructArray:
+    """Return the interval of each result. estimates : float64[m, r, 3]"""
+    parts = [_struct(estimates[:, i, 1:], ("low", "high")) for i in range(estimates.shape[1])]
     return pa.StructArray.from_arrays(parts, [f"result{i}" for i in range(len(parts))])

@@ -229,7 +229,7 @@ class RowWindowTableConfig(WindowTableConfig):
     controlled: bool = False
 
     members: ClassVar[bool] = False
-    kind, version = "window aggregate", 7
+    kind, version = "window aggregate", 8
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZE_GAUGES}
 
     @property

@@ -33,8 +33,8 @@ from sfumato.tables.reading.results import (
     DOUBLE_TYPE,
     LONG_TYPE,
     STRING_TYPE,
-    Field,
     Output,
+    OutputField,
     Struct,
     alternatives_type,
     extent_type,
@@ -102,7 +102,7 @@ NOT_TOGETHER = (  # pairs of arguments
 )
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
-VALUE_PAIRS = alternatives_type([Field("value", DOUBLE_TYPE)])  # type of a distribution
+VALUE_PAIRS = alternatives_type([OutputField("value", DOUBLE_TYPE)])  # type of a distribution
 # Functions whose results have the type of the values
 VALUE_FUNCTIONS = ("min", "max", "first", "last")
 
@@ -200,17 +200,17 @@ def _closes_early(expression: str) -> bool:
 class WindowQuery:
     """The validated arguments of `window_aggregate`, which documents the other arguments.
 
-    wanted : the aggregates
+    specs : the aggregates
     by_extent : whether rows come from `Frame.by_extent`
     structs : whether results of certain rows are also structs, and distributions have any size
     """
 
-    called: ClassVar[str] = "window_aggregate"  # the function's name in messages
+    function_name: ClassVar[str] = "window_aggregate"  # the function's name in messages
     picks: ClassVar[bool] = True  # whether results may be strings or dates
     scored: ClassVar[bool] = False  # whether a NULL value makes its row invalid
 
     frame: Frame
-    wanted: list[AggregateSpec]
+    specs: list[AggregateSpec]
     window: Rows | Range | Delta | Session
     order: str | Sequence[str]
     key: str | Sequence[str] | None
@@ -239,7 +239,7 @@ class WindowQuery:
             frame.check_expression(argument, text)
         if self.existence is not None:
             frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
-        self.wanted = [*map(self._plan, self.wanted)]
+        self.specs = [*map(self._plan, self.specs)]
         if not isinstance(self.window, Rows | Range | Delta | Session):
             raise TypeError(
                 f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {self.window!r}"
@@ -285,19 +285,19 @@ class WindowQuery:
         self._check_shared()
         self._check_distributions()
         self._check_results()
-        frame.require_independent(self.called, self.existence_column)
+        frame.require_independent(self.function_name, self.existence_column)
         if frame.has_imputed_gaps and self.shared is None:
             self._warn_of_gaps()
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
-            warn_of_copies(self.called)
+            warn_of_copies(self.function_name)
 
     def _warn_of_gaps(self) -> None:
         attributes = "|".join(map(re.escape, self.frame.attributes))
-        for w in self.wanted:
+        for w in self.specs:
             read = re.search(rf"\b({attributes})\b", w.expression or "", re.IGNORECASE)
             if w.function in ("sum", "avg") and read:
-                warn_of_gaps(self.called, w.entry if w.name else "`by`")
+                warn_of_gaps(self.function_name, w.entry if w.name else "`by`")
                 return
 
     @property
@@ -315,7 +315,7 @@ class WindowQuery:
         """Map each aggregate's expression to the name of its argument in errors."""
         return {
             w.expression: f"aggregates[{w.name!r}]" if w.name else "by"
-            for w in self.wanted
+            for w in self.specs
             if w.expression is not None
         }
 
@@ -413,7 +413,7 @@ class WindowQuery:
             self._require_certain_times(f"`{argument}`")
         if self.missed:
             self.frame.require_free(["reason"])
-        for w in self.wanted:
+        for w in self.specs:
             if self.missed and w.kind == PICKED_RESULT:
                 raise ValueError(
                     f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
@@ -439,7 +439,7 @@ class WindowQuery:
         from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS
 
         self._require_fixed_length("`early`", calendar=False)
-        for w in self.wanted:
+        for w in self.specs:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
                     f"`early` allows only {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` "
@@ -455,7 +455,7 @@ class WindowQuery:
     def _over_time(self) -> dict[str, str]:
         """Return the functions of aggregates whose values hold until the next value, each by the
         name of the aggregate in errors."""
-        return {w.entry: w.function for w in self.wanted if w.function in OVER_TIME}
+        return {w.entry: w.function for w in self.specs if w.function in OVER_TIME}
 
     def _check_over_time(self) -> None:
         for entry in self._over_time:
@@ -547,7 +547,7 @@ class WindowQuery:
         apart = self.frame.is_case_sensitive()
         columns = [*self.emitted_columns, *self.added_columns]
         taken = set(columns if apart else map(str.lower, columns))
-        for w in self.wanted:
+        for w in self.specs:
             name = w.name if apart else w.name.lower()
             if name == ALTERNATIVES and not self.certain:
                 raise ValueError(
@@ -666,7 +666,7 @@ class WindowQuery:
 
     @property
     def expressions(self) -> list[str]:
-        given = [w.expression for w in self.wanted if w.expression is not None]
+        given = [w.expression for w in self.specs if w.expression is not None]
         if isinstance(self.window, Delta):
             given.append(self.window.on)
         return list(dict.fromkeys(given))
@@ -678,11 +678,11 @@ class WindowQuery:
     @property
     def _exact_expressions(self) -> list[str]:
         """Return the expressions whose values are read in their own type."""
-        return [str(w.expression) for w in self.wanted if w.kind in ("exact", PICKED_RESULT)]
+        return [str(w.expression) for w in self.specs if w.kind in ("exact", PICKED_RESULT)]
 
     @cached_property
     def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        hashed = [str(w.expression) for w in self.wanted if w.hashed]
+        hashed = [str(w.expression) for w in self.specs if w.hashed]
         expressions = self.expressions, self.arguments, self._exact_expressions, hashed
         return self.frame.computation(*expressions)
 
@@ -697,7 +697,7 @@ class WindowQuery:
         return [("prob", Probabilities(self.existence_column)), *values]
 
     @property
-    def bounded(self) -> tuple[str, ...]:
+    def bounded_values(self) -> tuple[str, ...]:
         """Return the fixed names of the values that must be within ±MAX_ABS_VALUE."""
         doubles = (text not in self._exact_expressions for text in self.expressions)
         return tuple(f"value{i}" for i, is_double in enumerate(doubles) if is_double)
@@ -719,12 +719,12 @@ class WindowQuery:
                 *(f"order{i}" for i in range(len(self.orders))),
                 *([ROW_VERSION] if self.version is not None else []),
             ),
-            bounded=self.bounded,
+            bounded_values=self.bounded_values,
             scored=self.scored,
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
             duplicate=self.frame.duplicate_column if self.controlled else None,
-            shown=self.frame.early_column if self.controlled else None,
+            early_copy=self.frame.early_column if self.controlled else None,
             keeps_absent=self.version is not None,
             arrival=self.frame.arrival_column if reordered else None,
         )
@@ -744,10 +744,10 @@ class WindowQuery:
         kinds = {"window": extent_type(time), "held": LONG_TYPE}
         kinds |= {"punctuation": time, "late": LONG_TYPE}
         if self.early is not None:
-            ends = (Field("low", DOUBLE_TYPE), Field("high", DOUBLE_TYPE))
-            named = enumerate(self.wanted)
-            intervals = (Field(w.name, Struct(ends), f"result{i}") for i, w in named)
-            shares = Struct((Field("share", DOUBLE_TYPE), *ends))
+            ends = (OutputField("low", DOUBLE_TYPE), OutputField("high", DOUBLE_TYPE))
+            named = enumerate(self.specs)
+            intervals = (OutputField(w.name, Struct(ends), f"result{i}") for i, w in named)
+            shares = Struct((OutputField("share", DOUBLE_TYPE), *ends))
             of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
         return kinds
@@ -773,7 +773,10 @@ class WindowQuery:
         found += self.result_outputs
         if self.missed:
             row = row_of(self.frame, self.row_columns).parts
-            parts = (*(replace(of, metadata=None) for of in row), Field("reason", STRING_TYPE))
+            parts = (
+                *(replace(of, metadata=None) for of in row),
+                OutputField("reason", STRING_TYPE),
+            )
             found.append(Output("missed", ("missed",), Struct(parts)))
         return mark_shared(found, self._shared, repeated=self.timed)
 
@@ -785,7 +788,7 @@ class WindowQuery:
             Output(w.name, (f"result{i}",), w.type, metadata, cast=w.cast)
             if self._plain
             else Output(w.name, (f"result{i}",), struct, metadata)
-            for i, w in enumerate(self.wanted)
+            for i, w in enumerate(self.specs)
         ]
 
     @property
@@ -808,7 +811,7 @@ class WindowQuery:
     def _distribution_type(self) -> Struct:
         names = distribution_names(self.quantiles, self.distribution is not None)
         kinds = {"distribution": VALUE_PAIRS}
-        return Struct(tuple(Field(name, kinds.get(name, DOUBLE_TYPE)) for name in names))
+        return Struct(tuple(OutputField(name, kinds.get(name, DOUBLE_TYPE)) for name in names))
 
     # ---- the configuration
 
@@ -824,13 +827,13 @@ class WindowQuery:
                 "`forget_after` with time_avg or integral needs one controller per key: also "
                 f"write key={self.keys} in sf.reorder, or leave `forget_after` out"
             )
-        exact = tuple(w.exact for w in self.wanted)
+        exact = tuple(w.exact for w in self.specs)
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
-                for i, w in enumerate(self.wanted)
+                for i, w in enumerate(self.specs)
             ),
-            "kinds": tuple(w.kind for w in self.wanted) if self._plain else (),
+            "kinds": tuple(w.kind for w in self.specs) if self._plain else (),
             "exact": exact if any(exact) else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),

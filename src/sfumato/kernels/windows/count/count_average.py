@@ -16,7 +16,7 @@ product, over the front stack's count, of functions of the back stack with three
 
     S[l] = Pr(N = l),  T[l] = E[M; N = l],  V[l] = E[M^2; N = l]
 
-The back stack has these curves, too, and six functions of the front stack's count l,
+The back stack also has these curves, and six functions of the front stack's count l,
 
     E[M^k r^j],  k = 0, 1, 2,  j = 1, 2,  r = (w - n) / n for 0 < n = l + B < w, otherwise 0,
 

@@ -48,9 +48,10 @@ EXTREME_SCALARS = reals("floor mu pq")  # mu, pq : mean and variance of the back
 # index : stream index; place, low, high : place of S_a, and its range of counts
 CANDIDATE_PLACES = integers("index place low high")
 # over : Pr(S_a's count >= w); mu, pq : mean and variance of the number of tuples between a and mid
-# left, passed : existence with values not yet passed, and passed; outside : Pr(a is outside)
-CANDIDATE_STATS = reals("existence over mu pq left passed outside")
-OUTCOME = reals("value prob left_before passed_before")
+# mass_left, mass_passed : existence with values not yet passed, and passed
+# outside : Pr(a is outside)
+CANDIDATE_STATS = reals("existence over mu pq mass_left mass_passed outside")
+OUTCOME = reals("value prob mass_left_before mass_passed_before")
 # For each passed value: the end of its outcomes, Pr(none inside) and Pr(one inside).
 STAGE = np.dtype([("end", np.int64), ("none", np.float64), ("some", np.float64)])
 
@@ -200,7 +201,7 @@ def _evict(state, oldest, w):
 
 
 @compiled
-def _enter(state, tuples, existence, i):
+def _push_back(state, tuples, existence, i):
     """Add tuple i to the back stack.  O(band + outcomes)."""
     header, scalars, p = state.header[0], state.scalars[0], existence[i]
     scalars.mu += p
@@ -368,8 +369,8 @@ def _bound_of_none(state, deep, clear):
     """Return a cheap bound of Pr(none inside); clear : the same for the shallow tuples alone."""
     stats, total = state.stats, 0.0
     for slot in range(deep - 1, -1, -1):
-        total += clear * stats[slot].passed * stats[slot].outside
-        clear *= 1.0 - stats[slot].existence + stats[slot].left
+        total += clear * stats[slot].mass_passed * stats[slot].outside
+        clear *= 1.0 - stats[slot].existence + stats[slot].mass_left
     return total + clear
 
 
@@ -380,13 +381,13 @@ def _combine_deep(state, deep, front, low, high, none, some, negligible):
     none, some : the same for the shallow tuples alone    front : F and G with these, overwritten
     """
     stats, places, oldest, both = state.stats, state.places, np.int64(0), some < 0.5
-    while oldest < deep and stats[oldest].passed == 0.0:
+    while oldest < deep and stats[oldest].mass_passed == 0.0:
         oldest += 1
     total, clear = 0.0, none
     for slot in range(deep - 1, oldest - 1, -1):
         if clear < NEGLIGIBLE_DEEP:
             break
-        passed, left = clear * stats[slot].passed, stats[slot].left
+        passed, left = clear * stats[slot].mass_passed, stats[slot].mass_left
         if passed > 0.0:
             distribution = state.checkpoints[places[slot].place :]
             begin, end = places[slot].low, places[slot].high
@@ -411,7 +412,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
     own = stages[begin]
     least, alone = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3), own.some >= 0.5
     for slot in range(deep, header.size):
-        if stats[slot].left == stats[slot].existence:
+        if stats[slot].mass_left == stats[slot].existence:
             low, high = _add_to_curves(base, low, high, stats[slot].existence, least, not alone)
     for s in range(last - 1, begin - 1, -1):
         own = stages[s]
@@ -425,7 +426,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
         _copy(base, near, far, front)
         front[0, far], front[1, far] = 1.0, 0.0
         for slot in range(deep, header.size):
-            left, exists = stats[slot].left, stats[slot].existence
+            left, exists = stats[slot].mass_left, stats[slot].existence
             if 0.0 < left < exists:
                 p = left / (1.0 - exists + left)
                 near, far = _add_to_curves(front, near, far, p, negligible, both)
@@ -434,11 +435,11 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
         )
         for j in range(own.end - 1, (stages[s - 1].end if s > 0 else 0) - 1, -1):
             slot = owner[j]
-            exists, counted = stats[slot].existence, stats[slot].left == stats[slot].existence
-            stats[slot].left = outcomes[j].left_before
-            stats[slot].passed = outcomes[j].passed_before
+            exists, counted = stats[slot].existence, stats[slot].mass_left == stats[slot].existence
+            stats[slot].mass_left = outcomes[j].mass_left_before
+            stats[slot].mass_passed = outcomes[j].mass_passed_before
             # An outcome too unlikely to change `left` leaves the tuple whole and counted.
-            if slot >= deep and not counted and stats[slot].left == exists:
+            if slot >= deep and not counted and stats[slot].mass_left == exists:
                 low, high = _add_to_curves(base, low, high, exists, least, not alone)
 
 
@@ -451,10 +452,11 @@ def _pass_value(state, j, deep, reached, some):
     outcomes, stats, x, deeper = state.outcomes, state.stats, state.outcomes[j].value, False
     while j < state.header[0].outcomes and outcomes[j].value == x:
         slot, p = state.owner[j], outcomes[j].prob
-        before, passed, exists = stats[slot].left, stats[slot].passed, stats[slot].existence
-        outcomes[j].left_before, outcomes[j].passed_before = before, passed
+        before, passed = stats[slot].mass_left, stats[slot].mass_passed
+        exists = stats[slot].existence
+        outcomes[j].mass_left_before, outcomes[j].mass_passed_before = before, passed
         left = before - p if before - p > REMAINDER * exists else 0.0
-        stats[slot].left, stats[slot].passed = left, min(passed + p, exists)
+        stats[slot].mass_left, stats[slot].mass_passed = left, min(passed + p, exists)
         rest = 1.0 - exists + before
         if slot < deep:
             deeper = True
@@ -470,7 +472,7 @@ def _pass_values(state, w, stages, work):
     """Write the stages; return their number, or -1 if the candidates do not suffice."""
     header, stats, deep = state.header[0], state.stats, _deep_candidates(state, w, work[0])
     for slot in range(header.size):
-        stats[slot].left, stats[slot].passed = stats[slot].existence, 0.0
+        stats[slot].mass_left, stats[slot].mass_passed = stats[slot].existence, 0.0
     j, last, begin, most, reached, one = np.int64(0), 0, -1, 1.0, 1.0, 0.0
     while j < header.outcomes and most >= LEAST_OUTCOME:
         j, reached, one, deeper = _pass_value(state, j, deep, reached, one)
@@ -538,7 +540,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
                 state = _build(state, tuples, existence, head, i, w, np.bool_(True))
                 if stages.size < state.owner.size:
                     stages = np.empty(state.owner.size, STAGE)
-            _enter(state, tuples, existence, i)
+            _push_back(state, tuples, existence, i)
             last = _pass_values(state, w, stages, work)
             if last < 0:
                 header.want, header.built = 2 * max(header.outcomes, 64), 0
@@ -557,5 +559,5 @@ def resume_extremes(state, tuples, existence, mid, w):
     state = _build(state, tuples, existence, np.int64(0), mid, w, np.bool_(False))
     for i in range(mid, tuples.offsets.size - 1):
         _evict(state, tuples.first, w)  # candidates that were surely outside when it arrived
-        _enter(state, tuples, existence, i)
+        _push_back(state, tuples, existence, i)
     return state

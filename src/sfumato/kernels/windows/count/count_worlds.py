@@ -212,7 +212,7 @@ def slide_totals(state, drawn, arriving, average, out):
     """Add the arrivals to every world.
 
     state : WorldTotals; the blocks of all held tuples must fit state.blocks
-    drawn : Drawn, held tuples and arrivals; arriving : WorldArrivals
+    drawn : SampledWorlds, held tuples and arrivals; arriving : WorldArrivals
     average : bool, average instead of sum
     out : float64[k, worlds], written unless it has no rows; without a value, sum 0 and average NaN
     Cost: O(1) amortised per arrival and world.  Error: as for adding the inside values once.

@@ -125,7 +125,7 @@ class CountWindowAggregate(Operator):
     ([8.0, 10.0, 8.0], [0.0, 2.0, 2.0])
     """
 
-    kind, version = "count_window_aggregate", 7
+    kind, version = "count_window_aggregate", 8
     config: CountWindowConfig
     flattened_records = ("options",)
     state = {"overflow": Value(low=0), "store": Part()}

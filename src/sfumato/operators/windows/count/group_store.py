@@ -28,8 +28,8 @@ class SavedGroups(NamedTuple):
     codes: Annotated[Ints, Array(int, "groups", low=0)]
     held: Annotated[Ints, Array(int, "groups", low=0)]
     status: Annotated[Ints, Array(int, "groups", 3, low=0)]  # arrived, overflow, short
-    memo: Annotated[Ints, Array(int, "integers", "groups", low=-1)]
-    numbers: Annotated[Floats, Array(float, "triples", "groups", 3)]
+    integers: Annotated[Ints, Array(int, "integers", "groups", low=-1)]
+    triples: Annotated[Floats, Array(float, "triples", "groups", 3)]
     offsets: Annotated[Ints, Offsets("tuples", "alternatives")]
     prob: Annotated[Floats, Array(float, "alternatives", low=0.0)]
     values: Annotated[Floats, Array(float, "attributes", "alternatives")]
@@ -40,7 +40,7 @@ class GroupStore(Stateful):
 
     attributes : number of attributes
     integers, triples : numbers of integers and of triples of floats per group; int64[integers,
-        groups] and float64[triples, groups, 3], saved as `memo` and `numbers`
+        groups] and float64[triples, groups, 3]
 
     A group's tuples are written after all others, and their previous copy becomes dead. When the
     arrays are full, the live tuples move to new arrays.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.kernels.distributions.sampled_worlds import Drawn, tuple_hashes
+from sfumato.kernels.distributions.sampled_worlds import SampledWorlds, tuple_hashes
 from sfumato.kernels.distributions.statistics import (
     AVERAGE,
     QUANTILE,
@@ -139,7 +139,7 @@ class WindowDistributions:
         tuples = AttributeTuples(begins - begins[0], of.prob[flat], of.value[flat])
         index, samples = int(groups.first[j]) + head, self.options.samples
         hashes = tuple_hashes(self.options.seed, np.arange(index, index + end - low))
-        drawn = Drawn(tuples, hashes, index)
+        drawn = SampledWorlds(tuples, hashes, index)
         arriving = WorldArrivals(first + row - low, heads[rows] - head, self.rows)
         if self._statistic not in (SUM, AVERAGE, QUANTILE):
             ends = np.arange(arriving.begin, end - low) + 1

@@ -18,14 +18,14 @@ MAX_MESSAGES = 10
 
 
 @dataclass
-class QueryFigures:
+class QueryMetrics:
     """Metrics of one query since it started.
 
     batches : micro-batches that ran     busy : their total seconds
     rows_in : rows read from all sources     rows_out : rows that reached the sink
     operators : totals by part     started, ended : seconds of the monotonic clock
     newest : the newest micro-batch     reported : time of its arrival, seconds since 1970
-    heard : the same time on the monotonic clock
+    reported_monotonic : the same time on the monotonic clock
     points : the history     messages : anomalies, with their times
     """
 
@@ -39,7 +39,7 @@ class QueryFigures:
     ended: float | None = None
     newest: MicroBatch | None = None
     reported: float | None = None
-    heard: float = 0.0
+    reported_monotonic: float = 0.0
     active: bool = True
     error: str | None = None
     points: list[Point] = field(default_factory=list)
@@ -80,7 +80,7 @@ class QueryFigures:
             totals = self.operators.setdefault(part, PartTotals(part.kind))
             totals.take(counters, batch.gauges.get(part, {}))
             batch.held[part] = totals.counters["held"]
-        self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
+        self.newest, self.reported, self.reported_monotonic = batch, time.time(), time.monotonic()
         self.points = limit_points([*self.points, _point(batch, self.reported)])
 
     def detect_stalls(self) -> None:
@@ -137,13 +137,13 @@ def hide_secrets(tree: Any, hide: Callable[[str], str]) -> Any:
     return tree
 
 
-class SessionFigures:
-    """Metrics of queries by name. Values read within `with figures.locked()` are consistent."""
+class SessionMetrics:
+    """Metrics of queries by name. Values read within `with metrics.locked()` are consistent."""
 
     def __init__(self) -> None:
         self.hide: Callable[[str], str] = str  # removes secrets from published strings
         self._lock = RLock()
-        self._queries: dict[str, QueryFigures] = {}
+        self._queries: dict[str, QueryMetrics] = {}
 
     def locked(self) -> RLock:
         """Return the lock that blocks changes by other threads."""
@@ -164,30 +164,30 @@ class SessionFigures:
             query = self.of(name)
             query.active, query.error = False, error
 
-    def queries(self) -> Iterator[QueryFigures]:
+    def queries(self) -> Iterator[QueryMetrics]:
         """Yield the queries in the order in which they started; call it with the lock held."""
         yield from list(self._queries.values())
 
-    def of(self, name: str) -> QueryFigures:
-        return self._queries.setdefault(name, QueryFigures(name=name))
+    def of(self, name: str) -> QueryMetrics:
+        return self._queries.setdefault(name, QueryMetrics(name=name))
 
 
-class FiguresListener(StreamingQueryListener):
+class MetricsListener(StreamingQueryListener):
     """Listener that stores a session's reports as metrics, by query name or id."""
 
-    def __init__(self, figures: SessionFigures) -> None:
-        self.figures = figures
+    def __init__(self, metrics: SessionMetrics) -> None:
+        self.metrics = metrics
         self._names: dict[str, str] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self.figures.started(self._name_of(event))
+        self.metrics.started(self._name_of(event))
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self.figures.take(self._name_of(event.progress), [event.progress])
+        self.metrics.take(self._name_of(event.progress), [event.progress])
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         name = self._names.get(str(event.id), str(event.id)[:8])
-        self.figures.ended(name, event.exception)
+        self.metrics.ended(name, event.exception)
 
     def _name_of(self, event: Any) -> str:
         return self._names.setdefault(str(event.id), event.name or str(event.id)[:8])

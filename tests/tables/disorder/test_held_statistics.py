@@ -1,4 +1,4 @@
-"""A reorder's figures on held rows: the oldest row, punctuation, distance, and slowest source."""
+"""A reorder's statistics of held rows: oldest row, punctuation, distance and slowest source."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def config(**more):
 
 
 def held(operator):
-    """Return an operator's figures on held rows, which a restored operator must repeat."""
+    """Return an operator's statistics of held rows, which a restored operator must repeat."""
     return {name: operator.gauges()[name] for name in ("oldest", "punctuation", "lag", "slowest")}
 
 
@@ -147,7 +147,7 @@ def test_keys_and_new_keys_of_a_micro_batch_are_counted():
     control=st.sampled_from(CONTROLS),
     more=st.sampled_from([{}, {"forget_after": 100.0}, {"sources": 1}]),
 )
-def test_updated_figures_are_those_of_a_full_computation(seed, keys, control, more):
+def test_updated_statistics_are_those_of_a_full_computation(seed, keys, control, more):
     rng = np.random.default_rng(seed)
     config = ReorderTableConfig(control=control, keys=1, idle_timeout=5, **more)
     operator, held, arrivals, newest = config.make(), {}, {}, None
