@@ -25,6 +25,12 @@ IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the sour
 ANSWERS_SUFFIX = "answers"  # the side with the number of a ranking's answers per query
 MIN_COVERED_SHARE = 0.8  # of tested values in their 90% range; below this share, values drift
 MIN_TESTED_VALUES = 200
+# What is done with invalid rows that are emitted nevertheless, by function.
+EMITTED_INVALID = {
+    "reorder": "have no valid event time or arrival: they are emitted as late",
+    "earlier_values": "have no order, key or arrival: they are emitted without earlier values",
+    "impute": "have no order, key or arrival: they are imputed without earlier values",
+}
 
 
 def describe_drift(counts: Mapping[str, int]) -> str | None:

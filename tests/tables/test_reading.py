@@ -322,7 +322,7 @@ def test_expressions_are_computed_as_spark_does():
 
 def test_missing_names_are_reported_with_the_likely_one():
     reading = window_reading("m.maen")
-    with pytest.raises(ValueError, match=r"there is no `maen` in `m`.*did you mean `mean`"):
+    with pytest.raises(ValueError, match=r"`m` has no field `maen`.*did you mean `mean`"):
         reading.read(PLAIN)
     reading = window_reading("idd")
     with pytest.raises(ValueError, match=r"no column or attribute `idd`.*did you mean `id`"):

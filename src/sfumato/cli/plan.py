@@ -31,7 +31,6 @@ from sfumato.language.ranking_answers import RankingGroup
 from sfumato.language.steps import Step, explain_step
 from sfumato.language.tables import PlannedFrame
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.tables.reading.frame import REVISION
 
 LATE_COLUMN = "late"  # the controller's flag for late rows
 UNSTORABLE = ("void", "interval")  # types that files cannot store
@@ -86,7 +85,7 @@ class Plan:
     def keeps_finals(self, sink: Sink) -> bool:
         """Return whether a sink gets only the final answers of a query with early answers."""
         kinds = dict(self.frames[sink.query].dtypes)
-        early = kinds.get("final") == "boolean" and REVISION in kinds
+        early = kinds.get("final") == "boolean" and "revision" in kinds
         return early and sink.mode == "append" and sink.format != CONSOLE
 
     def rows_of(self, sink: Sink) -> DataFrame:
@@ -129,7 +128,7 @@ class Plan:
                     "rename them with AS, or leave one out"
                 )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
-            revised = SparkFrame(self.frames[sink.query]).columns_with_role(REVISION)
+            revised = SparkFrame(self.frames[sink.query]).has_revisions
             keeps_all = sink.mode != "append" or sink.format == CONSOLE
             if revised and not keeps_all and not self.keeps_finals(sink):
                 why = (

@@ -12,17 +12,12 @@ import pyarrow as pa
 
 from sfumato.limits import MAX_EMPTY_EXTENTS
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, metadata_of
-from sfumato.reports import describe_drift
+from sfumato.reports import EMITTED_INVALID, describe_drift
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import LONG_TYPE, ListOf, Output, Struct, result_table
 from sfumato.tables.reading.rows import Reading, Ties
-from sfumato.tables.reading.user_warnings import (
-    EMITTED_INVALID,
-    DriftWarning,
-    InvalidRowsWarning,
-    warn_user,
-)
+from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, warn_user
 
 # Functions that add columns to rows, so that the result has the rows in their given order
 ADD_COLUMNS = ("impute", "earlier_values")

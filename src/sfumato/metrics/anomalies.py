@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sfumato.metrics.progress import Counters, MicroBatch, late_and_rows
-from sfumato.reports import REORDER, OperatorPart, describe_drift
-from sfumato.tables.reading.user_warnings import EMITTED_INVALID
+from sfumato.reports import EMITTED_INVALID, REORDER, OperatorPart, describe_drift
 
 STALL_SECONDS = 60.0  # seconds without a row in order before the first message; then doubled
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -32,14 +32,6 @@ GAPS_KEY = "sfumato.gaps"
 GAPS = "values imputed from the same last value are treated as independent"
 
 
-# What is done with invalid rows that are emitted nevertheless, by function.
-EMITTED_INVALID = {
-    "reorder": "have no valid event time or arrival: they are emitted as late",
-    "earlier_values": "have no order, key or arrival: they are emitted without earlier values",
-    "impute": "have no order, key or arrival: they are imputed without earlier values",
-}
-
-
 class InvalidRowsWarning(UserWarning):
     """A warning that an operator skipped invalid rows."""
 

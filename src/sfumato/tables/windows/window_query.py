@@ -20,7 +20,7 @@ from sfumato.tables.reading.frame import (
     CONTROLLER_COLUMNS,
     EARLY_COLUMN,
     EXISTENCE,
-    REVISION,
+    REVISED,
     TIME_KINDS,
     Frame,
     forget_after_of,
@@ -782,7 +782,7 @@ class WindowQuery:
 
     @property
     def result_outputs(self) -> list[Output]:
-        roles = [REVISION] if self.early is not None else []
+        roles = [REVISED] if self.early is not None else []
         metadata, struct = with_roles({ADDED_COLUMN: "true"}, roles), self._distribution_type
         return [
             Output(w.name, (f"result{i}",), w.type, metadata, cast=w.cast)
