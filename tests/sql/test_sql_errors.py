@@ -56,6 +56,8 @@ JOIN = "SELECT * FROM a [ROWS 5] SIMILARITY JOIN b ON (x) "
         ("RANGE 5 MINUTES WATTR t MISSED", "missed => true"),
         ("Tumble 5 MINUTES", "write RANGE 10 MINUTES"),
         ("HOPPING 5 MINUTES", "RANGE 10 MINUTES SLIDE 5 MINUTES"),
+        ("RANGE 5 MINUTES WATTR Made At", "in backquotes, `Made At`"),
+        ("RANGE '5 MINUTES' WATTR ts", "write 5 MINUTES, without quotes"),
     ],
 )
 def test_a_word_for_windows_elsewhere_is_told_what_to_write(options, instead):

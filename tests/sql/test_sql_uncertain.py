@@ -123,6 +123,11 @@ def test_columns_are_called_as_they_are_written(tables):
         ("SELECT k FROM s WINDOW TUMBLING (SIZE 5 MINUTES) GROUP BY k", "WINDOW TUMBLING", "RANGE"),
         ("SELECT k FROM s WINDOW SESSION (5 MINUTES) GROUP BY k", "WINDOW SESSION", "session("),
         ("SELECT k FROM s EMIT CHANGES", "EMIT CHANGES", "without it"),
+        (
+            "SELECT COUNT(*) FROM s [RANGE 5 min WATTR ts] GROUP BY window",
+            "window",
+            "leave `window`",
+        ),
     ],
 )
 def test_windows_of_other_systems_are_told_as_they_are_written_here(tables, query, word, here):

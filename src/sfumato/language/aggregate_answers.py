@@ -68,7 +68,10 @@ class WindowedBlock:
                 )
                 raise at(items[0] if items else clause or self.source.node, reason)
             last = Name(name.start, name.end, name.words[-1:])
-            keys.append(resolve_column(last, self.source.frame.df.columns, "the stream"))
+            columns = self.source.frame.df.columns
+            if str(last).lower() == "window" and match_name("window", columns) is None:
+                raise at(name, "leave `window` out of GROUP BY: the bracket already groups by it")
+            keys.append(resolve_column(last, columns, "the stream"))
         return keys
 
     def answer(

@@ -349,10 +349,21 @@ def _syntax_error(
         reason = f"{token} is not allowed inside a window: the ] of the window is missing"
     elif place == "bracket" and token.upper() in INSTEAD:
         reason += f": write {INSTEAD[token.upper()]}"
+    elif place == "bracket" and (words := _words_before(found, start)) and not near(token, fitting):
+        reason += f": write a name of several words in backquotes, `{words} {token}`"
+    elif "a number" in others and str(token)[:1] in "'\"":
+        reason += f": write {str(token)[1:-1]}, without quotes"
     expected = fitting + others
     if at_end:
         return SqlError("the query ends too early", start, start, expected=expected)
     return at(token, reason, *expected, suggestion=near(str(token), fitting))
+
+
+def _words_before(found: Iterable[Token], end: int) -> str:
+    """Return the name directly before `end` that follows WATTR, ARRIVAL, KEY or SOURCE, or ""."""
+    before = [token for token in found if token.start < end][-2:]
+    names = len(before) == 2 and before[0].upper() in ("WATTR", "ARRIVAL", "KEY", "SOURCE")
+    return str(before[1]) if names and str(before[1])[:1].isalpha() else ""
 
 
 def _innermost_open(found: Iterable[Token], end: int) -> Token | None:
