@@ -56,3 +56,13 @@ def test_a_duration_may_be_given_for_a_window():
         assert sf.top_k(rows, 1, by="v", **asked)["row"].to_pylist()[0]["id"] == 5
         pairs = sf.similarity_join(rows, rows, on="v", within=0.1, probability=1, **asked)
         assert pairs.num_rows == 6
+
+
+def test_an_event_time_with_a_zone_and_an_arrival_without_are_warned_of():
+    times = pa.array([0, 10_000_000], pa.timestamp("us", "UTC"))
+    rows = pa.table({"made": times, "got": times.cast(pa.timestamp("us")), "seen": times})
+    with pytest.warns(UserWarning, match="`made` has a time zone and `got` has none"):
+        sf.reorder(rows, event_time="made", arrival="got", slack=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sf.reorder(rows, event_time="made", arrival="seen", slack=1)

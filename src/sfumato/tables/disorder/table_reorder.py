@@ -54,6 +54,7 @@ from sfumato.tables.reading.frame import (
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passthrough_outputs
 from sfumato.tables.reading.rows import Column, ColumnReader, Reading, Ties
+from sfumato.tables.reading.user_warnings import warn_user
 from sfumato.tables.row_store import RowStore
 
 EVENT = "event"
@@ -370,6 +371,13 @@ def reorder_job(
             )
     frame.require_time("event_time", event)
     frame.require_time("arrival", arrived)
+    if {frame.kind(event), frame.kind(arrived)} == {"timestamp", "timestamp_ntz"}:
+        zoned, local = sorted((event, arrived), key=frame.kind)
+        warn_user(
+            f"reorder: `{zoned}` has a time zone and `{local}` has none, so `{local}` is read as "
+            f"UTC. If it is local time, all delays are wrong: convert `{local}` to the type of "
+            f"`{zoned}` first"
+        )
     sent_punctuation = None
     if punctuation is not None:
         sent_punctuation = frame.single_column("punctuation", punctuation)
