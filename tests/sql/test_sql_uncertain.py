@@ -100,6 +100,16 @@ def test_what_is_meant_of_arrays_and_names_stays_as_it_is(tables):
     assert values("SELECT count(*) FROM s WHERE x > 8") == [6]
 
 
+def test_having_accepts_the_name_of_an_aggregate(tables):
+    query = "SELECT window.end, AVG({0}) AS m FROM {1} [RANGE 2 min WATTR ts] HAVING {2} > {3}"
+    for *of, least in (("x", "s", 5), ("v", "certain", 2)):
+        words = "M", f"AVG({of[0]})"
+        named, repeated = (sql(tables, query.format(*of, word, least)) for word in words)
+        assert named.toArrow() == repeated.toArrow()
+        every = sql(tables, query.format(*of, "", "").partition(" HAVING")[0])
+        assert 0 < named.count() < every.count()
+
+
 def test_columns_are_called_as_they_are_written(tables):
     query = (
         "SELECT k, PROB(AVG(x) > 4) >= 0.5, EXPECTED(AVG(x)) + 1, EXPECTED(AVG(x)) AS mean "

@@ -20,6 +20,7 @@ from sfumato.language.syntax import (
     Name,
     Node,
     Reference,
+    alias_of,
     at,
     is_type,
     is_word,
@@ -41,7 +42,7 @@ from sfumato.near_misses import near
 from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import describe_fusion
-from sfumato.sql_tokens import free_name, quote_name
+from sfumato.sql_tokens import free_name, quote_name, unquote_name
 from sfumato.windows import Range
 
 
@@ -188,8 +189,28 @@ class Aggregation(WindowedBlock):
             for reference in references(clause.items) if clause.word in CLAUSES_WITH_CALLS else ():
                 if reference.call is not None and not self.block.is_handled(reference.start):
                     self._read(reference, clause.word)
+                elif clause.word == "HAVING" and (named := self._aggregate_of(reference)):
+                    measure = "" if self.certain else "EXPECTED"
+                    self._put_field(reference, self._call(named), measure)
         if not self.names:  # without aggregates, count rows so that extents are emitted
             self._name("count(*)")
+
+    def _aggregate_of(self, reference: Reference) -> Reference | None:
+        """Return the selected aggregate that a word of HAVING names by its alias, or None."""
+        if reference.call is not None or len(reference.parts) != 1:
+            return None
+        frame, word = self.source.frame, reference.parts[0]
+        if match_name(word, [*frame.df.columns, *frame.attributes]) is not None:
+            return None
+        select = self.block.clause("SELECT")
+        for item in split(select.items) if select is not None else ():
+            alias, value = alias_of(item)
+            if alias is None or unquote_name(alias).lower() != word.lower():
+                continue
+            found, place = [*references(value)], span_of(value)
+            if found and (found[0].start, found[0].end) == (place.start, place.end):
+                return found[0] if is_aggregate(found[0]) else None
+        return None
 
     def _read(self, reference: Reference, clause: str) -> None:
         word = reference.parts[-1].upper()
