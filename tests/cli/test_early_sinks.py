@@ -48,9 +48,10 @@ def test_an_append_sink_gets_only_final_answers(spark, tmp_path):
     assert "parquet" in (said := "\n".join(check_pipeline(spark, pipeline)))
     assert "gets the final answers of totals" in said
 
-    unmarked = PIPELINE.replace("window, final, revision, ", "window.end, final, ")
-    with pytest.raises(PipelineError, match="`final` and `revision`: add both columns"):
-        list(check_pipeline(spark, parse_pipeline(unmarked, tmp_path / "p.toml")))
+    for chosen in ("window.end, final, COUNT(*)", "COUNT(*)", "1 + COUNT(*)"):
+        unmarked = PIPELINE.replace("window, final, revision, COUNT(*)", chosen)
+        with pytest.raises(PipelineError, match="do not have both `final` and `revision`"):
+            list(check_pipeline(spark, parse_pipeline(unmarked, tmp_path / "p.toml")))
 
     plan = build_plan(spark, pipeline)
     finals = pipeline.sinks[0]

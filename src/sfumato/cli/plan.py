@@ -30,7 +30,6 @@ from sfumato.language.planner import NamedQueries
 from sfumato.language.ranking_answers import RankingGroup
 from sfumato.language.steps import Step, explain_step
 from sfumato.language.tables import PlannedFrame
-from sfumato.spark.model.frame import SparkFrame
 
 LATE_COLUMN = "late"  # the controller's flag for late rows
 UNSTORABLE = ("void", "interval")  # types that files cannot store
@@ -86,7 +85,7 @@ class Plan:
         """Return whether a sink gets only the final answers of a query with early answers."""
         kinds = dict(self.frames[sink.query].dtypes)
         early = kinds.get("final") == "boolean" and "revision" in kinds
-        return early and sink.mode == "append" and sink.format != CONSOLE
+        return early and _omits_revisions(sink)
 
     def rows_of(self, sink: Sink) -> DataFrame:
         """Return a sink's rows. Raises PipelineError for a missing key column."""
@@ -103,11 +102,17 @@ class Plan:
 
     def late_target(self, query: str) -> float | None:
         """Return the largest drop ratio of a query and its upstream queries, or None."""
-        read = [
-            self.steps[name] for name in self.queries.upstream_of([query]) if name in self.steps
-        ]
-        ratios = [each.facts.get("drop_ratio") for step in read for each in step.walk()]
+        ratios = [each.facts.get("drop_ratio") for each in self._steps_of(query)]
         return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+    def _steps_of(self, query: str) -> Iterator[Step]:
+        """Yield the steps of a query and of its upstream queries."""
+        for name in self.queries.upstream_of([query]):
+            yield from self.steps[name].walk() if name in self.steps else ()
+
+    def _lines_of(self, query: str) -> Iterator[tuple[str, str]]:
+        for step in self._steps_of(query):
+            yield from step.lines
 
     # ---- checks of sinks -------------------------------------------------------------------------
 
@@ -128,12 +133,12 @@ class Plan:
                     "rename them with AS, or leave one out"
                 )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
-            revised = SparkFrame(self.frames[sink.query]).has_revisions
-            keeps_all = sink.mode != "append" or sink.format == CONSOLE
-            if revised and not keeps_all and not self.keeps_finals(sink):
+            early = any(name == "early" and said for name, said in self._lines_of(sink.query))
+            if early and _omits_revisions(sink) and not self.keeps_finals(sink):
                 why = (
-                    f"writes only final answers, but the rows of {sink.query} have no `final` and "
-                    "`revision`: add both columns to its SELECT"
+                    f"writes only final answers, but the rows of {sink.query} do not have both "
+                    "`final` and `revision`: add these columns to its SELECT, or write every early "
+                    'answer with mode = "update"'
                 )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
         for shared in self.shared:
@@ -204,6 +209,11 @@ class Plan:
         sink = Sink(name=f"shared-{name}", query=name, format="parquet", path=path)
         self.shared.append(SharedQuery(sink, title, frame, readers, is_new))
         return self.spark.readStream.schema(frame.schema).options(**options).parquet(path)
+
+
+def _omits_revisions(sink: Sink) -> bool:
+    """Return whether a sink gets only final answers, because it cannot replace earlier rows."""
+    return sink.mode == "append" and sink.format != CONSOLE
 
 
 def build_plan(

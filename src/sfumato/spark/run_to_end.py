@@ -101,7 +101,9 @@ def _await_end(query: StreamingQuery) -> None:
     """Wait until the query has ended; stop it and raise ValueError if it waits for more rows."""
     waits = 0
     while not query.awaitTermination(SECONDS_BETWEEN_LOOKS):
-        waits = waits + 1 if query.status["message"] in WAITING else 0
+        status = query.status
+        idle = status["message"] in WAITING and not status["isTriggerActive"]
+        waits = waits + 1 if idle else 0
         if waits == LOOKS:
             query.stop()
             raise ValueError(

@@ -55,7 +55,6 @@ PAIR_COLUMNS = {"left", "right", "probability"}  # columns of join results
 LATE, PUNCTUATION = "late", "punctuation"  # columns that a disorder controller adds
 CONTROLLER_COLUMNS = (LATE, PUNCTUATION)
 EARLY_COLUMN = "early"  # column and role: the row is shown on arrival
-REVISED = "revision"  # role of the results of early answers
 DUPLICATE = "duplicate"  # column and role: the row has the id of an earlier row
 WEIGHTED = "sfumato.weighted"  # the alternatives' probabilities include the row's existence
 FILTERED = "sfumato.filtered"  # some alternatives were removed, so their numbers have changed
@@ -566,11 +565,6 @@ class Frame(ABC):
     def columns_with_role(self, role: str) -> list[str]:
         """Return the current names of the columns with a role in the controller."""
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
-
-    @property
-    def has_revisions(self) -> bool:
-        """Return whether rows are early answers, of which later rows are revisions."""
-        return bool(self.columns_with_role(REVISED))
 
     @property
     def arrival_column(self) -> str | None:

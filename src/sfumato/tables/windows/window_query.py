@@ -20,13 +20,11 @@ from sfumato.tables.reading.frame import (
     CONTROLLER_COLUMNS,
     EARLY_COLUMN,
     EXISTENCE,
-    REVISED,
     TIME_KINDS,
     Frame,
     forget_after_of,
     number_tuple,
     order_metadata,
-    with_roles,
 )
 from sfumato.tables.reading.results import (
     BOOLEAN_TYPE,
@@ -782,8 +780,7 @@ class WindowQuery:
 
     @property
     def result_outputs(self) -> list[Output]:
-        roles = [REVISED] if self.early is not None else []
-        metadata, struct = with_roles({ADDED_COLUMN: "true"}, roles), self._distribution_type
+        metadata, struct = {ADDED_COLUMN: "true"}, self._distribution_type
         return [
             Output(w.name, (f"result{i}",), w.type, metadata, cast=w.cast)
             if self._plain
