@@ -336,6 +336,13 @@ def test_init_skips_lines_of_a_folder_that_cannot_be_read_and_names_dead_letters
     assert with_dead_letters.sources[0].dead_letters == "undecodable"
 
 
+def test_init_reads_doubled_quotes_of_csv_files(tmp_path):
+    put(tmp_path / "in" / "a.csv", "id,note", '1,"a ""quoted"" word, and a comma"')
+    pipeline = parse_pipeline(first_file(str(tmp_path / "in"), tmp_path), tmp_path / "p")
+    check_before_spark(pipeline)
+    assert pipeline.sources[0].options == {"header": "true", "escape": '"'}
+
+
 def test_init_plays_a_single_file_and_reads_a_topic(tmp_path):
     put(tmp_path / "2 trips.csv", "id,at", "1,2024-01-01 00:00:00")
     pipeline = parse_pipeline(first_file(str(tmp_path / "2 trips.csv"), tmp_path), tmp_path / "p")

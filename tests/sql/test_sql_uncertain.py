@@ -138,6 +138,9 @@ def test_columns_are_called_as_they_are_written(tables):
             "window",
             "leave `window`",
         ),
+        ("SELECT avg(x) FROM s [RANGE 1 MINUTE ON ts]", "ON", "write WATTR"),
+        ("SELECT avg(x) FROM s [ROWS 9 PARTITION BY k]", "PARTITION", "write KEY"),
+        ("SELECT PROB(x > 4) + 1 AS above FROM s", "PROB", "select EXISTENCE()"),
     ],
 )
 def test_windows_of_other_systems_are_told_as_they_are_written_here(tables, query, word, here):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sfumato.cli.pipeline.parse import WITH_SCHEME
+from sfumato.spark.run_to_end import OTHER_SOURCES
 
 TRACEBACK = "Traceback (most recent call last):"
 ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit))(?:: (.*))?$")
@@ -33,6 +34,11 @@ UNHELPFUL = (
 def first_cause(error: BaseException) -> str:
     """Return the cause of an exception raised by Spark or by this package."""
     text = str(error)
+    if OTHER_SOURCES in text:
+        return (
+            "the checkpoint has a different number of sources: `flush`, which adds a source, or "
+            "the sources of the query were changed. Change them back, or use a new `checkpoint`"
+        )
     if TRACEBACK in text and (why := _python_error(text)):
         return why
     # A task's error is in the line with the number of task failures.

@@ -53,7 +53,7 @@ def first_file(place: str, folder: Path) -> str:
     place = str(whole.relative_to(folder) if whole.is_relative_to(folder) else whole)
     lines = {"format": form, "path": place, "schema": ddl}
     if form == "csv":
-        lines["options"] = {"header": True}
+        lines["options"] = {"header": True, "escape": '"'}  # a quote within quotes is doubled
     return _file(path.resolve().name, lines, columns, DEAD_LETTERS if form == "json" else "")
 
 

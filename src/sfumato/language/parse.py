@@ -44,6 +44,8 @@ NEVER_NAMED = {"BACKQUOTED", "MINUS", "$END", "_SEMICOLON", "COMMA", "DOT", "STR
 CLAUSE_WORDS = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN")
 INSTEAD = {  # of words that other systems, or functions, have for windows
     "MISSED": "FROM window_aggregate(s, ..., missed => true)",
+    "ON": "WATTR, then the column of event time",
+    "PARTITION": "KEY, then the key columns",
     "TUMBLE": "RANGE 10 MINUTES",
     "TUMBLING": "RANGE 10 MINUTES",
     "HOP": "RANGE 10 MINUTES SLIDE 5 MINUTES",
@@ -344,16 +346,16 @@ def _syntax_error(
     others = sorted({SPELLED.get(t, t) for t in accepts - set(fitting) - NEVER_NAMED})
     if fitting:  # Spark's own words are too many to list
         others = [word for word in others if word == "]"]
+    expected = fitting + others
     reason = f"{token} is not expected {PLACES[place][1] if fitting else 'here'}"
     if fitting and place == "bracket" and not at_end and token.upper().split()[0] in CLAUSE_WORDS:
         reason = f"{token} is not allowed inside a window: the ] of the window is missing"
     elif place == "bracket" and token.upper() in INSTEAD:
-        reason += f": write {INSTEAD[token.upper()]}"
+        return at(token, f"{reason}: write {INSTEAD[token.upper()]}", *expected)
     elif place == "bracket" and (words := _words_before(found, start)) and not near(token, fitting):
         reason += f": write a name of several words in backquotes, `{words} {token}`"
     elif "a number" in others and str(token)[:1] in "'\"":
         reason += f": write {str(token)[1:-1]}, without quotes"
-    expected = fitting + others
     if at_end:
         return SqlError("the query ends too early", start, start, expected=expected)
     return at(token, reason, *expected, suggestion=near(str(token), fitting))

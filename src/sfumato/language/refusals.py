@@ -46,10 +46,13 @@ from sfumato.sql_tokens import TokenError, unquote_name
 from sfumato.windows import Range
 
 UNAMBIGUOUS_MEASURES = tuple(word for word in MEASURE_FUNCTIONS if word != "STDDEV")
-TUMBLING = "s [RANGE 10 MINUTES WATTR ts] after the table's name"
-HOPPING = "s [RANGE 10 MINUTES SLIDE 5 MINUTES WATTR ts] after the table's name"
+TUMBLING = "the window after the table, for example FROM s [RANGE 10 MINUTES WATTR ts]"
+HOPPING = (
+    "the window after the table, for example FROM s [RANGE 10 MINUTES SLIDE 5 MINUTES WATTR ts]"
+)
 SESSIONS = (
-    "FROM window_aggregate(s, map('n', 'count(*)'), window => session('5 minutes'), order => ts)"
+    "the window as a function, for example FROM window_aggregate(s, map('n', 'count(*)'), "
+    "window => session('5 minutes'), order => ts)"
 )
 FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
 """Flink and Calcite windows, and what a query writes instead."""
@@ -289,6 +292,16 @@ def check_operands(block: Block) -> None:
                 wrong.append((reference, "DISTINCT needs numbers"))
             elif reference.operator:
                 wrong.append((reference, f"{reference.operator} needs a number"))
+        for call in references(clause.items):
+            if call.call is None or not is_word(call.word, "PROB"):
+                continue
+            inner = chain.from_iterable(_distributions(items, block) for items in call.arguments)
+            if any(not block.is_handled(reference.start) for reference in inner):
+                reason = (
+                    "PROB needs a condition on an aggregate; for a condition on each row, write "
+                    "it in WHERE and select EXISTENCE()"
+                )
+                raise at(call.word, reason)
         for reference, what in wrong:
             if not block.is_handled(reference.start):
                 name = ".".join(reference.parts[:2])

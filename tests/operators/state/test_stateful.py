@@ -172,7 +172,7 @@ def test_fingerprints_say_what_differs_and_leave_out_what_may_change():
     assert before == fingerprint("example", Config(2, Window(3), ("a",), speed=9))
     now = fingerprint("example", Config(2, Window(4), ("a", "b")))
     assert differences(before, now) == (
-        '`names` was ["a"] and is ["a", "b"]; `window.Window.rows` was 3 and is 4'
+        '`names` was ["a"] and is ["a", "b"]; `rows` was 3 and is 4'
     )
     other = fingerprint("other", Config(2, Window(4)))
     assert "written by the operator example, but this query has other" in differences(before, other)

@@ -54,10 +54,12 @@ def differences(before: str, now: str) -> str:
             f"the checkpoint was written by the operator {then.get('operator')}, but this query "
             f"has {new.get('operator')} in its place"
         )
+    changed = [n for n in dict.fromkeys([*then, *new]) if then.get(n, ()) != new.get(n, ())]
+    short = [name.rpartition(".")[2] for name in changed]
     parts = [
-        f"`{name}` was {_text_of(then, name)} and is {_text_of(new, name)}"
-        for name in dict.fromkeys([*then, *new])
-        if then.get(name, ()) != new.get(name, ())
+        f"`{name if short.count(last) > 1 else last}` "
+        f"was {_text_of(then, name)} and is {_text_of(new, name)}"
+        for name, last in zip(changed, short, strict=True)
     ]
     return "; ".join(parts) if parts else "no setting differs"
 
