@@ -64,6 +64,9 @@ def test_numbers_read_off_alternatives_are_those_of_the_possible_worlds(tuples):
         ("x > 0 AND y <= 1", lambda x, y, site: x > 0 and y <= 1),
         ("X + y BETWEEN -1 AND 2", lambda x, y, site: -1 <= x + y <= 2),
         ("site = 'a' OR x < y", lambda x, y, site: site == "a" or x < y),
+        ("x IN (1, y) AND site in ('a', 'c')", lambda x, y, site: x in (1, y) and site == "a"),
+        ("x NOT IN (1, y)", lambda x, y, site: x not in (1, y)),
+        ("x NOT BETWEEN -1 AND y", lambda x, y, site: not -1 <= x <= y),
     ],
 )
 @examples(25)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial, reduce
 from pkgutil import get_data
 from typing import Any, TypeAlias
 
@@ -98,7 +98,7 @@ def parse_expression(argument: str, text: str) -> Expression:
         raise ValueError(
             f"without Spark, `{argument}` can use only columns, attributes, their fields "
             "(m.mean), numbers, 'strings', + - * /, abs, sqrt, comparisons, AND, OR, NOT, BETWEEN, "
-            f"IS NULL and parentheses; got {shown!r}. Compute anything else in a separate column "
+            f"IN, IS NULL and parentheses; got {shown!r}. Compute anything else in a separate column "
             "first"
         ) from None
 
@@ -137,6 +137,15 @@ def _to_expression(node: Any) -> Any:
         case "between":
             value, _, low, _, high = parts
             return Operation("and", Operation(">=", value, low), Operation("<=", value, high))
+        case "outside":
+            value, *_, low, _, high = parts
+            return Operation("or", Operation("<", value, low), Operation(">", value, high))
+        case "one_of":
+            value, _, *listed = parts
+            return reduce(partial(Operation, "or"), (Operation("=", value, v) for v in listed))
+        case "none_of":
+            value, _, _, *listed = parts
+            return reduce(partial(Operation, "and"), (Operation("<>", value, v) for v in listed))
     left, sign, right = parts
     return Operation({"==": "=", "!=": "<>"}.get(sign, sign.lower()), left, right)
 
