@@ -46,7 +46,7 @@ def fastest(
 def warm_fastest(
     call: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.thread_time
 ) -> float:
-    """Return the seconds of the fastest of some calls, after one that compiles."""
+    """Return the seconds of the fastest call, after a first call that compiles."""
     call()
     return fastest(call, repeats, clock)
 

@@ -155,10 +155,10 @@ def page(samples: list[Sample], rate: int) -> str:
     devices = int(DEVICES * last["seconds"] / LIFE)
     return f"""{table(rows)}
 
-Minutes: {last["seconds"] / 60:.0f}. Rows per second: {rate}. Cores: {psutil.cpu_count()}, of whose
-time the queries took {load(samples):.0%}. Devices: {devices:,}, replaced every {LIFE} seconds.
-Rows read: {last["rows"]:,}. Slower micro-batch of the two queries: median
-{batches[len(batches) // 2]:.1f} s of the {TRIGGER} s between two, largest {batches[-1]:.1f} s."""
+Minutes: {last["seconds"] / 60:.0f}. Rows per second: {rate}. Cores: {psutil.cpu_count()};
+the queries used {load(samples):.0%} of their time. Devices: {devices:,}, replaced every {LIFE}
+seconds. Rows read: {last["rows"]:,}. Slower micro-batch of the two queries: median
+{batches[len(batches) // 2]:.1f} s, largest {batches[-1]:.1f} s, with a trigger of {TRIGGER} s."""
 
 
 def main() -> None:

@@ -157,7 +157,7 @@ def measured(case: str, rows: int, cores: int) -> Row:
         "seconds": round(seconds, 1),
         "rows/s": round(rows / seconds),
         "rows/s of a table in memory": round(alone),
-        "MB a worker, peak": peaks.python >> 20,
+        "MB per worker, peak": peaks.python >> 20,
         "MB of the JVM, peak": peaks.java >> 20,
         "load": round(load, 1),
     }

@@ -62,7 +62,7 @@ def main(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show both on a page in the browser; Ctrl-C ends it.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free port.")] = 0,
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
@@ -227,7 +227,7 @@ def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Si
     agree = "yes" if late == ours.late else f"[red]no, {ours.late:,} here[/red]"
     counted = query.progress
     console.print(
-        f"Of {counted.rows_in:,} rows {counted.rows_out - late - data.cancelled:,} were emitted "
+        f"{counted.rows_out - late - data.cancelled:,} of {counted.rows_in:,} rows were emitted "
         f"in order, {late:,} marked late, {data.cancelled:,} marked as having no departure, and "
         f"{counted.held or 0:,} still wait for later flights, which are not in the data. No row is "
         "lost. A wait is the time, on the flights' clock, from a departure to the departure that "

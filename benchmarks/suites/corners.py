@@ -1,8 +1,8 @@
-"""The time per row of each operator from one setting to the next; "ours" is the dearer of the two.
+"""The time per row of each operator from one setting to the next; "ours" is the slower of the two.
 
 Each operator has a basic setting. One of its numbers at a time (keys, rows or time of the window,
 alternatives per row, overlap, rows per call, share of certain rows) runs through an ascending list,
-while the others stay. For every two neighbours in a list, the ratio is the dearer setting's time
+while the others stay. For every two neighbours in a list, the ratio is the slower setting's time
 per row over the cheaper setting's; the row shows the worst pair. A ratio above 5 marks a corner
 that users will notice. With many keys, count windows are not yet full after so few rows, and
 therefore cheaper, which explains most of `quantile of rows: keys`.

@@ -1,11 +1,12 @@
 """Dependencies found in a repository: our search against Desbordante's, by the values they infer.
 
 Both use the same 1,000 rows and the same epsilons. Desbordante (`Split`, C++; its lines are left
-out without the package) finds the dependencies that all pairs of rows satisfy, ours the ones that
-95% satisfy, with one or two determinants. Then 500 other rows lose one attribute each, drawn at
-random, and are imputed from 10,000 more: `error` is the mean distance of the expected value from
-the true one, of attributes in [0, 1]. `imputed` is the share of rows for which a dependency found
-donors; the others get the attribute's distribution. `met` requires that our error is not greater.
+out without the package) finds the dependencies that all pairs of rows satisfy, ours the
+dependencies that 95% satisfy, with one or two determinants. Then 500 other rows lose one attribute
+each, drawn at random, and are imputed from 10,000 more: `error` is the mean distance of the
+expected value from the true one, of attributes in [0, 1]. `imputed` is the share of rows for which
+a dependency found donors; the others get the attribute's distribution. `met` requires that our
+error is not greater.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def check(setting: Setting, kind: int, n: int) -> float:
     same = np.array_equal(answers.arrival + setting.warm_up, arrival[order]) and np.array_equal(
         2 * other + left, held[order]
     )
-    assert same, f"{setting.name}: other answers than {PEERS[kind]}"
+    assert same, f"{setting.name}: the answers differ from {PEERS[kind]}"
     assert np.allclose(answers.probability, probability[order], rtol=0, atol=1e-9)
     return len(answers) / (n - setting.warm_up)
 

@@ -544,7 +544,7 @@ def ranking() -> None:
 
 def calibration() -> None:
     """Draw ranges of imputed values with the true values, of which 18 out of 20 are inside."""
-    f = Figure(720, 250, "Of twenty ranges of 90%, about eighteen hold the true value")
+    f = Figure(720, 250, "About eighteen of twenty 90% ranges hold the true value")
     middles = [0, 9, -6, 14, 3, -12, 7, 18, -3, 5, 11, -9, 2, 16, -5, 8, -1, 12, -7, 4]
     halves = [28, 22, 34, 25, 40, 24, 30, 26, 36, 22, 28, 33, 25, 24, 38, 27, 30, 23, 29, 35]
     at = [-9, 15, 12, -4, 25, -20, 2, 33, 20, -8, 8, -52, 17, 21, -30, 18, -14, 40, 10, -16]

@@ -22,7 +22,7 @@ SCORED = [FUSED, OURS, KNN, INTERPOLATION, LAST, MEAN]  # their twins find the s
 TIMED = [FUSED, OURS, KNN, MEAN, SEPARATE]  # the other single-value ways take as long as the mean
 TWINS = {FUSED: SEPARATE, OURS: OURS_SEPARATE}  # ways that find the same pairs
 MEASURED = ("f_score", "microseconds")
-JUDGED = 100  # arrivals whose pairs are counted and timed, after the ones that fill the windows
+JUDGED = 100  # arrivals whose pairs are counted and timed, after the arrivals that fill the windows
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:

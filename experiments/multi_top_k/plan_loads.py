@@ -68,7 +68,7 @@ def prices(data: Data, most_k: int, sampled: int) -> tuple[Price, Price]:
 
 
 def spent(call: Callable[[], object]) -> float:
-    """Return the processor time of the faster of two calls, after one that compiles."""
+    """Return the processor time of the faster of two calls, after a first call that compiles."""
     call()
     return seconds(call, tries=2)
 

@@ -32,7 +32,7 @@ class Point:
     streams: int = 100
 
     def moved(self, axis: str, value: int) -> "Point":
-        """Return the point with another value on an axis: "x", "n", "k", "streams", "tuples"."""
+        """Replace the value on one axis of the point: "x", "n", "k", "streams", "tuples"."""
         if axis in ("streams", "tuples"):
             streams = value if axis == "streams" else self.streams
             return replace(self, n=100 * value, streams=streams)

@@ -81,7 +81,7 @@ def judge_sums(measured: pd.DataFrame) -> Verdict:
 EXPERIMENTS = (
     Experiment(
         name="A9",
-        title="What a regular window makes of a sum over tuples that may not exist",
+        title="Error of a regular window's sum over tuples that may not exist",
         claim="On Coffee, the regular window's sums are off by up to 1,800% at w = 200, and by "
               "less for larger windows.",
         source="Dallachiesa et al. (2015), section 7.3, Figure 9",

@@ -83,7 +83,7 @@ def metrics_of(report: Any) -> dict[str, dict[str, Any]]:
 
 
 def parts_of(rows: dict[str, dict[str, Any]]) -> dict[OperatorPart, dict[str, Any]]:
-    """Return the fields of observed rows by operator part; rows of other origin are ignored."""
+    """Return the fields of observed rows by operator part; other rows are ignored."""
     found: dict[OperatorPart, dict[str, Any]] = {}
     for name, row in rows.items():
         kind, operator, side = (row.get(field) for field in ("kind", "operator", "side"))

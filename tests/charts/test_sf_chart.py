@@ -36,7 +36,7 @@ def test_a_distribution_shows_each_value_and_the_probability_of_none():
     assert [(bar["at"], bar["prob"]) for bar in bars] == [("1", 0.375), ("3", 0.5)]
     assert mean["mean"] == pytest.approx((0.375 + 1.5) / 0.875)
     subtitle = chart.to_dict()["title"]["subtitle"]
-    assert subtitle[1] == "a value with probability 0.875; none with 0.12"
+    assert subtitle[1] == "a value with probability 0.875; no value with 0.12"
 
 
 def test_many_values_are_put_into_bins_without_losing_probability():

@@ -74,7 +74,11 @@ PLAIN = {
     r"one [\w-]+ an? (alternative|source|task|extent)": "per",
     r"(is|are) wanted here|shall": "is expected, should, must",
     r"(rows|tuples|answers|readings|lines|times?|(micro)?seconds|[nmµ]?s|[kMG]?B|bytes|numbers) "
-    r"an? (second|minute|hour|row|key|query|micro-batch|tuple|timestamp|arrival|task|batch)": "per",
+    r"an? (second|minute|hour|row|key|query|micro-batch|tuple|timestamp|arrival|task|batch|worker"
+    r"|core|process|bucket|partition|column|file|call|pane|group)": "per",
+    r"the (row|bin|extent|minute|stage|quarters?|window|value) before(?=[,.;:)]| (is|was|in) )": (
+        "previous"
+    ),
     r"(?<=[.:;,(] )(those|that) of|(and|return|given|gives|finds|including) (those|that) of": (
         "repeat the noun"
     ),
@@ -91,7 +95,7 @@ PAGES = {
     r"(a|an empty|of a|non-empty) text(?! (column|file|value|field|format))|texts": "string, query",
     r"(that|those) of": "repeat the noun",
     r"another (number|kind|type|order|layout|configuration|unit|version|schema|zone|repository"
-    r"|seed|format|parallelism)": "a different",
+    r"|seed|format|parallelism|first|cause|field|checkpoint|Python|window)": "a different",
     r"from \d+ \w+ on|from its first \w+ on|from the first \w+ on": "with at least, from",
     r"for (growing|rising|falling|increasing)": "as ... grows",
     r", else(?! if)": "otherwise",
@@ -101,11 +105,15 @@ PAGES = {
     r"(for|in|with) (these|those)(?=[.;:])": "repeat the noun",
     r", whatever": "for any, even if",
     r"(tuples?|values|rows|pairs) held(?= (must|have|are|is|of|may|in)\b|[,.;:)])": "held tuples",
-    r"also (where|across)|, also (those|another|at)": "including, even",
+    r"also (where|across|long)|(refused|and) also if|, also (those|another|at)": "including, even",
+    r"other \w+s than": "different from, differ from",
+    r"(?<=[.:;] )(?-i:Of)|^(?-i:Of)": "subject first",
+    r"(?<!even )(those|ones) (that|which|who|in|near|found)": "repeat the noun",
     r"by the clock|to the bit|(the|its|each) begin": "wall-clock time, bit for bit, start",
     r"knows? no|(answer|interval|row|error|file|column|text)s? says?": "has no, reports, shows",
 }
-"""Further constructions, for the pages alone."""
+"""Further constructions, for pages and source, but not for kernels."""
+NAMES_IN_SOURCE = ("a text", "texts")
 ALLOWED = {
     ("src/sfumato/live/page/page.html", "behind the newest row"),
 }
@@ -252,6 +260,19 @@ def test_source_and_examples_are_plain_english():
         for path in files("src", "examples", "docs/_ext", "experiments", "benchmarks")
         for line, text in written(path)
         for hit in constructions(str(path.relative_to(ROOT)), line, text)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_source_is_not_translated():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match[0]!r}: {better}"
+        for path in files("src", "examples", "docs/_ext")
+        if "kernels" not in path.parts
+        for line, text in written(path)
+        for wrong, better in PAGES.items()
+        for match in re.finditer(rf"\b({wrong})\b", " ".join(text.split()), re.IGNORECASE)
+        if match[0].lower() not in NAMES_IN_SOURCE
     ]
     assert not found, "\n".join(found)
 

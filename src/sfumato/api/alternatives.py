@@ -38,7 +38,7 @@ def _engine(given: Any) -> Any:
 
 
 def _is_of_spark(given: Any) -> bool:
-    """Return whether all given are Spark columns, or strings, which may name one."""
+    """Return whether all given columns are Spark columns, or strings, which may name one."""
     several = given if isinstance(given, list | tuple) and given else [given]
     return all(isinstance(one, str) or is_spark_instance(one, "Column") for one in several)
 
@@ -286,7 +286,7 @@ def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
 
     Returns
     -------
-    As for `below`.
+    A column of alternatives, as from `below`.
 
     Raises
     ------

@@ -117,7 +117,7 @@ def _check_metrics_name(name: Any) -> None:
 
 
 def is_of_spark(given: Any) -> bool:
-    """Return whether an object is a frame of Spark or Spark Connect, or a declared frame."""
+    """Return whether an object is a Spark frame, classic or Connect, or a declared frame."""
     return type(given).__name__ == "DeclaredFrame" or is_spark_instance(given, "DataFrame")
 
 
@@ -193,7 +193,7 @@ def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
 
 
 def engine_module(frame: Frame, of_memory: str = "rows", of_spark: str = "rows") -> Any:
-    """Import the module that implements functions for the frame's engine, by default of rows.
+    """Import the module that implements functions for the frame's engine; default: of rows.
 
     of_memory, of_spark : names of modules in `sfumato.memory` and `sfumato.spark`
     """

@@ -61,7 +61,7 @@ def reorder(
     slack, max_delay
         Instead of `drop_ratio`: a number of rows to buffer, or a fixed time to wait ("5 minutes").
     punctuation
-        Instead of these: a column of times before which a source promises to send no later row.
+        Instead of these: a time column; no later row of the source has an earlier event time.
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer, max_buffer_total

@@ -62,7 +62,7 @@ def similarity_join(
     on
         Attributes or columns of both frames: numbers have a distance, strings must be equal.
     within
-        Maximum distance, above 0 and inclusive; a dict of distances; or a column of radii.
+        Maximum distance, above 0 and inclusive; a dict of distances; or a radius column.
     probability
         Minimum probability of a pair, in (0, 1].
     window

@@ -121,7 +121,7 @@ def prune(
             f"`df` must have the column `{ALTERNATIVES}`; it has {', '.join(frame.columns)}: "
             "create it with sf.alternatives or sf.samples"
         )
-    _ = frame.attributes  # raises for another type
+    _ = frame.attributes  # raises for a different type
     frame.require_free([PRUNED])
     engine = engine_module(frame)
     return engine.prune(frame, least, most, flag("normalize", normalize))

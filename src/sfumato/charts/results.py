@@ -105,7 +105,7 @@ def distribution_chart(distribution: Any, *, title: str | None = None, theme: st
         f"{len(values):,} value{'' if len(values) == 1 else 's'}"
     ]
     if exists < 1.0 - 1e-9:
-        subtitle.append(f"a value with probability {exists:.4g}; none with {1 - exists:.2g}")
+        subtitle.append(f"a value with probability {exists:.4g}; no value with {1 - exists:.2g}")
     return decorate(drawn + rule, title or f"How probable each {name} is", *subtitle, theme=theme)
 
 

@@ -67,7 +67,7 @@ def new_chart(rows: list[dict[str, Any]], height: int = HEIGHT, width: int = WID
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """Format a number with this many significant digits, usually without an exponent."""
+    """Format a number with `digits` significant digits, usually without an exponent."""
     short = f"{value:.{digits}g}"
     size = abs(value)
     if ("e" not in short and size < 1e4) or not 1e-6 <= size < 1e15:

@@ -98,7 +98,7 @@ def _columns(file: Path, skip_unreadable: bool = False) -> tuple[str, dict[str, 
 def _readable_lines(file: Path) -> pa.Table:
     """Return the JSON objects among the first lines; Spark makes other lines dead letters.
 
-    Objects in which a value has another type than in most objects are left out.
+    Objects that have a value of an unusual type are left out.
     """
     with file.open("rb") as lines:
         found = [(line, _object(line)) for line in islice(lines, SAMPLE_ROWS)]

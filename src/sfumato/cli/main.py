@@ -217,7 +217,7 @@ def explain(
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
-    """Explain what the queries of the pipeline FILE do; run nothing."""
+    """Explain what the queries of the pipeline FILE do, without running them."""
     given = trust, allow_packages, allow_settings
     with open_pipeline(file, cores, verbose, *given) as (spark, pipeline, console):
         from sfumato.cli.plan import build_plan
@@ -254,7 +254,7 @@ def check(
     cores: Cores = None,
     verbose: Verbose = False,
 ) -> None:
-    """Check the pipeline FILE: report its problems, or describe what it does; read no data."""
+    """Check the pipeline FILE without reading data: report problems, or describe what it does."""
     if schema:
         from sfumato.cli.pipeline.model import json_schema
 

@@ -221,7 +221,7 @@ def _key_columns(
     return keys
 
 
-# ---- JOIN of two windows by time -----------------------------------------------------------------
+# ---- JOIN of two time windows --------------------------------------------------------------------
 
 
 def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None:

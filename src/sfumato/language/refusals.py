@@ -218,7 +218,7 @@ def remove_stream_word(
         raise at(word, reason)
     if name == "ISTREAM" and answers and extents:
         reason = (
-            "ISTREAM (only answers that differ from the answers of the extent before) is not "
+            "ISTREAM (only answers that differ from the answers of the previous extent) is not "
             "supported: without ISTREAM, each extent is answered"
         )
         raise at(word, reason, "RSTREAM")

@@ -251,7 +251,7 @@ class Body(Node):
 
     @property
     def relations(self) -> Iterator[Relation]:
-        """Yield the tables of the FROM clauses, except those in nested queries."""
+        """Yield the tables of the FROM clauses, except the tables in nested queries."""
         return chain.from_iterable(clause.tables for clause in self.clauses)
 
     def word_lists(self) -> Iterator[Items]:

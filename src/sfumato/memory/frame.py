@@ -297,8 +297,9 @@ def _decoded(field: pa.Field) -> dict[str, str]:
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str, pa.Schema | None]:
-    """Return the table, the frame's library if it dropped the metadata, and the schema from which
-    the library kept it.
+    """Return the table, the library if it dropped the metadata, and the schema of kept metadata.
+
+    The schema is the schema of the result that the frame was.
     """
     if isinstance(given, pa.Table):
         return given, "", None

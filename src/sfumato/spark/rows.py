@@ -306,7 +306,7 @@ def _imputer_function(prepared: PreparedRepository, own: int):  # type: ignore[n
 
 
 def _renamed(df: DataFrame) -> DataFrame:
-    """Return the frame with the column names c0, c1, ..., for a function of Arrow batches."""
+    """Return the frame with the column names c0, c1, ..., for a function over Arrow batches."""
     return without_constraints(df.toDF(*(f"c{i}" for i in range(len(df.columns)))))
 
 

@@ -114,7 +114,7 @@ def warm_up(
 def _compile_elsewhere(
     names: Sequence[str], processes: int, progress: Callable[[str], None] | None
 ) -> int:
-    """Run steps in other processes; return the number of compiled kernels. Errors recur here."""
+    """Run steps in other processes; raise their errors; return the number of compiled kernels."""
     folder = compile_store.folder()
     if folder is None or processes == 1 or len(names) < 2 or not sys.executable:
         return 0

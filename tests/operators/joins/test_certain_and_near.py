@@ -65,7 +65,7 @@ def test_extents_keep_what_is_certain():
 
 
 def pairs_within(values, within, strategy="index", rows=400):
-    """Return how many pairs of certain tuples a join of two equal streams finds."""
+    """Count the pairs of certain tuples that a join of two equal streams finds."""
     points = np.asarray(values, float).reshape(len(values), -1)
     tuples = [[(1.0, x)] for x in points]
     n, d = points.shape

@@ -92,7 +92,7 @@ def _normalise_secret(secret: str, decode: bool) -> str:
 
 
 def _normalise(text: str, decode: bool) -> tuple[str, list[int]]:
-    """Normalise a text; return it and, for each character, its start in the original text."""
+    """Normalise a string; return it, and the start of each character in the original string."""
     cuts = list(range(len(text) + 1))
     for _ in range(MAX_LAYERS if decode else 0):
         if ENCODED.search(text) is None:

@@ -31,7 +31,7 @@ class Aggregate:
     the sum of the tuples' mean values, each conditional on the tuple's existence. For time_avg and
     integral, a value holds until the time of the next value, even across the start of a window;
     both are undefined before the first value. integral is in values times seconds.
-    Raises ValueError or TypeError for invalid fields, such as those of a damaged snapshot.
+    Raises ValueError or TypeError for invalid fields, such as the fields of a damaged snapshot.
     Source: Dallachiesa et al. (2015), section 7.3.
     """
 

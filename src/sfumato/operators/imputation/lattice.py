@@ -55,7 +55,8 @@ def build_lattice(
     combinations that exceed `most`. Level n combines n dependencies; upper levels come first.
 
     expected : function for the expected number of donors, see `expected_donors`
-    most : at least len(dependencies). Level 1 is always kept, then as much as fits from the top
+    most : at least len(dependencies). Level 1 is always kept, then the top combinations that fit
+
     Within a level, expectations of at least 1 come first, ascending, then the others, descending;
     ties are ordered by string. A combination that is equivalent to an earlier one is dropped.
     Source: Ren et al. (2019), section 3.

@@ -26,7 +26,7 @@ from sfumato.operators.state.stateful import Operator
 MAX_CHANGING = 15  # attributes; four columns each
 MAX_CHOSEN = 12  # attributes with chosen dependencies; five columns each
 DETERMINANT_PREFIXES = ("change_", "age_", "earlier_", "value_")  # prefixes of determinants
-NEAREST = 4  # other attributes that determine a change: those with the most similar changes
+NEAREST = 4  # other attributes, with the most similar changes, that determine a change
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR_EPSILON, ROUGH_EPSILON, WIDE_EPSILON = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
 USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
@@ -73,7 +73,7 @@ def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools
 
 def rows_back(key: Ints, attributes: int) -> Ints:
     """Return int64[n, T]: the number of rows of the same key between a row of the past and the row
-    whose newest known value is its earlier value. 1 is the row before.
+    whose newest known value is its earlier value. 1 is the previous row.
 
     Gaps of some lengths are rare in a past. So more than one row is skipped for a share `SKIPPING`
     of the rows, for one attribute or for all, as if these values had been missing. The rows, the

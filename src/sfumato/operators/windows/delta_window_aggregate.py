@@ -143,7 +143,7 @@ class DeltaWindowAggregate(Operator):
         return WindowAnswers(bounds[1] - bounds[0], results)
 
     def _slide(self, tuples: TupleBatch, front: int, enters: Any) -> tuple[int, int, Ints, Any]:
-        """Process the arrivals of a group; `tuples` are its held tuples, then those that enter.
+        """Process the arrivals of a group; `tuples` are its held tuples, then new tuples.
 
         Returns the position of the oldest held tuple, the number of tuples in the front, the bounds
         of windows, int64[2, n], and moments, float64[r, 3, n].

@@ -58,7 +58,7 @@ EARLY_FUNCTIONS = {
 }
 MAX_TICKS = 1_000  # per extent length
 EXTRA_STAGES = 16  # stages beyond the length
-OCTAVES = 16  # further stages, each of which reaches twice as far as the stage before
+OCTAVES = 16  # further stages, each of which reaches twice as far as the previous stage
 NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NO_INDEX,), EARLY_SCOPE)
 SAVED_SCOPE = 4  # leading fields that are saved
 NEW_GROUP = np.array((NO_INDEX, NO_INDEX, 0, NO_EXTENT, 0), EARLY_GROUP)

@@ -243,7 +243,7 @@ class ExtentAggregate(ReleasedAggregate):
     attributes : number of columns of `values`; by default as the aggregates require
     certain : every tuple exists with one value. For counts, sums, averages, minima and maxima, only
         totals of panes are then stored, and no tuples
-    clock : converts event times to microseconds, for averages over time, if they have another unit
+    clock : converts event times to microseconds, for averages over time, if their unit differs
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     Rows of a group are aggregated together, and rows of a scope share punctuations; a group stays

@@ -102,7 +102,7 @@ def _insert_select_all(tokens: Sequence[SqlToken]) -> Iterator[SqlToken]:
             yield SqlToken(NAME, "ALL", token.end, token.end)
 
 
-# ---- names in a text -----------------------------------------------------------------------------
+# ---- names in a query ----------------------------------------------------------------------------
 
 
 def check_tokens(

@@ -132,7 +132,7 @@ class BatchRequest(NamedTuple):
 
     nonce, next_nonce : nonces of the required state, and of the state afterwards
     now : processing time in ms;  snapshot : whether a snapshot is needed afterwards
-    size : bytes of the state before
+    size : bytes of the state beforehand
     """
 
     query: str

@@ -107,12 +107,12 @@ class TableSimilarityJoin(TableJoin):
         return ArrivalBatch(rows.side, rows.code, *given)
 
     def _numbers(self, texts: pa.Array) -> Floats:
-        """Encode texts as numbers; unequal texts are farther apart than the distance of a match."""
+        """Encode strings as numbers; unequal strings are farther apart than a match may be."""
         codes = self.texts.encode(pa.table({"text": texts}))
         return codes.astype(np.float64) * self._spacing
 
     def _held_texts(self) -> Ints:
-        """Return the codes of the texts of held tuples."""
+        """Return the codes of the strings of held tuples."""
         held = self.operator.tuples.points[:, list(self.config.metric.texts)]
         return np.unique(np.rint(held / self._spacing).astype(np.int64))
 

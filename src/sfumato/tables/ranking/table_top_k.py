@@ -502,7 +502,7 @@ class RankingQuery(WindowQuery):
         window: Any,
         **columns: Any,
     ) -> Self:
-        """Check the arguments; `columns` are those that name columns."""
+        """Check the arguments; `columns` are the arguments that name columns."""
         window = window_of(window)
         if not isinstance(window, Range | Rows):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")

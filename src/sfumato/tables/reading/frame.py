@@ -303,7 +303,7 @@ class Frame(ABC):
 
     @property
     def all_metadata(self) -> list[Mapping[str, str]]:
-        """Return the metadata of all columns, and of those that the frame has had, if known."""
+        """Return the metadata of all columns, and of earlier columns of the frame, if known."""
         return [self.metadata(name) for name in self.columns]
 
     def _own_metadata(self, column: str) -> Mapping[str, str]:

@@ -154,7 +154,7 @@ class Merge:
         if worlds is None and known is None:
             raise ValueError(
                 "merge_worlds needs the number of worlds: write it as in sf.draw_worlds, for "
-                "example n=1000 (files and some functions of pandas and Polars drop this number)"
+                "example n=1000 (files and some pandas and Polars functions drop this number)"
             )
         world = frame.single_column("world", WORLD) if known is None else known[0]
         number = whole("n", worlds) if known is None else known[1]

@@ -70,7 +70,7 @@ class Segments(NamedTuple):
     new : bool[n], whether the grid starts at the row, because no earlier row is known
     before, after : int64[n], start and end of each segment; before = after - 1 if `new`
     earlier, later : int64[n], place in `table` of the row at the start (any row if `new`) and end
-    table : the carried columns of the newest earlier rows, followed by those of the new rows
+    table : the carried columns: first the newest earlier rows, then the new rows
     starts, present : from `grouped`, each key's first segment, and the codes of the keys
     known : bool[keys], whether the key has an earlier row
     """

@@ -185,7 +185,7 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
 
 
 def _closes_early(expression: str) -> bool:
-    """Return whether a parenthesis closes that the expression does not open."""
+    """Return whether the expression closes a parenthesis that it does not open."""
     depth = 0
     for sign in re.findall(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[()]", expression):
         depth += {"(": 1, ")": -1}.get(sign, 0)
@@ -651,7 +651,7 @@ class WindowQuery:
         frame, dropped = self.frame, {ALTERNATIVES}
         if self.missed:
             dropped = set()
-        elif self.with_rows:  # the columns of extents replace those of the upstream operator
+        elif self.with_rows:  # the columns of extents replace the upstream columns
             of_controller = {*CONTROLLER_COLUMNS} if frame.has_punctuations else set()
             of_extents = {*CONTROLLER_COLUMNS, "window", "held"} if frame.has_extents else set()
             dropped = (of_controller | of_extents) - {*self.keys}
