@@ -95,9 +95,9 @@ def judge_drops(measured: pd.DataFrame) -> Verdict:
     because = (
         "DRATIO drops less than reported (0.51%): equation (5.6) counts the variance of the "
         f"delays twice, so that under its own assumptions DRATIO drops {100 * TWICE:.2f}%. MAX "
-        "drops a tuple when its delay is longer than all earlier delays, which becomes rare. What "
-        "MAX drops, and the difference of its waits and buffers, therefore depend on the length "
-        "of the sets."
+        "drops a tuple when its delay is longer than all earlier delays, which becomes rare. The "
+        "number of tuples that MAX drops, and the difference of its waits and buffers, therefore "
+        "depend on the length of the sets."
     )
     return verdict(" ".join(said), met=kept and all(agrees), refuted=not kept, because=because)
 
