@@ -13,7 +13,7 @@ from sfumato.spark.runtime.run import ENDING_STEPS, ENDS_SETTING, reuse_numbers
 
 OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
 WAITING = ("Waiting for data to arrive", "Waiting for next trigger")  # status of Spark's queries
-SECONDS_BETWEEN_LOOKS, LOOKS = 2, 3  # looks in a row at a waiting query, before it is stopped
+SECONDS_BETWEEN_LOOKS, LOOKS = 2, 3  # consecutive checks of a waiting query before it is stopped
 OTHER_SOURCES = "sources in the checkpoint offsets"  # part of Spark's error for a changed number
 
 
