@@ -108,7 +108,7 @@ PAGES = {
     r"also (where|across|long)|(refused|and) also if|, also (those|another|at)": "including, even",
     r"other \w+s than": "different from, differ from",
     r"(?<=[.:;] )(?-i:Of)|^(?-i:Of)": "subject first",
-    r"(?<!even )(those|ones) (that|which|who|in|near|found)": "repeat the noun",
+    r"(those|ones) (that|which|who|in|near|found)": "repeat the noun",
     r"by the clock|to the bit|(the|its|each) begin": "wall-clock time, bit for bit, start",
     r"knows? no|(answer|interval|row|error|file|column|text)s? says?": "has no, reports, shows",
 }
