@@ -1,4 +1,4 @@
-"""The conformal controller: a delay that keeps the promised drop ratio d.
+"""The conformal controller: a delay that keeps the drop ratio d.
 
 **Lateness.** There are four measures of a row's lateness. A threshold s on each gives a
 punctuation:
@@ -14,7 +14,7 @@ geometric buckets and exponential forgetting, and tries its own punctuation on t
 
 **Steering.** If l of n rows were late, the debt is x = (l - d' n) / T + c, where d' is slightly
 below d, and T = 4 m + 0.03 d n is the tolerated debt. Late rows arrive in bursts of m on average (m
-is capped at 1 + d n / 100), and one burst must not raise an alarm. The threshold minimises
+is capped at 1 + d n / 100), and one burst must stay below T. The threshold minimises
 s + price * (share of remembered rows it would drop), where log price = log slope of the tail at d
 (smoothed) + 1.5 x: late rows raise the price and so the threshold; rows in time lower both. This is
 online conformal inference (Gibbs & Candes 2021: the threshold follows the errors, not a model) with

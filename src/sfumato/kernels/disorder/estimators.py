@@ -199,7 +199,7 @@ def evict_rows(first, end, key, held):
 
 @compiled
 def hold_row(tau, number, aside, key, held):
-    """Add a row to the buffer; `aside` is 1 if the guard set it aside, else 0. O(log n)."""
+    """Add a row to the buffer; `aside` is 1 if the guard set it aside, or 0. O(log n)."""
     held[0, key.held], held[1, key.held], held[2, key.held] = tau, number, aside
     sift_up(held, key.held)
     key.held += 1

@@ -130,8 +130,8 @@ def choose_dependencies(repository, scratch, raw, chosen):
     """Scale an object and choose how to impute each missing attribute; return the result.
 
     chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NO_RULE
-    Returns COMPLETE, IMPUTED, or the reason why the object cannot be imputed. Other attributes than
-    these T prevent dependencies from applying if they are missing or infinite.
+    Returns COMPLETE, IMPUTED, or the reason why the object cannot be imputed. An attribute that is
+    not one of these T prevents dependencies from applying if it is missing or infinite.
     Source: Ren et al. (2019), section 3.
     """
     scale(repository, raw, scratch.scaled)

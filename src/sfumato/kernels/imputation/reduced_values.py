@@ -4,8 +4,8 @@ A calibrated attribute keeps its values at evenly spaced probability levels from
 averaging near values would move the ends of the calibrated ranges. Each value gets the probability
 between the midpoints to its neighbouring levels. The 90% range is unchanged, and values outside it
 are moved to its ends. If 24 or more values are kept, two at each end have levels outside this range
-(0.5% and 2.5%, 97.5% and 99.5%), so the 99% range is unchanged too. Of three to nine values, the
-first and the last represent a tenth each, and the others equal shares of the rest.
+(0.5% and 2.5%, 97.5% and 99.5%), so the 99% range is unchanged too. If three to nine values are
+kept, the first and the last represent a tenth each, and the others equal shares of the rest.
 """
 
 import heapq

@@ -410,7 +410,7 @@ def match_probability(tuples, u, v, criterion):
     tuples : `StoredTuples`    u, v : slots of the arriving and the held tuple
     Cost: O(samples of u * samples of v * d), in SIMD; less if the remaining mass cannot suffice. In
     one dimension beyond MANY_PAIRS pairs of samples: O(samples log samples), by `sorted_sum`.
-    Error: the decision is that of `defining_sum`; the value may differ by at most the number of
+    Error: `defining_sum` makes the same decision; its value may differ by at most the number of
     samples * 2**-52. Beyond MANY_PAIRS, `sorted_sum` decides, which rounds less.
     """
     total = probability_if_cheap(tuples, u, v, criterion)

@@ -24,8 +24,8 @@ when it is missed and inwards otherwise, in the ratio that keeps its long-run sh
 any scores. The scores of one extent of several groups are sorted, so their order is irrelevant.
 
 A final answer corrects a quantile late: intervals of the next extents have already been emitted. So
-each emitted interval is kept, and the excess of its misses over those that its level allows is
-summed, per stage and over all stages. Both sums move the ends:
+each emitted interval is kept, and the excess of its misses over the misses that its level allows
+is summed, per stage and over all stages. Both sums move the ends:
 
     end = predicted + unit * (quantile +- deviation * (STAGE_GAIN * excess + TOTAL_GAIN * total))
 
