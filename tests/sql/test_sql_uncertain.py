@@ -140,6 +140,7 @@ def test_columns_are_called_as_they_are_written(tables):
         ),
         ("SELECT avg(x) FROM s [RANGE 1 MINUTE ON ts]", "ON", "write WATTR"),
         ("SELECT avg(x) FROM s [ROWS 9 PARTITION BY k]", "PARTITION", "write KEY"),
+        ("SELECT avg(x) FROM s [RANGE INTERVAL 5 MINUTES]", "INTERVAL", "without INTERVAL"),
         ("SELECT PROB(x > 4) + 1 AS above FROM s", "PROB", "select EXISTENCE()"),
     ],
 )

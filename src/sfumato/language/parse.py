@@ -354,6 +354,8 @@ def _syntax_error(
         return at(token, f"{reason}: write {INSTEAD[token.upper()]}", *expected)
     elif place == "bracket" and (words := _words_before(found, start)) and not near(token, fitting):
         reason += f": write a name of several words in backquotes, `{words} {token}`"
+    elif "a number" in others and token.upper() == "INTERVAL":
+        reason += ": write the duration without INTERVAL, such as 10 minutes"
     elif "a number" in others and str(token)[:1] in "'\"":
         reason += f": write {str(token)[1:-1]}, without quotes"
     if at_end:

@@ -174,6 +174,11 @@ def test_fingerprints_say_what_differs_and_leave_out_what_may_change():
     assert differences(before, now) == (
         '`names` was ["a"] and is ["a", "b"]; `rows` was 3 and is 4'
     )
+    slower = '{"operator": "example", "control": {"max_delay": 90000000, "slack": null}}'
+    faster = '{"operator": "example", "control": {"max_delay": 300000000, "slack": 1000}}'
+    assert differences(slower, faster) == (
+        "`max_delay` was 90 s and is 5 min; `slack` was null and is 1000"
+    )
     other = fingerprint("other", Config(2, Window(4)))
     assert "written by the operator example, but this query has other" in differences(before, other)
 

@@ -15,10 +15,16 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from sfumato.duration import spelled
 from sfumato.operators.state.snapshot import SnapshotError
 
 # Metadata of a field that may change while a checkpoint continues: `field(metadata=CHANGEABLE)`.
 CHANGEABLE = {"fingerprint": False}
+# Fields in microseconds, which `differences` writes with a unit.
+DURATIONS = (
+    *("early", "every", "gap", "idle_timeout", "length", "max_ahead", "max_behind", "max_delay"),
+    *("max_length", "remember", "slide", "within"),
+)
 
 
 def as_json(config: Any) -> dict[str, Any]:
@@ -65,7 +71,10 @@ def differences(before: str, now: str) -> str:
 
 
 def _text_of(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name]) if name in values else "missing"
+    value = values.get(name)
+    if name.rpartition(".")[2] in DURATIONS and type(value) is int and value > 0:
+        return spelled(value)
+    return json.dumps(value) if name in values else "missing"
 
 
 def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
