@@ -141,7 +141,8 @@ def test_a_query_answers_as_on_spark(of_spark, name):
 
 
 CONDITIONS = [
-    "x > 1", "not (x > 1)", "x in (1, y)", "x not in (1, 2.5e0)", "x not between 1 and y", "x is null", "y >= 1.5 and m.n between 3 and 100 or room = 'hall'",
+    "x > 1", "not (x > 1)", "x in (1, y)", "x not in (1, 2.5e0)", "x not between 1 and y",
+    "x is null", "y >= 1.5 and m.n between 3 and 100 or room = 'hall'",
     "x = y", "x <> 2 * y - 1", "y <= 0.5 AND NOT room != 'ü'", "m.mean / 2 < x",
     "abs(x - y) > 1", "sqrt (x) >= 1.25", "ABS(-m.n) = 7 or sqrt(x - 2) > y",
 ]  # fmt: skip

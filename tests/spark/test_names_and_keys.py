@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 from itertools import pairwise
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -95,6 +96,17 @@ def keyed(spark, kind):
     return df
 
 
+def test_an_aggregate_of_a_name_alone_needs_no_backquotes(spark):
+    table = pa.table({"at": [1, 2, 3], "flow rate": [1.0, 2.0, 6.0], "flow.rate": [2.0, 3.0, 4.0]})
+    asked = {"n": "avg(flow rate)", "m": "max(flow.rate)", "both": "sum(`flow rate` - `flow.rate`)"}
+    found = [
+        sf.window_aggregate(rows, asked, window=sf.Rows(3), order="at").select(*asked)
+        for rows in (spark.createDataFrame(table), pl.from_arrow(table))
+    ]
+    expected = [(1.0, 2.0, -1.0), (1.5, 3.0, -2.0), (3.0, 4.0, 0.0)]
+    assert [tuple(row) for row in found[0].collect()] == found[1].rows() == expected
+
+
 def test_keys_are_grouped_as_spark_groups_them(spark):
     frames = {}
     for kind in KEYS:
@@ -180,8 +192,12 @@ def test_a_text_that_only_looks_like_a_column_is_computed(spark):
     """A column may be named 1, or true."""
     df = spark.createDataFrame([(1, 5.0, 7.0)], "at long, `1` double, `true` double")
     asked = {"one": "sum(1)", "column": "sum(`1`)", "yes": "sum(true)", "named": "sum(`true`)"}
+    table = df.toArrow()
     (row,) = sf.window_aggregate(df, asked, window=sf.Rows(2), order="at").collect()
     assert [row[name] for name in asked] == [1.0, 5.0, 1.0, 7.0]
+    del asked["yes"]  # Arrow does not add booleans
+    (row,) = sf.window_aggregate(table, asked, window=sf.Rows(2), order="at").to_pylist()
+    assert [row[name] for name in asked] == [1.0, 5.0, 7.0]
 
 
 def test_expressions_that_arrow_computes_otherwise_are_computed_by_spark(spark):

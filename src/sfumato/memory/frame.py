@@ -247,7 +247,8 @@ class ArrowFrame(Frame):
 
     def _parse(self, argument: str | None, text: str) -> Expression:
         """Parse an expression. argument : its name in errors; None for a plain name"""
-        if argument is None or text in (*self.attributes, *self.columns):
+        named = text in (*self.attributes, *self.columns) and text.isidentifier()
+        if argument is None or (named and text.lower() not in ("true", "false")):
             return ColumnRef((text,))  # without loading the parser
         return parse_expression(argument, text)
 

@@ -98,8 +98,8 @@ def parse_expression(argument: str, text: str) -> Expression:
         raise ValueError(
             f"without Spark, `{argument}` can use only columns, attributes, their fields "
             "(m.mean), numbers, 'strings', + - * /, abs, sqrt, comparisons, AND, OR, NOT, BETWEEN, "
-            f"IN, IS NULL and parentheses; got {shown!r}. Compute anything else in a separate column "
-            "first"
+            f"IN, IS NULL and parentheses; got {shown!r}. Compute anything else in a separate "
+            "column first"
         ) from None
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
-from sfumato.sql_tokens import free_name
+from sfumato.sql_tokens import free_name, quote_name
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_of
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
@@ -42,6 +42,7 @@ MEANINGS = {
     EXISTENCE: "the probability that a row exists, a number",
 }
 MICROSECONDS_PER_DAY = 86_400_000_000
+SEVERAL_WORDS = re.compile(r"([^\W\d]\w*)(?:[ .]\w+)+")
 # Keys of column metadata.
 ADDED_COLUMN = "sfumato.added"  # sfumato added the column, so it does not break ties
 CONTROLLED_BY = "sfumato.controlled_by"  # JSON list of the keys within which rows are ordered
@@ -168,6 +169,16 @@ class Frame(ABC):
         """Return whether a column's numbers may change when converted to doubles."""
 
     # ---- expressions and uncertain event times
+
+    def quoted_name(self, expression: str) -> str:
+        """Return an expression, in backquotes if it can only be a name of several words.
+
+        Without a column `flow`, these are `flow rate` and `flow.rate` if such a column exists.
+        """
+        known = (*self.attributes, *self.columns)
+        words = SEVERAL_WORDS.fullmatch(expression)
+        is_name = words is not None and expression in known and words[1] not in known
+        return quote_name(expression) if is_name else expression
 
     @abstractmethod
     def check_expression(self, argument: str, expression: str) -> None:

@@ -150,7 +150,7 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     if not isinstance(name, str) or not name or not isinstance(text, str):
         raise TypeError(f"{entry} must be a string like 'sum(temperature)'; got {text!r}")
     call = AGGREGATE_CALL.fullmatch(text)
-    known = ", ".join(FUNCTIONS)
+    known = ", ".join((*FUNCTIONS, "mean"))
     if call is None:
         raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
     function, expression = call[1].lower(), call[2].strip()
@@ -233,6 +233,10 @@ class WindowQuery:
         self.quantiles = number_tuple("quantiles", self.quantiles)
         frame.require_late(metadata=not self.timed)
         frame.require_tuples(self.existence)
+        self.specs = [
+            replace(w, expression=w.expression and frame.quoted_name(w.expression))
+            for w in self.specs
+        ]
         for text, argument in self.arguments.items():
             frame.check_expression(argument, text)
         if self.existence is not None:
