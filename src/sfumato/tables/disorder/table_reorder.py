@@ -118,7 +118,7 @@ class ReorderTableConfig(TableConfig):
         """Minimum time for which an id is remembered, in microseconds."""
         return max(self.remember, int(self.forget_after or 0))
 
-    def arrival(self, side: int = 0) -> Arrival:
+    def arrival(self) -> Arrival:
         times = ("order0", EVENT)
         return Arrival(times, needed=times, within=MAX_TIME_US)
 

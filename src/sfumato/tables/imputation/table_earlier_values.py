@@ -65,7 +65,7 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
         known = ("order0", *self.key_columns)
         return known if self.scope is None else (*known, ARRIVAL)
 
-    def arrival(self, side: int = 0) -> Arrival:
+    def arrival(self) -> Arrival:
         if self.scope is None:
             return Arrival(("order0",), needed=self.needed)
         *first, order = RELEASED

@@ -98,7 +98,7 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
             distance("within", self.within)
             share("probability", self.probability)
 
-    def arrival(self, side: int = 0) -> Arrival:
+    def arrival(self) -> Arrival:
         return Arrival(("window.end",), tied=False)
 
 
