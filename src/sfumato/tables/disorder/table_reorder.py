@@ -52,7 +52,7 @@ from sfumato.tables.reading.frame import (
     with_roles,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.results import Output, passthrough_outputs
 from sfumato.tables.reading.rows import Column, ColumnReader, Reading, Ties
 from sfumato.tables.reading.user_warnings import warn_user
 from sfumato.tables.row_store import RowStore
@@ -420,12 +420,12 @@ def reorder_job(
         roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
         outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
     order = order_metadata(keys, event, config.forget_after is not None, bool(sources))
-    outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
+    outputs.append(Output("late", ("late",), pa.bool_(), default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
     for added in flags:
         remembered = {REMEMBERED: str(config.remembered_us)} if added == DUPLICATE else {}
         about = with_roles({ADDED_COLUMN: "true", **remembered}, [added])
-        outputs.append(Output(added, (added,), BOOLEAN_TYPE, about, default=False))
+        outputs.append(Output(added, (added,), pa.bool_(), about, default=False))
     shares_buffer = waits["max_buffer_total"] is not None
     described = {"event_time": event, "source": sources, "unique": ids}
     return Job(

@@ -28,7 +28,7 @@ from sfumato.tables.reading.frame import (
     require_same_worlds,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, mark_shared, row_of, world_outputs
+from sfumato.tables.reading.results import Output, mark_shared, row_of, world_outputs
 from sfumato.tables.reading.rows import (
     ColumnReader,
     Probabilities,
@@ -179,7 +179,7 @@ def asof_join_job(
         outputs.append(Output(SIDES[number], (SIDES[number],), row_of(frame, frame.columns)))
     outputs += world_outputs(left, "left")
     if uncertain:
-        outputs.append(Output("probability", ("probability",), DOUBLE_TYPE))
+        outputs.append(Output("probability", ("probability",), pa.float64()))
         outputs = mark_shared(outputs, PAIRS)
     config = AsofTableConfig(
         keys=len(keys[0]),
