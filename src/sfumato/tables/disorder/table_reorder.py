@@ -16,24 +16,13 @@ from sfumato.duration import microseconds
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import flag
 from sfumato.operators.arrays import Ints, pad
-from sfumato.operators.disorder.control import (
-    SENT,
-    WAIT_OPTIONS,
-    DisorderControl,
-    ReorderConfig,
-)
+from sfumato.operators.disorder.control import SENT, WAIT_OPTIONS, DisorderControl, ReorderConfig
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, EmittedRows
 from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, wait_bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import (
-    NO_PUNCTUATION,
-    as_numbers,
-    as_times,
-    punctuations_of,
-    take_rows,
-)
+from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, punctuations_of, take_rows
 from sfumato.tables.disorder.seen_ids import SeenIds
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator

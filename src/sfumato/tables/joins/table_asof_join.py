@@ -21,12 +21,7 @@ from sfumato.tables.joins.similarity_query import alignment_of
 from sfumato.tables.joins.table_join import TypedAnswersConfig, cast_answers, nulls_of_side
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES
-from sfumato.tables.reading.frame import (
-    EXISTENCE,
-    Frame,
-    forget_after_of,
-    require_same_worlds,
-)
+from sfumato.tables.reading.frame import EXISTENCE, Frame, forget_after_of, require_same_worlds
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import Output, mark_shared, row_of, world_outputs
 from sfumato.tables.reading.rows import (
