@@ -146,8 +146,8 @@ class ArrowFrame(Frame):
     def max_alternatives(self) -> int:
         return alternatives_bound_in_memory()
 
-    def attribute_type(self, name: str) -> pa.DataType:
-        return self.type(ALTERNATIVES).value_type.field(name).type
+    def attribute_type(self, name: str, column: str = ALTERNATIVES) -> pa.DataType:
+        return self.type(column).value_type.field(name).type
 
     def type(self, name: str) -> pa.DataType:
         return self.schema.field(name).type

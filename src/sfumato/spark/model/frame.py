@@ -82,8 +82,8 @@ class SparkFrame(Frame):
     def type(self, name: str) -> DataType:
         return self.schema[name].dataType
 
-    def attribute_type(self, name: str) -> DataType:
-        array: Any = self.type(ALTERNATIVES)
+    def attribute_type(self, name: str, column: str = ALTERNATIVES) -> DataType:
+        array: Any = self.type(column)
         return array.elementType[name].dataType
 
     def arrow_type(self, kind: DataType) -> pa.DataType:

@@ -19,7 +19,7 @@ from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
 from sfumato.sql_tokens import free_name
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_of
-from sfumato.tables.reading.types import Kind
+from sfumato.tables.reading.types import Kind, is_list
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
     GAPS,
@@ -151,7 +151,7 @@ class Frame(ABC):
     def type(self, name: str) -> Any: ...
 
     @abstractmethod
-    def attribute_type(self, name: str) -> Any: ...
+    def attribute_type(self, name: str, column: str = ALTERNATIVES) -> Any: ...
 
     @abstractmethod
     def arrow_type(self, kind: Any) -> pa.DataType:
@@ -220,6 +220,36 @@ class Frame(ABC):
             return []
         kind = self.type(ALTERNATIVES)
         return attributes_of(self.arrow_type(kind), self.text_of(kind))
+
+    def common_attributes(self, columns: Sequence[str]) -> list[str]:
+        """Return the attributes that several columns of alternatives have in common.
+
+        Raises TypeError for a column without alternatives, or if the columns' attributes differ.
+        """
+        shown: list[dict[str, str]] = []  # per column, the types of its attributes
+        for column in columns:
+            kind = self.arrow_type(self.type(column))
+            element = kind.value_type if is_list(kind) else kind
+            names = [part.name for part in element] if pa.types.is_struct(element) else []
+            if not is_list(kind) or "prob" not in names or {*names} == {"prob"}:
+                raise TypeError(
+                    "`measurements` must name columns of alternatives, list<struct<prob: double, "
+                    f"ATTR, ...>>; `{column}` has a different type: create it with "
+                    "sf.alternatives or sf.samples"
+                )
+            types = {name: self.text_of(self.attribute_type(name, column)) for name in names}
+            shown.append({name: text for name, text in types.items() if name != "prob"})
+            if shown[-1] != shown[0]:
+                one, other = (
+                    ", ".join(f"{n}: {of}" for n, of in each.items())
+                    for each in (shown[0], shown[-1])
+                )
+                raise TypeError(
+                    "`measurements` must have the same attributes with the same types; "
+                    f"`{columns[0]}` has {one} and `{column}` has {other}: rename or cast the "
+                    "attributes"
+                )
+        return [*shown[0]]
 
     def kind_of(self, kind: Any) -> Kind:
         """Return the kind of a type's values; the type of NULL columns is "number"."""
