@@ -124,13 +124,9 @@ class ArrowFrame(Frame):
     ) -> None:
         self.table = table
         self.dropped_by, self.earlier = dropped_by, earlier
-        self._user_object = table if given is None else given
+        self.user_object = table if given is None else given
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
-
-    @property
-    def user_object(self) -> Any:
-        return self._user_object
 
     def shares_rows_with(self, other: Any) -> bool:
         names = [name for name in self.tie_columns if name in other.tie_columns]

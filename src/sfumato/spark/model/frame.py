@@ -55,15 +55,12 @@ class SparkFrame(Frame):
     of_text = ": convert it with to_timestamp({})"
 
     def __init__(self, df: DataFrame) -> None:
-        self.df, self.schema, self.columns = df, df.schema, df.columns
+        self.df = self.user_object = df
+        self.schema, self.columns = df.schema, df.columns
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
         return self.df.isStreaming
-
-    @property
-    def user_object(self) -> DataFrame:
-        return self.df
 
     @property
     def semantic_hash(self) -> int | None:

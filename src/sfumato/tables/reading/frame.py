@@ -130,6 +130,7 @@ class Frame(ABC):
     filtered : the code with which users drop late rows
     numeric : kinds of expressions that can be cast to doubles
     columns : column names    streams : whether rows keep arriving while the query runs
+    user_object : the user's object
     """
 
     noun: ClassVar[str]
@@ -139,6 +140,7 @@ class Frame(ABC):
     numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")
     columns: list[str]
     streams = False
+    user_object: Any
 
     # ---- the schema, in the library's types
 
@@ -282,11 +284,6 @@ class Frame(ABC):
     def is_case_sensitive(self) -> bool:
         """Return whether column names are case-sensitive."""
         return False
-
-    @property
-    @abstractmethod
-    def user_object(self) -> Any:
-        """Return the user's object."""
 
     @property
     def semantic_hash(self) -> int | None:
