@@ -225,7 +225,6 @@ def java_text(number: float) -> str:
     """
     if number < 1e7:
         return repr(number)
-    digits, _, exponent = f"{number:e}".partition("e")
-    shortest = repr(number).partition("e")[0].replace(".", "").rstrip("0")
-    digits = f"{shortest[0]}.{shortest[1:] or '0'}"
-    return f"{digits}E{int(exponent)}" if np.isfinite(number) else "Infinity"
+    if number == np.inf:
+        return "Infinity"
+    return np.format_float_scientific(number, trim="0", exp_digits=1).replace("e+", "E")
