@@ -15,10 +15,8 @@ from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
 from sfumato.operators.windows.extent_aggregate import Extents
 from sfumato.tables.arrow import as_numbers
-from sfumato.tables.disorder.released import lateness_of, punctuations_of
 from sfumato.tables.reading.frame import EARLY_COLUMN
 from sfumato.tables.windows.table_extents import ExtentTableConfig, TableExtents
-from sfumato.tables.windows.table_windows import alternatives_of
 
 COMPLETENESS_PARTS = ("share", "low", "high")
 
@@ -59,14 +57,10 @@ class EarlyTableExtents(TableExtents):
         )  # fmt: skip
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        group = self.codes(rows)
-        scope = self._scope(rows, group, now)
-        time = as_numbers(rows.column("order0"))
-        offsets, prob, values = alternatives_of(rows, self.config.attributes)
-        punctuation, late, shown = time - 1, None, np.ones(len(time), bool)
-        lasting = shown
-        if self.config.scope is not None:
-            punctuation, late = punctuations_of(rows), lateness_of(rows)
+        group, scope, time, punctuation, late, batch = self._read(rows, now)
+        offsets, prob, values = batch
+        lasting = shown = np.ones(len(time), bool)
+        if late is not None:
             shown = as_numbers(rows.column(EARLY_COLUMN)) != 0
             lasting = ~shown
             self.counts["on_arrival"] += int(shown.sum())
@@ -76,7 +70,7 @@ class EarlyTableExtents(TableExtents):
         extents = self.operator.process(
             group[places],
             time[places],
-            None if late is None else punctuation[places],
+            None if punctuation is None else punctuation[places],
             None if late is None else late[places],
             starts,
             prob[alternatives],
@@ -84,9 +78,9 @@ class EarlyTableExtents(TableExtents):
             scope=scope[places],
         )
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
-        punctuation = np.minimum(punctuation, MAX_TIME_US)
+        reached = np.minimum(time - 1 if punctuation is None else punctuation, MAX_TIME_US)
         moves = lasting if late is None else lasting & ~late
-        given = group, scope, time, punctuation, moves, shown, offsets, prob, values
+        given = group, scope, time, reached, moves, shown, *batch
         return self._revisions_and_finals(extents, *given)
 
     def _idle_keys(self) -> Ints:

@@ -137,13 +137,7 @@ class TableExtents(ReleasedOperator):
         return begin, (positions + length) // slide * slide
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        group = self.codes(rows)
-        scope = self._scope(rows, group, now)
-        punctuation, late = None, None
-        if self.config.scope is not None:
-            punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
-        batch = self.config.tuples(rows)
-        time = self._positions(as_numbers(rows.column("order0")))
+        group, scope, time, punctuation, late, batch = self._read(rows, now)
         before = self.operator.counters["out_of_order"]
         extents = self.process_rows(rows, group, time, punctuation, late, *batch, scope=scope)
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
@@ -160,6 +154,22 @@ class TableExtents(ReleasedOperator):
         if self.config.stores_rows:
             self.rows.drop_unneeded(len(self.operator.numbers))
         return tables
+
+    def _read(self, rows: pa.Table, now: int) -> tuple[Any, ...]:
+        """Return the rows' keys, scopes, times, punctuations and lateness, and their tuples.
+
+        Punctuations and lateness are None without a scope.
+        """
+        group = scope = self.codes(rows)
+        punctuation, late = None, None
+        if self.config.scope is not None:
+            punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
+        if self.config.shared:
+            scope = self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
+        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
+        self.seen[scope] = now
+        time = self._positions(as_numbers(rows.column("order0")))
+        return group, scope, time, punctuation, late, self.config.tuples(rows)
 
     def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
         """Return the extents that rows complete. given : the operator's arguments"""
@@ -217,15 +227,6 @@ class TableExtents(ReleasedOperator):
             raise ValueError("every tuple must have its row")
         if self.config.stores_rows and self.operator.next != self.rows.next:
             raise ValueError("its rows and tuples must have the same next number")
-
-    def _scope(self, rows: pa.Table, group: np.ndarray, now: int) -> np.ndarray:
-        """Return int64[n]: the rows' scope codes; record that the scopes have rows."""
-        scope = group
-        if self.config.shared:
-            scope = self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
-        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
-        self.seen[scope] = now
-        return scope
 
     def _tables(self, extents: Extents) -> list[pa.Table]:
         if not len(extents):
