@@ -11,7 +11,7 @@ import base64
 import sys
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
 from sfumato.tables.reading.extents import spread_over_extents
-from sfumato.tables.reading.frame import EXISTENCE, Frame
+from sfumato.tables.reading.frame import EXISTENCE, Frame, ReadExpression
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import ties_of
@@ -232,14 +232,10 @@ class ArrowFrame(Frame):
         return str(values.type) if values is not None and has_more_digits(values) else None
 
     def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
+        self, expressions: Sequence[ReadExpression]
     ) -> tuple[list[Values], dict[str, Any]]:
-        parsed = ((of, self._parse(arguments.get(of), of)) for of in expressions)
-        return [Values(each, of in exact, of in hashed) for of, each in parsed], {}
+        parsed = ((of, self._parse(of.argument, of.text)) for of in expressions)
+        return [Values(each, of.exact, of.hashed) for of, each in parsed], {}
 
     def _parse(self, argument: str | None, text: str) -> Expression:
         """Parse an expression. argument : its name in errors; None for a plain name"""

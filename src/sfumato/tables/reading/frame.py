@@ -9,9 +9,9 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -121,6 +121,19 @@ def number_tuple(argument: str, given: Any) -> tuple[float, ...]:
         ) from None
 
 
+class ReadExpression(NamedTuple):
+    """An expression whose values an operator reads.
+
+    argument : its name in errors; None for the name of a column or attribute
+    exact : whether values keep their type    hashed : whether values are read as hash numbers
+    """
+
+    text: str
+    argument: str | None
+    exact: bool
+    hashed: bool
+
+
 class Frame(ABC):
     """A frame with the types of its library, such as Spark or Arrow.
 
@@ -185,16 +198,10 @@ class Frame(ABC):
 
     @abstractmethod
     def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
+        self, expressions: Sequence[ReadExpression]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """Return a `ColumnReader` per expression, and the columns that only the engine can compute,
         with their types, by name.
-
-        exact : expressions read in their own type    hashed : expressions read as hash numbers
         """
 
     @abstractmethod

@@ -22,6 +22,7 @@ from sfumato.tables.reading.frame import (
     EXISTENCE,
     TIME_KINDS,
     Frame,
+    ReadExpression,
     forget_after_of,
     number_tuple,
     order_metadata,
@@ -121,6 +122,11 @@ class AggregateSpec:
     cast: Any = None
     exact: ExactNumber | None = None
     hashed: bool = False
+
+    @property
+    def place(self) -> str:
+        """Return the name of the argument that has the expression, for errors."""
+        return f"aggregates[{self.name!r}]" if self.name else "by"
 
     @property
     def entry(self) -> str:
@@ -229,8 +235,9 @@ class WindowQuery:
         self.quantiles = number_tuple("quantiles", self.quantiles)
         frame.require_late(metadata=not self.timed)
         frame.require_tuples(self.existence)
-        for text, argument in self.arguments.items():
-            frame.check_expression(argument, text)
+        for w in self.specs:
+            if w.expression is not None:
+                frame.check_expression(w.place, w.expression)
         if self.existence is not None:
             frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
         self.specs = [*map(self._plan, self.specs)]
@@ -304,15 +311,6 @@ class WindowQuery:
         unit = self.window.calendar_unit
         return self.window.grid[0] * (1 if unit is None else MIN_UNIT_US[unit])
 
-    @property
-    def arguments(self) -> dict[str, str]:
-        """Map each aggregate's expression to the name of its argument in errors."""
-        return {
-            w.expression: f"aggregates[{w.name!r}]" if w.name else "by"
-            for w in self.specs
-            if w.expression is not None
-        }
-
     def _plan(self, w: AggregateSpec) -> AggregateSpec:
         """Return an aggregate with the way it is computed.
 
@@ -331,9 +329,7 @@ class WindowQuery:
             return replace(separate, kind=PICKED_RESULT, type=own)
         if w.function == "count_distinct" and is_text:
             return replace(w, hashed=True)
-        argument, of = "`by`", ""
-        if w.name:
-            argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
+        argument, of = f"`{w.place}`", w.name and f" for {w.function}"
         if not is_number:
             of_text = w.name and known == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
@@ -676,9 +672,11 @@ class WindowQuery:
 
     @cached_property
     def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        hashed = [str(w.expression) for w in self.specs if w.hashed]
-        expressions = self.expressions, self.arguments, self._exact_expressions, hashed
-        return self.frame.computation(*expressions)
+        hashed = {w.expression for w in self.specs if w.hashed}
+        places, exact = {w.expression: w.place for w in self.specs}, self._exact_expressions
+        return self.frame.computation(
+            [ReadExpression(x, places.get(x), x in exact, x in hashed) for x in self.expressions]
+        )
 
     @property
     def computed(self) -> Mapping[str, Any]:
