@@ -220,8 +220,8 @@ def generalize_reason(reason: str) -> str:
 def java_text(number: float) -> str:
     """Format a number >= 1 as Spark does.
 
-    >>> java_text(1.1), java_text(12345678.0)
-    ('1.1', '1.2345678E7')
+    >>> java_text(1.1), java_text(12345678.0), java_text(99999999.0)
+    ('1.1', '1.2345678E7', '9.9999999E7')
     """
     if number < 1e7:
         return repr(number)
