@@ -81,7 +81,7 @@ def test_anything_else_is_not(text):
 def test_a_selection_has_the_columns_of_its_operator(spark):
     from sfumato.spark.runtime.fuse import FrameLineage, select_lineage
 
-    how = FrameLineage([], None, "m", columns={"a": Place(("key0",))}, order=())
+    how = FrameLineage(None, "m", {"a": Place(("key0",))})
     frame = spark.range(1).selectExpr("id AS a")
     plain = selection("SELECT a AS b FROM s")
     assert plain is not None

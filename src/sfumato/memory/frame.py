@@ -11,7 +11,7 @@ import base64
 import sys
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
 from sfumato.tables.reading.extents import spread_over_extents
-from sfumato.tables.reading.frame import EXISTENCE, Frame
+from sfumato.tables.reading.frame import EXISTENCE, Frame, ReadExpression
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import ties_of
@@ -124,13 +124,9 @@ class ArrowFrame(Frame):
     ) -> None:
         self.table = table
         self.dropped_by, self.earlier = dropped_by, earlier
-        self._user_object = table if given is None else given
+        self.user_object = table if given is None else given
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
-
-    @property
-    def user_object(self) -> Any:
-        return self._user_object
 
     def shares_rows_with(self, other: Any) -> bool:
         names = [name for name in self.tie_columns if name in other.tie_columns]
@@ -146,8 +142,8 @@ class ArrowFrame(Frame):
     def max_alternatives(self) -> int:
         return alternatives_bound_in_memory()
 
-    def attribute_type(self, name: str) -> pa.DataType:
-        return self.type(ALTERNATIVES).value_type.field(name).type
+    def attribute_type(self, name: str, column: str = ALTERNATIVES) -> pa.DataType:
+        return self.type(column).value_type.field(name).type
 
     def type(self, name: str) -> pa.DataType:
         return self.schema.field(name).type
@@ -236,14 +232,10 @@ class ArrowFrame(Frame):
         return str(values.type) if values is not None and has_more_digits(values) else None
 
     def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
+        self, expressions: Sequence[ReadExpression]
     ) -> tuple[list[Values], dict[str, Any]]:
-        parsed = ((of, self._parse(arguments.get(of), of)) for of in expressions)
-        return [Values(each, of in exact, of in hashed) for of, each in parsed], {}
+        parsed = ((of, self._parse(of.argument, of.text)) for of in expressions)
+        return [Values(each, of.exact, of.hashed) for of, each in parsed], {}
 
     def _parse(self, argument: str | None, text: str) -> Expression:
         """Parse an expression. argument : its name in errors; None for a plain name"""

@@ -26,14 +26,8 @@ from sfumato.tables.reading.expressions import (
     parse_expression,
 )
 from sfumato.tables.reading.frame import FILTERED, Names
-from sfumato.tables.reading.tuples import (
-    ALTERNATIVES,
-    CONFLICT,
-    PRUNED,
-    UncertainTable,
-    common_attributes,
-)
-from sfumato.tables.reading.types import as_doubles, floats_of, is_list
+from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, UncertainTable
+from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
 from sfumato.tables.reading.validity import (
     add_rule_reasons,
@@ -140,17 +134,9 @@ def prune(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.T
 
 
 def fuse(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
-    names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
+    names = frame.common_attributes(measurements)
     made = fused([as_array(frame.table.column(name)) for name in measurements], names)
     return _replace_alternatives(frame, made.field(0)).append_column(CONFLICT, made.field(1))
-
-
-def _fields(kind: pa.DataType) -> dict[str, str] | None:
-    """Return the types of the fields if a type is a list of structs, or None."""
-    element = kind.value_type if is_list(kind) else None
-    if element is None or not pa.types.is_struct(element):
-        return None
-    return {field.name: str(field.type) for field in element}
 
 
 def _replace_alternatives(frame: ArrowFrame, made: pa.Array, *, filtered: bool = False) -> pa.Table:

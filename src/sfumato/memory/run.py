@@ -15,7 +15,7 @@ from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, met
 from sfumato.reports import EMITTED_INVALID, describe_drift
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.results import LONG_TYPE, ListOf, Output, Struct, result_table
+from sfumato.tables.reading.results import ListOf, Output, Struct, result_table
 from sfumato.tables.reading.rows import Reading, Ties
 from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, warn_user
 
@@ -38,7 +38,7 @@ def run_in_memory(job: Job) -> pa.Table:
         if adds_columns:
             place = (ROW, f"c{len(reading.passthrough)}")
             table, reading = with_places(one.frame, reading)
-            outputs.append(Output(reading.passthrough[-1], place, LONG_TYPE))
+            outputs.append(Output(reading.passthrough[-1], place, pa.int64()))
         read = reading.read(table, whole=len(job.inputs) == 1)
         of = "" if side == "_input" else f" of the {side[1:]} table"
         counted = count_invalid(job.function + of, read.row_count, read.invalid)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -34,7 +33,7 @@ from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.alternatives import fused, pruned
 from sfumato.tables.reading.frame import EXISTENCE, FILTERED, Names, error_of
 from sfumato.tables.reading.results import passthrough_outputs
-from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common_attributes
+from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION, warn_of_skipped
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
@@ -204,26 +203,17 @@ def prune(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> Data
 
 
 def fuse(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
-    names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
+    names = frame.common_attributes(measurements)
     frame.group_columns("measurements", measurements)  # raises for values with a collation
-    element: Any = frame.type(measurements[0])
     kind = StructType().add("prob", DoubleType())
     for name in names:
-        kind = kind.add(name, element.elementType[name].dataType)
+        kind = kind.add(name, frame.attribute_type(name, measurements[0]))
 
     def function(rows: pa.Array) -> pa.Array:
         return fused(rows.flatten(), names)
 
     given = [*map(column, measurements)]
     return _replace_alternatives(frame, function, given, ArrayType(kind), CONFLICT)
-
-
-def _fields(kind: Any) -> dict[str, str] | None:
-    """Return the field types of an array of structs, or None for a different type."""
-    element = kind.elementType if isinstance(kind, ArrayType) else None
-    if not isinstance(element, StructType):
-        return None
-    return {field.name: field.dataType.simpleString() for field in element}
 
 
 def _replace_alternatives(

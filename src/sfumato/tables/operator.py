@@ -110,8 +110,8 @@ class TableConfig:
         """Return whether punctuations order rows with equal event times."""
         return False
 
-    def arrival(self, side: int = 0) -> Arrival:
-        """Return the order of a side's rows, used by `TableOperator.arrange`."""
+    def arrival(self) -> Arrival:
+        """Return the order of the rows of each side, used by `TableOperator.arrange`."""
         first, *others = self.order_columns
         return Arrival((first, *(["punctuation"] if self.by_punctuation else []), *others))
 

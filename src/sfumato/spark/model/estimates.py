@@ -4,21 +4,13 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from sfumato.operators.joins.arrivals import window_pair
-from sfumato.operators.ranking.timetable import Timetable, timetable
-from sfumato.operators.windows.uncertain_window import expected_tuples, join_confidence
+from sfumato.operators.joins.arrivals import window_pair as window_pair
+from sfumato.operators.ranking.timetable import Timetable as Timetable
+from sfumato.operators.ranking.timetable import timetable
+from sfumato.operators.windows.uncertain_window import expected_tuples as expected_tuples
+from sfumato.operators.windows.uncertain_window import join_confidence as join_confidence
 from sfumato.tables.joins.similarity_query import cost, rows_held, tasks_for
 from sfumato.windows import JoinWindow
-
-__all__ = [
-    "Timetable",
-    "expected_tuples",
-    "join_confidence",
-    "join_sharing",
-    "row_bytes",
-    "timetables",
-    "window_pair",
-]
 
 
 def row_bytes(df: DataFrame) -> int:

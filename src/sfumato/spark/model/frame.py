@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,7 @@ from sfumato.spark.model.untrusted_sql import check_expression, for_spark
 from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
 from sfumato.tables.reading.extents import spread_over_extents
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.frame import Frame, ReadExpression
 from sfumato.tables.reading.rows import ColumnReader, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import EXACT_DIGITS
@@ -55,15 +55,12 @@ class SparkFrame(Frame):
     of_text = ": convert it with to_timestamp({})"
 
     def __init__(self, df: DataFrame) -> None:
-        self.df, self.schema, self.columns = df, df.schema, df.columns
+        self.df = self.user_object = df
+        self.schema, self.columns = df.schema, df.columns
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
         return self.df.isStreaming
-
-    @property
-    def user_object(self) -> DataFrame:
-        return self.df
 
     @property
     def semantic_hash(self) -> int | None:
@@ -82,8 +79,8 @@ class SparkFrame(Frame):
     def type(self, name: str) -> DataType:
         return self.schema[name].dataType
 
-    def attribute_type(self, name: str) -> DataType:
-        array: Any = self.type(ALTERNATIVES)
+    def attribute_type(self, name: str, column: str = ALTERNATIVES) -> DataType:
+        array: Any = self.type(column)
         return array.elementType[name].dataType
 
     def arrow_type(self, kind: DataType) -> pa.DataType:
@@ -146,35 +143,31 @@ class SparkFrame(Frame):
         return kind.simpleString() if _is_long_decimal(kind) else None
 
     def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
+        self, expressions: Sequence[ReadExpression]
     ) -> tuple[list[ColumnReader], dict[str, Any]]:
         cells, columns = list[ColumnReader](), dict[str, Any]()
-        for i, text in enumerate(expressions):
-            alike = self._alike(text, text in arguments)
+        for i, of in enumerate(expressions):
+            alike = self._alike(of.text, of.argument is not None)
             if alike is not None:
-                cells.append(Values(alike, text in exact, text in hashed))
+                cells.append(Values(alike, of.exact, of.hashed))
                 continue
             name = self.free_name(f"__value{i}")
-            cells.append(Computed(name, text in hashed))
-            columns[name] = self._evaluated(text, text in exact, text in hashed)
+            cells.append(Computed(name, of.hashed))
+            columns[name] = self._evaluated(of)
         return cells, columns
 
-    def _evaluated(self, text: str, exact: bool, hashed: bool) -> tuple[Column, DataType]:
+    def _evaluated(self, of: ReadExpression) -> tuple[Column, DataType]:
         """Return an expression's column, with a value per row or an array per row, and its type.
 
-        exact : whether values keep their type (certain rows);  hashed : whether they become strings
+        Exact values are of certain rows. Hashed values become strings.
         """
-        safe = for_spark(text, self.df.sparkSession)
+        safe = for_spark(of.text, self.df.sparkSession)
         value = F.expr(safe)  # has been checked to be one expression
-        if exact:
-            return value, self.expression_type(text)
-        if hashed and not self.uncertain:
+        if of.exact:
+            return value, self.expression_type(of.text)
+        if of.hashed and not self.uncertain:
             return value.cast("string"), StringType()
-        if hashed:
+        if of.hashed:
             return self._per_alternative(safe, "CAST(({}\n) AS STRING)"), ArrayType(StringType())
         if not self.uncertain:
             return value.cast("double"), DoubleType()

@@ -21,7 +21,6 @@ from sfumato.spark.crossing.chunks import MetricsName, OperatorMetrics, RawRows,
 from sfumato.spark.model.columns import arrow_schema, column
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.sql_tokens import free_name
-from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.chain import (
     READ_COUNTERS,
     REASONS_NAME,
@@ -34,7 +33,7 @@ from sfumato.tables.reading.chain import (
     prefix,
 )
 from sfumato.tables.reading.frame import LATE
-from sfumato.tables.reading.job import Input
+from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.layout import InputLayout
 from sfumato.tables.reading.rows import Column as ColumnReading
 from sfumato.tables.reading.rows import Reading, Ties
@@ -56,26 +55,18 @@ def bucket_key(one: Input) -> list[str]:
 
 @dataclass(frozen=True)
 class FrameLineage:
-    """The operator that created a frame, and its inputs.
+    """The operator that created a frame.
 
-    idle_timeout : microseconds, or None
-    columns : positions of the frame's columns in the answers
-    order : the input columns that order the answers, or None if no operator can run in the same
-        step
-    late : whether rows flagged late are exempt from the order
+    columns : positions of the frame's columns in the answers; empty without an order of the job
     where : conditions that select the frame's answers
     fused_with : the operators that run in the same step
     not_fused_because : the reasons why other operators do not
     first_use : the `first_use` of the first operator that reads the answers in the same step
     """
 
-    inputs: Sequence[Input]
-    config: TableConfig
+    job: Job
     metrics: MetricsName
-    idle_timeout: int | None = None
-    columns: Mapping[str, Place] = field(default_factory=dict)
-    order: Sequence[str] | None = None
-    late: bool = False
+    columns: Mapping[str, Place]
     where: tuple[Condition, ...] = ()
     fused_with: Sequence[str] = ()
     not_fused_because: Sequence[str] = ()
@@ -90,7 +81,7 @@ class FrameLineage:
     def origin(self, name: str) -> str | None:
         """Return the input column that a column of the frame copies unchanged, or None."""
         place = self.columns.get(name)
-        reading = self.inputs[0].reading
+        reading = self.job.inputs[0].reading
         if place is None or len(place.path) > 1 or place.cast:
             return None
         found = COPIED_COLUMN.fullmatch(place.path[0])
@@ -138,7 +129,7 @@ def remember_selected(frame: DataFrame, of: DataFrame, what: Selection) -> None:
     """Record that `frame` is the selection `what` of a frame that an operator created."""
     how = lineage_of(of)
     record_lineage(
-        frame, None if how is None or how.order is None else select_lineage(how, of, what)
+        frame, None if how is None or how.job.order is None else select_lineage(how, of, what)
     )
 
 
@@ -238,6 +229,10 @@ class PlannedStep:
         return [*dict.fromkeys(one for step in upstream for one in step.all()), self]
 
     @property
+    def job(self) -> Job:
+        return self.how.job
+
+    @property
     def side_names(self) -> list[str]:
         return ["input"] if len(self.sides) == 1 else ["left", "right"]
 
@@ -246,7 +241,7 @@ class ChainPlan:
     """The plan for an operator and its upstream operators that run in the same step."""
 
     def __init__(self, how: FrameLineage) -> None:
-        self.last = _build_steps(how, _bucket_keys(how), {})
+        self.last = _build_steps(how, _bucket_keys(how.job), {})
         self.steps = self.last.all()
         self._plain = _first_uses(self.steps)
         sides = [side for step in self.steps for side in step.sides]
@@ -283,7 +278,7 @@ class ChainPlan:
             return name
         how = side.lineage
         found = re.fullmatch(r"c(\d+)", how.columns[name].path[0])
-        return None if found is None else how.inputs[0].reading.passthrough[int(found[1])]
+        return None if found is None else how.job.inputs[0].reading.passthrough[int(found[1])]
 
     def _tie(self, side: StepInput, names: Sequence[str]) -> str | None:
         """Return the tie column for columns that copy columns of the lowest frame, or None."""
@@ -316,8 +311,8 @@ class ChainPlan:
             if stored:
                 sides = zip(step.sides, feeds, strict=True)
                 feeds = [replace(feed, layout=_layout(side, feed)) for side, feed in sides]
-            idles = step.how.idle_timeout is not None
-            steps.append(ChainStep(step.how.config, tuple(feeds), idles))
+            idles = step.job.idle_timeout is not None
+            steps.append(ChainStep(step.job.config, tuple(feeds), idles))
         return ChainConfig(tuple(steps))
 
     def _feed(self, side: StepInput, frames: Sequence[RawRows]) -> Feed:
@@ -340,7 +335,7 @@ class ChainPlan:
     @property
     def idle_timeout(self) -> int | None:
         """Return the idle timeout in microseconds, or None."""
-        return next((s.how.idle_timeout for s in self.steps if s.how.idle_timeout), None)
+        return next((s.job.idle_timeout for s in self.steps if s.job.idle_timeout), None)
 
     @property
     def checks(self) -> bool:
@@ -363,8 +358,8 @@ class ChainPlan:
         """Return the query's identity for checkpoints, as JSON values."""
         found = []
         for step in self.steps:
-            known = json.loads(step.how.config.fingerprint())
-            for name, one in zip(step.side_names, step.how.inputs, strict=True):
+            known = json.loads(step.job.config.fingerprint())
+            for name, one in zip(step.side_names, step.job.inputs, strict=True):
                 own = {"order": [*one.reading.order], "key": [*one.reading.key]}
                 known[name] = own | {**one.about}  # an input's identity, without its columns
             found.append(known)
@@ -377,7 +372,7 @@ class ChainPlan:
         """Yield (name, counters and gauges) per observed operator or input."""
         places = OperatorMetrics.of(config).places
         for number, step in enumerate(self.steps):
-            before, of, name = prefix(number), step.how.config, self._metrics(step)
+            before, of, name = prefix(number), step.job.config, self._metrics(step)
             own = {gauge: places[f"{before}{gauge}"] for gauge in of.gauges}
             metrics = _totals(places, before, of.counters)
             for gauge, (_, aggregate) in of.gauges.items():
@@ -426,43 +421,44 @@ def _totals(places: Mapping[str, str], before: str, counters: Sequence[str]) -> 
     return [F.coalesce(of, F.lit(0)).alias(name) for name, of in sums.items()]
 
 
-def _bucket_keys(how: FrameLineage) -> list[list[str]]:
+def _bucket_keys(job: Job) -> list[list[str]]:
     """Return, per input, the columns that determine which rows share an operator."""
-    own = [bucket_key(one) for one in how.inputs]
-    if not all(one.light for one in how.inputs):
+    own = [bucket_key(one) for one in job.inputs]
+    if not all(one.light for one in job.inputs):
         return own
     places = []
-    for one in how.inputs:
+    for one in job.inputs:
         before = lineage_of(frame_of(one).df)
         if before is not None:
             key = [before.origin(name) for name in one.reading.key]
-            coarser = bucket_key(before.inputs[0])
+            coarser = bucket_key(before.job.inputs[0])
             if not set(coarser) <= set(key):
                 return own
             places.append({key.index(name) for name in coarser})
     if not places or any(place != places[0] for place in places):
         return own
-    return [[n for i, n in enumerate(one.reading.key) if i in places[0]] for one in how.inputs]
+    return [[n for i, n in enumerate(one.reading.key) if i in places[0]] for one in job.inputs]
 
 
 def _build_steps(
     how: FrameLineage, bucket_keys: Sequence[Sequence[str]], known: dict[int, PlannedStep]
 ) -> PlannedStep:
     """Return the step of an operator, with the upstream steps that run in the same Spark step."""
-    step = PlannedStep(how, [StepInput(*of) for of in zip(how.inputs, bucket_keys, strict=True)])
+    sides = zip(how.job.inputs, bucket_keys, strict=True)
+    step = PlannedStep(how, [StepInput(*of) for of in sides])
     upstream: list[tuple[StepInput, PlannedStep]] = []
     for side in step.sides:
         before = lineage_of(frame_of(side.input).df)
-        if before is None or before.order is None:
+        if before is None or before.job.order is None:
             continue
         key = [before.origin(name) for name in side.bucket_key]
-        reason = _why_not_fused(how, side.input, before, key)
+        reason = _why_not_fused(how.job, side.input, before, key)
         if reason:
             step.not_fused_because.append(f"{before.metrics}: {reason}")
             continue
         shared = id(before.first_use)  # shared by all selections of the frame
         if shared not in known:
-            keys: Any = [key] * len(before.inputs)
+            keys: Any = [key] * len(before.job.inputs)
             known[shared] = _build_steps(before, keys, known)
         upstream.append((side, known[shared]))
     reason = _why_sides_not_fused([one for _, one in upstream], len(step.sides))
@@ -480,29 +476,28 @@ def _why_sides_not_fused(upstream: Sequence[PlannedStep], sides: int) -> str:
         return "the other side is read directly"
     steps = {step for one in upstream for step in one.all()}
     frames = sum(side.upstream is None for step in steps for side in step.sides)
-    if frames > 1 and any(step.how.idle_timeout is not None for step in steps):
+    if frames > 1 and any(step.job.idle_timeout is not None for step in steps):
         return "one side may be silent"
     return ""
 
 
-def _why_not_fused(
-    how: FrameLineage, one: Input, before: FrameLineage, key: Sequence[str | None]
-) -> str:
+def _why_not_fused(job: Job, one: Input, before: FrameLineage, key: Sequence[str | None]) -> str:
     """Return the reason why an operator's answers are read as a frame, or "" if they are not."""
     reading, df = one.reading, frame_of(one).df
     if not _fuses(df.sparkSession):
         return f"`{FUSE_SETTING}` is false"
-    if how.config.tasks > 1:
+    if job.config.tasks > 1:
         return "several tasks share the later operator"
     if not df.isStreaming and _is_cached(df):
         return "the frame between them is cached"
-    if how.idle_timeout is not None:
+    if job.idle_timeout is not None:
         return "the later operator has a separate idle timeout"
-    if set(key) != set(bucket_key(before.inputs[0])):
+    if set(key) != set(bucket_key(before.job.inputs[0])):
         return "the operators have different keys"
     if reading.tie is not None:
         order = [before.origin(name) for name in reading.order]
-        if order != [*(before.order or ())] or (before.late and LATE not in dict(reading.values)):
+        reads_late = LATE in dict(reading.values)
+        if order != [*(before.job.order or ())] or (before.job.has_late_rows and not reads_late):
             return "the operators read their rows in different orders"
     if one.computed:
         return "the later operator reads an expression that only Spark can compute"

@@ -66,14 +66,11 @@ def run_operator(job: Job) -> DataFrame:
     """
     job.config.check()
     answers = answers_of(job.outputs)
-    metrics, order = metrics_name(job.metrics, job.name), job.order
     spark = frame_of(job.inputs[0]).df.sparkSession
-    config = job.config.typed(lambda: arrow_schema(answers, spark))
-    outputs = job.outputs if order is not None else []
+    job = replace(job, config=job.config.typed(lambda: arrow_schema(answers, spark)))
+    outputs = job.outputs if job.order is not None else []
     places = {of.name: _place(of, answers, spark) for of in outputs}
-    how = FrameLineage(
-        job.inputs, config, metrics, job.idle_timeout, places, order, job.has_late_rows
-    )
+    how = FrameLineage(job, metrics_name(job.metrics, job.name), places)
     plan = ChainPlan(how)
     buckets = bucket_count(spark)
     sides = raw_rows(plan.selections(), buckets)

@@ -104,8 +104,8 @@ class ReleasedTableConfig(TableConfig):
         """Return whether several keys share a punctuation."""
         return self.scope is not None and len(self.scope) < self.keys
 
-    def arrival(self, side: int = 0) -> Arrival:
-        return super().arrival(side) if self.scope is None else Arrival(RELEASED)
+    def arrival(self) -> Arrival:
+        return super().arrival() if self.scope is None else Arrival(RELEASED)
 
 
 class ReleasedOperator(TableOperator):

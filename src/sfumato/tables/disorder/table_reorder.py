@@ -16,24 +16,13 @@ from sfumato.duration import microseconds
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import flag
 from sfumato.operators.arrays import Ints, pad
-from sfumato.operators.disorder.control import (
-    SENT,
-    WAIT_OPTIONS,
-    DisorderControl,
-    ReorderConfig,
-)
+from sfumato.operators.disorder.control import SENT, WAIT_OPTIONS, DisorderControl, ReorderConfig
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, EmittedRows
 from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, wait_bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import (
-    NO_PUNCTUATION,
-    as_numbers,
-    as_times,
-    punctuations_of,
-    take_rows,
-)
+from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, punctuations_of, take_rows
 from sfumato.tables.disorder.seen_ids import SeenIds
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
@@ -52,7 +41,7 @@ from sfumato.tables.reading.frame import (
     with_roles,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.results import Output, passthrough_outputs
 from sfumato.tables.reading.rows import Column, ColumnReader, Reading, Ties
 from sfumato.tables.reading.user_warnings import warn_user
 from sfumato.tables.row_store import RowStore
@@ -118,7 +107,7 @@ class ReorderTableConfig(TableConfig):
         """Minimum time for which an id is remembered, in microseconds."""
         return max(self.remember, int(self.forget_after or 0))
 
-    def arrival(self, side: int = 0) -> Arrival:
+    def arrival(self) -> Arrival:
         times = ("order0", EVENT)
         return Arrival(times, needed=times, within=MAX_TIME_US)
 
@@ -420,12 +409,12 @@ def reorder_job(
         roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
         outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
     order = order_metadata(keys, event, config.forget_after is not None, bool(sources))
-    outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
+    outputs.append(Output("late", ("late",), pa.bool_(), default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
     for added in flags:
         remembered = {REMEMBERED: str(config.remembered_us)} if added == DUPLICATE else {}
         about = with_roles({ADDED_COLUMN: "true", **remembered}, [added])
-        outputs.append(Output(added, (added,), BOOLEAN_TYPE, about, default=False))
+        outputs.append(Output(added, (added,), pa.bool_(), about, default=False))
     shares_buffer = waits["max_buffer_total"] is not None
     described = {"event_time": event, "source": sources, "unique": ids}
     return Job(

@@ -30,7 +30,7 @@ from sfumato.tables.reading.frame import (
     forget_after_of,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.results import Output, passthrough_outputs
 from sfumato.tables.reading.rows import (
     Column,
     ColumnReader,
@@ -65,7 +65,7 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
         known = ("order0", *self.key_columns)
         return known if self.scope is None else (*known, ARRIVAL)
 
-    def arrival(self, side: int = 0) -> Arrival:
+    def arrival(self) -> Arrival:
         if self.scope is None:
             return Arrival(("order0",), needed=self.needed)
         *first, order = RELEASED
@@ -144,7 +144,7 @@ def earlier_values_job(
     config = EarlierValuesTableConfig(**settings)
     outputs = passthrough_outputs(frame, frame.columns, ROW)
     outputs += [
-        Output(title, (fixed,), DOUBLE_TYPE, {ADDED_COLUMN: "true"})
+        Output(title, (fixed,), pa.float64(), {ADDED_COLUMN: "true"})
         for fixed, title in added.items()
     ]
     given = [Input(frame, reading, {"attributes": wanted})]

@@ -34,10 +34,6 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import EXISTENCE, WEIGHTED, Frame
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
-    BOOLEAN_TYPE,
-    DOUBLE_TYPE,
-    LONG_TYPE,
-    STRING_TYPE,
     Output,
     OutputField,
     alternatives_type,
@@ -97,11 +93,11 @@ def merge_parts(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
 
 def imputed_outputs(attributes: Sequence[str], texts: Collection[str]) -> list[Output]:
     """Return the columns of `impute_table`. texts : the attributes that are strings"""
-    fields = [OutputField(of, STRING_TYPE if of in texts else DOUBLE_TYPE) for of in attributes]
+    fields = [OutputField(of, pa.string() if of in texts else pa.float64()) for of in attributes]
     return [
         Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields), {WEIGHTED: "true"}),
-        Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE),
-        *(Output(flag, (flag,), BOOLEAN_TYPE) for flag in FLAGS),
+        Output(IMPUTED_BY, (IMPUTED_BY,), pa.string()),
+        *(Output(flag, (flag,), pa.bool_()) for flag in FLAGS),
     ]
 
 
@@ -310,12 +306,12 @@ def stream_imputation_job(
     config = StreamImputationTableConfig(
         imputers=imputers, weighted=weighted, gap_values=gap_values, **known
     )
-    kind = alternatives_type(OutputField(of, DOUBLE_TYPE) for of in settings.attributes)
+    kind = alternatives_type(OutputField(of, pa.float64()) for of in settings.attributes)
     outputs = passthrough_outputs(frame, frame.columns, ROW)
     marks = {GAPS_KEY: "true", WEIGHTED: "true"}
     outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, marks))
-    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
-    outputs += [Output(gap, (f"gap{i}",), LONG_TYPE) for i, gap in enumerate(gaps)]
+    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), pa.string()))
+    outputs += [Output(gap, (f"gap{i}",), pa.int64()) for i, gap in enumerate(gaps)]
     given = [Input(frame, reading, {"attributes": wanted})]
     return Job("impute", "impute", name, given, config, outputs, order=[*reading.order])
 

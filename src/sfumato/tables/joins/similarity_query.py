@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import flag, one_of, whole
 from sfumato.operators.distributions.aggregate import OVER_TIME
@@ -36,8 +38,6 @@ from sfumato.tables.reading.frame import (
 )
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
-    DOUBLE_TYPE,
-    STRING_TYPE,
     Output,
     OutputField,
     Struct,
@@ -166,7 +166,7 @@ class JoinSide:
         for i, attribute in enumerate(self.attributes):
             if attribute in self.on:
                 place = self.on.index(attribute)
-                fixed, kind = f"on{place}", STRING_TYPE if place in self.texts else DOUBLE_TYPE
+                fixed, kind = f"on{place}", pa.string() if place in self.texts else pa.float64()
             else:
                 fixed, kind = f"a{i}", self.frame.attribute_type(attribute)
             fixed = attribute if self.imputed is not None else fixed
@@ -351,12 +351,12 @@ class JoinQuery:
         certain = self.imputation is None and all(side.frame.certain for side in sides)
         found = [Output(s.name, (s.name,), row_of(s.frame, s.passthrough)) for s in sides]
         found += world_outputs(sides[0].frame, sides[0].name)
-        found.append(Output("probability", ("probability",), DOUBLE_TYPE))
+        found.append(Output("probability", ("probability",), pa.float64()))
         if self.alternatives and sides[0].frame.worlds is None:
             pairs = alternatives_type(*(side.fields for side in sides))
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs))
         if self.output == "changes":
-            found.append(Output("change", ("change",), STRING_TYPE))
+            found.append(Output("change", ("change",), pa.string()))
         return mark_shared(found, "" if certain else PAIRS)
 
     def config(
@@ -533,9 +533,9 @@ def neighbours_outputs(
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
-    moments = (OutputField("mean", DOUBLE_TYPE), OutputField("stddev", DOUBLE_TYPE))
+    moments = (OutputField("mean", pa.float64()), OutputField("stddev", pa.float64()))
     counts = Struct((*moments, OutputField("distribution", VALUE_PAIRS)))
-    for name, kind in zip(names, (counts, DOUBLE_TYPE), strict=False):
+    for name, kind in zip(names, (counts, pa.float64()), strict=False):
         found.append(Output(name, (name,), kind))
     found += results
     return mark_shared(found, None if all(side.frame.certain for side in sides) else WINDOWS)

@@ -21,14 +21,9 @@ from sfumato.tables.joins.similarity_query import alignment_of
 from sfumato.tables.joins.table_join import TypedAnswersConfig, cast_answers, nulls_of_side
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES
-from sfumato.tables.reading.frame import (
-    EXISTENCE,
-    Frame,
-    forget_after_of,
-    require_same_worlds,
-)
+from sfumato.tables.reading.frame import EXISTENCE, Frame, forget_after_of, require_same_worlds
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, mark_shared, row_of, world_outputs
+from sfumato.tables.reading.results import Output, mark_shared, row_of, world_outputs
 from sfumato.tables.reading.rows import (
     ColumnReader,
     Probabilities,
@@ -179,7 +174,7 @@ def asof_join_job(
         outputs.append(Output(SIDES[number], (SIDES[number],), row_of(frame, frame.columns)))
     outputs += world_outputs(left, "left")
     if uncertain:
-        outputs.append(Output("probability", ("probability",), DOUBLE_TYPE))
+        outputs.append(Output("probability", ("probability",), pa.float64()))
         outputs = mark_shared(outputs, PAIRS)
     config = AsofTableConfig(
         keys=len(keys[0]),

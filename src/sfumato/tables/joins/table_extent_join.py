@@ -43,7 +43,6 @@ from sfumato.tables.reading.frame import (
 )
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
-    DOUBLE_TYPE,
     Output,
     OutputField,
     alternatives_type,
@@ -98,7 +97,7 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
             distance("within", self.within)
             share("probability", self.probability)
 
-    def arrival(self, side: int = 0) -> Arrival:
+    def arrival(self) -> Arrival:
         return Arrival(("window.end",), tied=False)
 
 
@@ -409,7 +408,7 @@ def extent_join_job(
     outputs += world_outputs(left, "left")
     if attributes:
         pairs = alternatives_type(*fields)
-        for title, kind in ((ALTERNATIVES, pairs), ("probability", DOUBLE_TYPE)):
+        for title, kind in ((ALTERNATIVES, pairs), ("probability", pa.float64())):
             outputs.append(Output(title, (title,), kind))
         outputs = mark_shared(outputs, PAIRS)
     config = ExtentJoinTableConfig(

@@ -42,15 +42,7 @@ from sfumato.tables.disorder.released import (
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.frame import CONTROLLER_COLUMNS, Frame, forget_after_of
-from sfumato.tables.reading.results import (
-    DOUBLE_TYPE,
-    LONG_TYPE,
-    STRING_TYPE,
-    Output,
-    mark_shared,
-    passthrough_outputs,
-    row_of,
-)
+from sfumato.tables.reading.results import Output, mark_shared, passthrough_outputs, row_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RANKED
 from sfumato.tables.row_store import RowStore
@@ -598,8 +590,8 @@ class RankingQuery(WindowQuery):
 
     def answers(self) -> list[Output]:
         kinds = {
-            "query": STRING_TYPE, "k": LONG_TYPE, "time": self.time_type, "rank": LONG_TYPE,
-            "score": DOUBLE_TYPE, "probability": DOUBLE_TYPE, "answered": self.time_type,
+            "query": pa.string(), "k": pa.int64(), "time": self.time_type, "rank": pa.int64(),
+            "score": pa.float64(), "probability": pa.float64(), "answered": self.time_type,
             "row": row_of(self.frame, self.row_columns),
         }  # fmt: skip
         if "stream" in self.unchanged_columns:

@@ -164,7 +164,7 @@ class ChainConfig:
     def reads(self, frame: int) -> tuple[Feed, Arrival]:
         """Return how a frame is read, and the order in which its rows are processed."""
         step, side = self._reader(frame)
-        return self.steps[step].feeds[side], self.steps[step].config.arrival(side)
+        return self.steps[step].feeds[side], self.steps[step].config.arrival()
 
     def _reader(self, frame: int) -> tuple[int, int]:
         return next(

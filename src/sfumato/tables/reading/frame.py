@@ -9,9 +9,9 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
 from sfumato.sql_tokens import free_name, quote_name
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_of
-from sfumato.tables.reading.types import Kind
+from sfumato.tables.reading.types import Kind, is_list
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
     GAPS,
@@ -122,6 +122,19 @@ def number_tuple(argument: str, given: Any) -> tuple[float, ...]:
         ) from None
 
 
+class ReadExpression(NamedTuple):
+    """An expression whose values an operator reads.
+
+    argument : its name in errors; None for the name of a column or attribute
+    exact : whether values keep their type    hashed : whether values are read as hash numbers
+    """
+
+    text: str
+    argument: str | None
+    exact: bool
+    hashed: bool
+
+
 class Frame(ABC):
     """A frame with the types of its library, such as Spark or Arrow.
 
@@ -131,6 +144,7 @@ class Frame(ABC):
     filtered : the code with which users drop late rows
     numeric : kinds of expressions that can be cast to doubles
     columns : column names    streams : whether rows keep arriving while the query runs
+    user_object : the user's object
     """
 
     noun: ClassVar[str]
@@ -140,6 +154,7 @@ class Frame(ABC):
     numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")
     columns: list[str]
     streams = False
+    user_object: Any
 
     # ---- the schema, in the library's types
 
@@ -152,7 +167,7 @@ class Frame(ABC):
     def type(self, name: str) -> Any: ...
 
     @abstractmethod
-    def attribute_type(self, name: str) -> Any: ...
+    def attribute_type(self, name: str, column: str = ALTERNATIVES) -> Any: ...
 
     @abstractmethod
     def arrow_type(self, kind: Any) -> pa.DataType:
@@ -194,16 +209,10 @@ class Frame(ABC):
 
     @abstractmethod
     def computation(
-        self,
-        expressions: Sequence[str],
-        arguments: Mapping[str, str],
-        exact: Collection[str],
-        hashed: Collection[str],
+        self, expressions: Sequence[ReadExpression]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """Return a `ColumnReader` per expression, and the columns that only the engine can compute,
         with their types, by name.
-
-        exact : expressions read in their own type    hashed : expressions read as hash numbers
         """
 
     @abstractmethod
@@ -231,6 +240,36 @@ class Frame(ABC):
             return []
         kind = self.type(ALTERNATIVES)
         return attributes_of(self.arrow_type(kind), self.text_of(kind))
+
+    def common_attributes(self, columns: Sequence[str]) -> list[str]:
+        """Return the attributes that several columns of alternatives have in common.
+
+        Raises TypeError for a column without alternatives, or if the columns' attributes differ.
+        """
+        shown: list[dict[str, str]] = []  # per column, the types of its attributes
+        for column in columns:
+            kind = self.arrow_type(self.type(column))
+            element = kind.value_type if is_list(kind) else kind
+            names = [part.name for part in element] if pa.types.is_struct(element) else []
+            if not is_list(kind) or "prob" not in names or {*names} == {"prob"}:
+                raise TypeError(
+                    "`measurements` must name columns of alternatives, list<struct<prob: double, "
+                    f"ATTR, ...>>; `{column}` has a different type: create it with "
+                    "sf.alternatives or sf.samples"
+                )
+            types = {name: self.text_of(self.attribute_type(name, column)) for name in names}
+            shown.append({name: text for name, text in types.items() if name != "prob"})
+            if shown[-1] != shown[0]:
+                one, other = (
+                    ", ".join(f"{n}: {of}" for n, of in each.items())
+                    for each in (shown[0], shown[-1])
+                )
+                raise TypeError(
+                    "`measurements` must have the same attributes with the same types; "
+                    f"`{columns[0]}` has {one} and `{column}` has {other}: rename or cast the "
+                    "attributes"
+                )
+        return [*shown[0]]
 
     def kind_of(self, kind: Any) -> Kind:
         """Return the kind of a type's values; the type of NULL columns is "number"."""
@@ -263,11 +302,6 @@ class Frame(ABC):
     def is_case_sensitive(self) -> bool:
         """Return whether column names are case-sensitive."""
         return False
-
-    @property
-    @abstractmethod
-    def user_object(self) -> Any:
-        """Return the user's object."""
 
     @property
     def semantic_hash(self) -> int | None:

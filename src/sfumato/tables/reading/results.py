@@ -19,9 +19,6 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import is_list, lengths_of
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SHARED_KEY
 
-DOUBLE_TYPE, LONG_TYPE, INT_TYPE = pa.float64(), pa.int64(), pa.int32()
-STRING_TYPE, BOOLEAN_TYPE = pa.string(), pa.bool_()
-
 
 @dataclass(frozen=True)
 class OutputField:
@@ -88,7 +85,7 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
         OutputField(name, frame.type(name), f"c{i}", frame.metadata(name))
         for i, name in enumerate(names)
     ]
-    return Struct(tuple(parts) or (OutputField("col1", INT_TYPE, "c0"),))
+    return Struct(tuple(parts) or (OutputField("col1", pa.int32(), "c0"),))
 
 
 def extent_type(time: Any, order: Mapping[str, Any] | None = None) -> Struct:
@@ -144,7 +141,7 @@ def world_outputs(frame: Frame, side: str) -> list[Output]:
 def alternatives_type(*sides: Iterable[OutputField]) -> ListOf:
     """Return the type of alternatives: `prob`, and the attributes of a row or of both sides."""
     return ListOf(
-        Struct((OutputField("prob", DOUBLE_TYPE), *(part for side in sides for part in side)))
+        Struct((OutputField("prob", pa.float64()), *(part for side in sides for part in side)))
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -70,32 +70,6 @@ def attributes_of(kind: pa.DataType, shown: object) -> list[str]:
             "rename or drop some"
         )
     return [name for name in names if name != "prob"]
-
-
-def common_attributes(kinds: Mapping[str, Mapping[str, str] | None]) -> list[str]:
-    """Return the attributes that several columns of alternatives have in common.
-
-    kinds : per column, its structs' field types, or None if it is not a list of structs
-    Raises TypeError for a column without alternatives, or if the columns' attributes differ.
-    """
-    first, *_ = kinds
-    for column, fields in kinds.items():
-        if fields is None or "prob" not in fields or len(fields) < 2:
-            raise TypeError(
-                "`measurements` must name columns of alternatives, list<struct<prob: double, "
-                f"ATTR, ...>>; `{column}` has a different type: create it with sf.alternatives or "
-                "sf.samples"
-            )
-        if {**fields, "prob": ""} != {**(kinds[first] or {}), "prob": ""}:
-            one, other = (
-                ", ".join(f"{n}: {of}" for n, of in each.items() if n != "prob")
-                for each in (kinds[first] or {}, fields)
-            )
-            raise TypeError(
-                f"`measurements` must have the same attributes with the same types; `{first}` has "
-                f"{one} and `{column}` has {other}: rename or cast the attributes"
-            )
-    return [name for name in kinds[first] or () if name != "prob"]
 
 
 class UncertainTable:

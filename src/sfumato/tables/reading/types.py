@@ -55,7 +55,7 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _is_any(kind: pa.DataType, *layouts: str) -> bool:
-    return any(getattr(pa.types, f"is_{layout}", lambda _: False)(kind) for layout in layouts)
+    return any(getattr(pa.types, f"is_{layout}")(kind) for layout in layouts)
 
 
 def is_list(kind: pa.DataType) -> bool:

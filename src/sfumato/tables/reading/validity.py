@@ -220,12 +220,11 @@ def generalize_reason(reason: str) -> str:
 def java_text(number: float) -> str:
     """Format a number >= 1 as Spark does.
 
-    >>> java_text(1.1), java_text(12345678.0)
-    ('1.1', '1.2345678E7')
+    >>> java_text(1.1), java_text(12345678.0), java_text(99999999.0)
+    ('1.1', '1.2345678E7', '9.9999999E7')
     """
     if number < 1e7:
         return repr(number)
-    digits, _, exponent = f"{number:e}".partition("e")
-    shortest = repr(number).partition("e")[0].replace(".", "").rstrip("0")
-    digits = f"{shortest[0]}.{shortest[1:] or '0'}"
-    return f"{digits}E{int(exponent)}" if np.isfinite(number) else "Infinity"
+    if number == np.inf:
+        return "Infinity"
+    return np.format_float_scientific(number, trim="0", exp_digits=1).replace("e+", "E")

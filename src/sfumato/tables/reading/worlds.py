@@ -20,8 +20,6 @@ from sfumato.tables.arrow import as_array
 from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
 from sfumato.tables.reading.results import (
-    DOUBLE_TYPE,
-    INT_TYPE,
     Output,
     OutputField,
     alternatives_type,
@@ -93,7 +91,7 @@ class Draw:
         for name in self.attributes:
             found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
         marked = {**added, WORLDS: str(self.worlds)}
-        return [*found, Output(WORLD, (f"c{len(found)}",), INT_TYPE, marked)]
+        return [*found, Output(WORLD, (f"c{len(found)}",), pa.int32(), marked)]
 
     def why_invalid(self, table: pa.Table) -> Reasons:
         reasons = why_invalid(table, None, max_alternatives=self.max_alternatives)
@@ -192,8 +190,8 @@ class Merge:
             kind = alternatives_type(fields)
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
         else:
-            found.append(Output(EXISTENCE, (EXISTENCE,), DOUBLE_TYPE, shared))
-        return [*found, Output(ERROR, (ERROR,), DOUBLE_TYPE)]
+            found.append(Output(EXISTENCE, (EXISTENCE,), pa.float64(), shared))
+        return [*found, Output(ERROR, (ERROR,), pa.float64())]
 
     def merge(self, table: pa.Table) -> pa.Table:
         """Return the answers over all worlds, in order of first row; alternatives by value."""

@@ -9,16 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arrays import Floats, gather_lists, pad
+from sfumato.operators.arrays import Floats, Ints, gather_lists
 from sfumato.operators.distributions.aggregate import AggregateResult
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
 from sfumato.operators.windows.extent_aggregate import Extents
-from sfumato.tables.arrow import as_numbers, as_times
-from sfumato.tables.disorder.released import lateness_of, punctuations_of
+from sfumato.tables.arrow import as_numbers
 from sfumato.tables.reading.frame import EARLY_COLUMN
 from sfumato.tables.windows.table_extents import ExtentTableConfig, TableExtents
-from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 
 COMPLETENESS_PARTS = ("share", "low", "high")
 
@@ -37,9 +35,6 @@ class EarlyTableConfig(ExtentTableConfig):
     def check(self) -> None:
         super().check()
         self.make()
-
-    def make(self) -> EarlyTableExtents:
-        return EarlyTableExtents(self)
 
 
 class EarlyTableExtents(TableExtents):
@@ -62,26 +57,20 @@ class EarlyTableExtents(TableExtents):
         )  # fmt: skip
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        group = scope = self.codes(rows)
-        time = as_numbers(rows.column("order0"))
-        offsets, prob, values = alternatives_of(rows, self.config.attributes)
-        punctuation, late, shown = time - 1, None, np.ones(len(time), bool)
-        lasting = shown
-        if self.config.scope is not None:
-            scope = self._scope(rows) if self.config.shared else group
-            punctuation, late = punctuations_of(rows), lateness_of(rows)
+        group, scope, time, punctuation, late, batch = self._read(rows, now)
+        offsets, prob, values = batch
+        lasting = shown = np.ones(len(time), bool)
+        if late is not None:
             shown = as_numbers(rows.column(EARLY_COLUMN)) != 0
             lasting = ~shown
             self.counts["on_arrival"] += int(shown.sum())
-        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
-        self.seen[scope] = now
         before = self.operator.counters["out_of_order"]
         places = np.flatnonzero(lasting)
         starts, alternatives = gather_lists(offsets, places)
         extents = self.operator.process(
             group[places],
             time[places],
-            None if late is None else punctuation[places],
+            None if punctuation is None else punctuation[places],
             None if late is None else late[places],
             starts,
             prob[alternatives],
@@ -89,20 +78,18 @@ class EarlyTableExtents(TableExtents):
             scope=scope[places],
         )
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
-        punctuation = np.minimum(punctuation, MAX_TIME_US)
+        reached = np.minimum(time - 1 if punctuation is None else punctuation, MAX_TIME_US)
         moves = lasting if late is None else lasting & ~late
-        given = group, scope, time, punctuation, moves, shown, offsets, prob, values
+        given = group, scope, time, reached, moves, shown, *batch
         return self._revisions_and_finals(extents, *given)
 
-    def forget_expired(self) -> None:
-        """Forget keys that have no open extents and whose usual answers no longer matter."""
-        if not self.config.shared or len(self.index) < self._forget_at:
-            return
-        codes = self.early.idle_groups(self.operator.idle_groups())
-        self.operator.forget(codes)
+    def _idle_keys(self) -> Ints:
+        """Return the keys that have no open extents and whose usual answers no longer matter."""
+        return self.early.idle_groups(super()._idle_keys())
+
+    def forget(self, codes: Ints) -> None:
+        super().forget(codes)
         self.early.forget(codes)
-        self.index.forget(codes)
-        self._forget_at = 2 * len(self.index) + len(codes) + 1024
 
     def counters(self) -> dict[str, int]:
         counts = super().counters()
@@ -154,12 +141,6 @@ class EarlyTableExtents(TableExtents):
         punctuation = np.append(revisions.punctuation, extents.punctuation)
         end = np.append(revisions.end, extents.end)
         return [pa.concat_tables(tables).take(pa.array(np.lexsort((end, finals, punctuation))))]
-
-    def _times_of(self, of: Extents | Revisions) -> dict[str, Any]:
-        kind = ARROW_TIMES[self.config.time]
-        start, end, punctuation = (as_times(t, kind) for t in (of.start, of.end, of.punctuation))
-        window = pa.StructArray.from_arrays([start, end], ["start", "end"])
-        return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
 
 
 def _revision_results(revisions: Revisions) -> list[AggregateResult]:

@@ -137,15 +137,7 @@ class TableExtents(ReleasedOperator):
         return begin, (positions + length) // slide * slide
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        group = scope = self.codes(rows)
-        punctuation, late = None, None
-        if self.config.scope is not None:
-            scope = self._scope(rows) if self.config.shared else group
-            punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
-        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
-        self.seen[scope] = now
-        batch = self.config.tuples(rows)
-        time = self._positions(as_numbers(rows.column("order0")))
+        group, scope, time, punctuation, late, batch = self._read(rows, now)
         before = self.operator.counters["out_of_order"]
         extents = self.process_rows(rows, group, time, punctuation, late, *batch, scope=scope)
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
@@ -162,6 +154,22 @@ class TableExtents(ReleasedOperator):
         if self.config.stores_rows:
             self.rows.drop_unneeded(len(self.operator.numbers))
         return tables
+
+    def _read(self, rows: pa.Table, now: int) -> tuple[Any, ...]:
+        """Return the rows' keys, scopes, times, punctuations and lateness, and their tuples.
+
+        Punctuations and lateness are None without a scope.
+        """
+        group = scope = self.codes(rows)
+        punctuation, late = None, None
+        if self.config.scope is not None:
+            punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
+        if self.config.shared:
+            scope = self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
+        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
+        self.seen[scope] = now
+        time = self._positions(as_numbers(rows.column("order0")))
+        return group, scope, time, punctuation, late, self.config.tuples(rows)
 
     def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
         """Return the extents that rows complete. given : the operator's arguments"""
@@ -183,10 +191,16 @@ class TableExtents(ReleasedOperator):
         """
         if not self.config.shared or len(self.index) < self._forget_at:
             return
-        codes = self.operator.idle_groups()
-        self.operator.forget(codes)
+        codes = self._idle_keys()
+        self.forget(codes)
         self.index.forget(codes)
         self._forget_at = 2 * len(self.index) + MIN_FORGOTTEN
+
+    def _idle_keys(self) -> np.ndarray:
+        return self.operator.idle_groups()
+
+    def forget(self, codes: np.ndarray) -> None:
+        self.operator.forget(codes)
 
     def set_clock(self, now: int) -> None:
         if self.config.window.idle_timeout_us is not None:
@@ -213,9 +227,6 @@ class TableExtents(ReleasedOperator):
             raise ValueError("every tuple must have its row")
         if self.config.stores_rows and self.operator.next != self.rows.next:
             raise ValueError("its rows and tuples must have the same next number")
-
-    def _scope(self, rows: pa.Table) -> np.ndarray:
-        return self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
 
     def _tables(self, extents: Extents) -> list[pa.Table]:
         if not len(extents):
@@ -269,17 +280,19 @@ class TableExtents(ReleasedOperator):
         return found
 
     def _answers(self, extents: Extents) -> dict[str, Any]:
-        kind = ARROW_TIMES[self.config.time]
-        given = (extents.start, extents.end, extents.punctuation)
-        start, end, punctuation = (as_times(self._times(of), kind) for of in given)
         return {
-            "window": pa.StructArray.from_arrays([start, end], ["start", "end"]),
-            "held": pa.array(extents.held),
-            "punctuation": punctuation,
+            **self._times_of(extents),
             "late": pa.array(extents.late),
             **self.config.result_columns(extents.results),
             **self._picked(extents),
         }
+
+    def _times_of(self, of: Any) -> dict[str, Any]:
+        """Return the first columns of answers with the times and sizes of `Extents`."""
+        kind, given = ARROW_TIMES[self.config.time], (of.start, of.end, of.punctuation)
+        start, end, punctuation = (as_times(self._times(times), kind) for times in given)
+        window = pa.StructArray.from_arrays([start, end], ["start", "end"])
+        return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
 
     def _positions(self, times: np.ndarray) -> np.ndarray:
         """Convert times for the operator: to calendar positions for calendar windows."""

@@ -18,11 +18,7 @@ from sfumato.operators.windows.identified_extents import (
 )
 from sfumato.tables.arrow import as_numbers, has_all_values
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.windows.table_extents import (
-    ROW_VERSION,
-    ExtentTableConfig,
-    TableExtents,
-)
+from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig, TableExtents
 
 
 @dataclass(frozen=True, kw_only=True)

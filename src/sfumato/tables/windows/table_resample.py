@@ -25,7 +25,7 @@ from sfumato.tables.reading.frame import (
     order_metadata,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passthrough_outputs
+from sfumato.tables.reading.results import Output, passthrough_outputs
 from sfumato.tables.reading.rows import (
     ColumnReader,
     Doubles,
@@ -335,8 +335,8 @@ def resample_job(
     ]
     outputs.insert(len(keys), Output(order, ("order",), frame.type(order), order_metadata(keys)))
     if numeric:
-        outputs += [Output(column, (f"value{i}",), DOUBLE_TYPE) for i, column in enumerate(wanted)]
-    outputs.append(Output(AGE, (AGE,), DOUBLE_TYPE, {ADDED_COLUMN: "true"}))
+        outputs += [Output(column, (f"value{i}",), pa.float64()) for i, column in enumerate(wanted)]
+    outputs.append(Output(AGE, (AGE,), pa.float64(), {ADDED_COLUMN: "true"}))
     # Without `columns`, new columns of any type are carried and must not change the fingerprint.
     about = {"columns": wanted} if numeric or columns is not None else {}
     given = [Input(frame, reading, about)]

@@ -22,15 +22,12 @@ from sfumato.tables.reading.frame import (
     EXISTENCE,
     TIME_KINDS,
     Frame,
+    ReadExpression,
     forget_after_of,
     number_tuple,
     order_metadata,
 )
 from sfumato.tables.reading.results import (
-    BOOLEAN_TYPE,
-    DOUBLE_TYPE,
-    LONG_TYPE,
-    STRING_TYPE,
     Output,
     OutputField,
     Struct,
@@ -100,7 +97,7 @@ NOT_TOGETHER = (  # pairs of arguments
 )
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
-VALUE_PAIRS = alternatives_type([OutputField("value", DOUBLE_TYPE)])  # type of a distribution
+VALUE_PAIRS = alternatives_type([OutputField("value", pa.float64())])  # type of a distribution
 # Functions whose results have the type of the values
 VALUE_FUNCTIONS = ("min", "max", "first", "last")
 
@@ -121,10 +118,15 @@ class AggregateSpec:
     expression: str | None
     argument: float | None = None
     kind: str = "whole"
-    type: Any = LONG_TYPE
+    type: Any = field(default_factory=pa.int64)
     cast: Any = None
     exact: ExactNumber | None = None
     hashed: bool = False
+
+    @property
+    def place(self) -> str:
+        """Return the name of the argument that has the expression, for errors."""
+        return f"aggregates[{self.name!r}]" if self.name else "by"
 
     @property
     def entry(self) -> str:
@@ -237,8 +239,9 @@ class WindowQuery:
             replace(w, expression=w.expression and frame.quoted_name(w.expression))
             for w in self.specs
         ]
-        for text, argument in self.arguments.items():
-            frame.check_expression(argument, text)
+        for w in self.specs:
+            if w.expression is not None:
+                frame.check_expression(w.place, w.expression)
         if self.existence is not None:
             frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
         self.specs = [*map(self._plan, self.specs)]
@@ -312,15 +315,6 @@ class WindowQuery:
         unit = self.window.calendar_unit
         return self.window.grid[0] * (1 if unit is None else MIN_UNIT_US[unit])
 
-    @property
-    def arguments(self) -> dict[str, str]:
-        """Map each aggregate's expression to the name of its argument in errors."""
-        return {
-            w.expression: f"aggregates[{w.name!r}]" if w.name else "by"
-            for w in self.specs
-            if w.expression is not None
-        }
-
     def _plan(self, w: AggregateSpec) -> AggregateSpec:
         """Return an aggregate with the way it is computed.
 
@@ -339,9 +333,7 @@ class WindowQuery:
             return replace(separate, kind=PICKED_RESULT, type=own)
         if w.function == "count_distinct" and is_text:
             return replace(w, hashed=True)
-        argument, of = "`by`", ""
-        if w.name:
-            argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
+        argument, of = f"`{w.place}`", w.name and f" for {w.function}"
         if not is_number:
             of_text = w.name and known == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
@@ -354,7 +346,7 @@ class WindowQuery:
         if plain and w.function in EXACT_FUNCTIONS:
             exact = exact_number(w.function, self.frame.arrow_type(own))
             if exact is not None:
-                precise: Any = LONG_TYPE
+                precise: Any = pa.int64()
                 if exact.precision:
                     precise = pa.decimal128(exact.precision, exact.scale)
                 cast = None if w.function == "sum" else own
@@ -372,7 +364,7 @@ class WindowQuery:
         is_sum = w.function == "sum" and self.early is None
         if known == "whole" and (is_sum or w.function in VALUE_FUNCTIONS):
             return replace(w, cast=cast)
-        return replace(w, kind="number", type=DOUBLE_TYPE, cast=cast)
+        return replace(w, kind="number", type=pa.float64(), cast=cast)
 
     @property
     def _picks_values(self) -> bool:
@@ -642,7 +634,7 @@ class WindowQuery:
 
     @property
     def time_type(self) -> Any:
-        return LONG_TYPE if self.time == "long" else self.frame.type(self.orders[0])
+        return pa.int64() if self.time == "long" else self.frame.type(self.orders[0])
 
     # ---- inputs of the operator
 
@@ -684,9 +676,11 @@ class WindowQuery:
 
     @cached_property
     def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        hashed = [str(w.expression) for w in self.specs if w.hashed]
-        expressions = self.expressions, self.arguments, self._exact_expressions, hashed
-        return self.frame.computation(*expressions)
+        hashed = {w.expression for w in self.specs if w.hashed}
+        places, exact = {w.expression: w.place for w in self.specs}, self._exact_expressions
+        return self.frame.computation(
+            [ReadExpression(x, places.get(x), x in exact, x in hashed) for x in self.expressions]
+        )
 
     @property
     def computed(self) -> Mapping[str, Any]:
@@ -741,16 +735,16 @@ class WindowQuery:
     def _added_types(self) -> dict[str, Any]:
         """Return the types of the answers' columns other than rows, results and `missed`."""
         if not self.timed:
-            return {"held": LONG_TYPE}
+            return {"held": pa.int64()}
         time = self.time_type
-        kinds = {"window": extent_type(time), "held": LONG_TYPE}
-        kinds |= {"punctuation": time, "late": LONG_TYPE}
+        kinds = {"window": extent_type(time), "held": pa.int64()}
+        kinds |= {"punctuation": time, "late": pa.int64()}
         if self.early is not None:
-            ends = (OutputField("low", DOUBLE_TYPE), OutputField("high", DOUBLE_TYPE))
+            ends = (OutputField("low", pa.float64()), OutputField("high", pa.float64()))
             named = enumerate(self.specs)
             intervals = (OutputField(w.name, Struct(ends), f"result{i}") for i, w in named)
-            shares = Struct((OutputField("share", DOUBLE_TYPE), *ends))
-            of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
+            shares = Struct((OutputField("share", pa.float64()), *ends))
+            of_early = (pa.bool_(), pa.int64(), shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
         return kinds
 
@@ -777,7 +771,7 @@ class WindowQuery:
             row = row_of(self.frame, self.row_columns).parts
             parts = (
                 *(replace(of, metadata=None) for of in row),
-                OutputField("reason", STRING_TYPE),
+                OutputField("reason", pa.string()),
             )
             found.append(Output("missed", ("missed",), Struct(parts)))
         return mark_shared(found, self._shared, repeated=self.timed)
@@ -812,7 +806,7 @@ class WindowQuery:
     def _distribution_type(self) -> Struct:
         names = distribution_names(self.quantiles, self.distribution is not None)
         kinds = {"distribution": VALUE_PAIRS}
-        return Struct(tuple(OutputField(name, kinds.get(name, DOUBLE_TYPE)) for name in names))
+        return Struct(tuple(OutputField(name, kinds.get(name, pa.float64())) for name in names))
 
     # ---- the configuration
 
