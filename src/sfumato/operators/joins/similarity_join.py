@@ -13,12 +13,7 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import JoinAnswers
-from sfumato.operators.joins.arrivals import (
-    SINGLE_TASK,
-    ArrivalBatch,
-    Shard,
-    windows_of,
-)
+from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard, windows_of
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow

@@ -10,12 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.operators.arrays import Bools, Ints, ranges_of
-from sfumato.operators.ranking.timetable import (
-    KAndFrequency,
-    Timetable,
-    checked_query,
-    timetable,
-)
+from sfumato.operators.ranking.timetable import KAndFrequency, Timetable, checked_query, timetable
 
 NO_RUN = 2**62  # no instant is due
 MAX_TIME = 2**61  # sums of times fit

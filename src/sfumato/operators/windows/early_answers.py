@@ -34,11 +34,7 @@ from sfumato.kernels.windows.early_answers import (
     EarlyRows,
     EarlyState,
 )
-from sfumato.kernels.windows.early_extremes import (
-    CDF_STEP,
-    STEP_POOL,
-    Extremes,
-)
+from sfumato.kernels.windows.early_extremes import CDF_STEP, STEP_POOL, Extremes
 from sfumato.kernels.windows.extents import NO_EXTENT, NO_INDEX
 from sfumato.operators.arguments import SUM_TOLERANCE, whole
 from sfumato.operators.arrays import Floats, Ints, Records, offsets_of, pad

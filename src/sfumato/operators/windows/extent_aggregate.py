@@ -53,10 +53,7 @@ from sfumato.operators.distributions.discrete_distributions import (
     DistributionOptions,
     plain_result,
 )
-from sfumato.operators.distributions.independent_distribution import (
-    check_aggregates,
-    results_of,
-)
+from sfumato.operators.distributions.independent_distribution import check_aggregates, results_of
 from sfumato.operators.distributions.moment_channels import EXTREMES, Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
