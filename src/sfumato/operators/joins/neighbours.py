@@ -13,8 +13,11 @@ from sfumato.kernels.joins.neighbour_counts import count_neighbours
 from sfumato.kernels.joins.similarity_join import JOIN_COUNTS
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
-from sfumato.operators.distributions.discrete_distributions import DistributionOptions
-from sfumato.operators.distributions.mixture import full_options, mixtures
+from sfumato.operators.distributions.discrete_distributions import (
+    DistributionOptions,
+    full_options,
+    mixtures,
+)
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
