@@ -232,7 +232,8 @@ class StreamImputer(Operator):
         found = [(places[~mixed], [(changes, result.take(~mixed))])]
         if mixed.any():
             places, result = places[mixed], result.take(mixed)
-            objects = np.where(changing[places], means_of(result), values[places])
+            means = np.add.reduceat(result.prob[:, None] * result.values, result.offsets[:-1])
+            objects = np.where(changing[places], means, values[places])
             found.append((places, [(changes, result), (levels, levels.impute(objects))]))
         others = np.flatnonzero(~by_change)
         found.append((others, [(levels, levels.impute(values[others]))]))
@@ -253,12 +254,6 @@ class StreamImputer(Operator):
         codes = keys[keys < len(self.rows)]
         for name in ("low", "high", "rows"):
             getattr(self, name)[codes] = 0
-
-
-def means_of(imputed: Imputed) -> Floats:
-    """Return float64[n, T], the means of objects, each of which must have alternatives."""
-    means: Floats = np.add.reduceat(imputed.prob[:, None] * imputed.values, imputed.offsets[:-1])
-    return means
 
 
 def equal_quantiles(imputed: Imputed, count: int) -> Imputed:
