@@ -330,7 +330,7 @@ class ExtentAggregate(ReleasedAggregate):
         )  # fmt: skip
         late_rows = late_rows[:late_count]
         if self.readings:
-            self.readings.add(rows, index, rows.number, late_rows, rows.prob, rows.values)
+            self.readings.add(rows, index, late_rows)
         self._store(rows, index, late_rows)
         return self._complete(completions[:found]), excluded
 
