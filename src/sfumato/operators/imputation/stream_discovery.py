@@ -140,8 +140,7 @@ def _ranked_scores(offsets: Ints, prob: Floats, values: Floats, true: Floats) ->
     total = np.concatenate([[0.0], np.cumsum(prob)])
     below = total[1:] - total[offsets[:-1]][of]
     off = np.abs(values - true[of]) - values * (2.0 * below - prob - 1.0)
-    scores: Floats = np.bincount(of, weights=prob * off, minlength=true.size).astype(np.float64)
-    return scores
+    return np.bincount(of, weights=prob * off, minlength=true.size).astype(np.float64)
 
 
 def _keep_better(scores: dict[Dependency, float]) -> list[Dependency]:

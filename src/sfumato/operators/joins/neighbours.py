@@ -38,8 +38,7 @@ class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
 
     def moments(self) -> Floats:
         """Return float64[n, 2]: mean and standard deviation of each number; NaN without counts."""
-        found: Floats = all_moments(self.offsets, self.prob, self.value)[:, :2]
-        return found
+        return all_moments(self.offsets, self.prob, self.value)[:, :2]
 
     def probability_below(self, limit: int) -> Floats:
         """Return float64[n]: the probability of fewer than `limit` neighbours, computed from the
@@ -126,9 +125,8 @@ def results_of_neighbours(
     group = place[near.of]
     empty = np.setdiff1d(np.arange(weight.size), group)
     # count(*) counts values of 1, so that it ignores the tuples of samples without neighbours.
-    ones, asked = len(values), []
-    for of in aggregates:
-        asked.append(Aggregate("count", ones) if of.attribute is None else of)
+    counted = Aggregate("count", len(values))
+    asked = [counted if of.attribute is None else of for of in aggregates]
     values = np.concatenate([values, np.ones((1, prob.size))])
     given = group, empty, near.begins, prob, values
     found = results_of_groups(*given, asked, full_options(options))

@@ -173,8 +173,7 @@ class PairJoin(Operator):
 
     def _local_rows(self, numbers: Ints) -> Bools:
         """Return bool[n]: whether this task owns the tuples."""
-        owned: Bools = numbers % self.store.tasks == self.store.task
-        return owned
+        return numbers % self.store.tasks == self.store.task
 
     def _in_parts(
         self, arrivals: Any, step: int, join: Callable[[Any], JoinAnswers]

@@ -134,7 +134,6 @@ class SimilarityJoin(PairJoin):
 
     def _match(self, batch: Batch) -> Records:
         given, counts = (self.store, batch, self.criterion), self.pair_counts.view(JOIN_COUNTS)
-        found: Records
         if self.config.strategy == "sort":
             found = join_sorted(*given, counts)
             return found[np.argsort(found["arrival"], kind="stable")]
