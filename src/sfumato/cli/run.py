@@ -1,7 +1,5 @@
 """Run a pipeline: start the streaming queries of its plan, and monitor them until they end."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ with changes or values of other attributes. Each candidate imputes later rows fr
 a stream is imputed from its past. Candidates with the best scores are selected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations

@@ -5,8 +5,6 @@ imputed from a repository's past changes: from a similar value, after a similar 
 similar changes of the known attributes. Changes remain similar when levels drift.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """A timetable at run time: its next instants, and changes to the queries."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice

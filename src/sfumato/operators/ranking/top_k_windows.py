@@ -1,7 +1,5 @@
 """Top-k queries over sliding windows, answered together when they are due."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Early answers for time extents, with intervals for the final answers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Readings whose values hold until the next reading, for time-weighted aggregates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
