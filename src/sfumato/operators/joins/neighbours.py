@@ -8,8 +8,7 @@ import numpy as np
 
 from sfumato.kernels.distributions.discrete_distribution import all_moments
 from sfumato.kernels.distributions.tuples import existences
-from sfumato.kernels.joins.neighbour_counts import NearSamples as NearSamples
-from sfumato.kernels.joins.neighbour_counts import count_neighbours
+from sfumato.kernels.joins.neighbour_counts import NearSamples, count_neighbours
 from sfumato.kernels.joins.similarity_join import JOIN_COUNTS
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult

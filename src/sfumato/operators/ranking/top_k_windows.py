@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.ranking.windows import NO_INSTANT as NO_INSTANT
 from sfumato.kernels.ranking.windows import (
+    NO_INSTANT,
     RankedWindowTuples,
     RunQueries,
     WindowRuns,
