@@ -133,8 +133,7 @@ def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Depende
         if len(near) > 2:
             sets.append([(each, ROUGH_EPSILON) for each in near])
         sets.append([])
-        for each in sets:
-            found.append(Dependency(((f"age_{name}", SAME_AGE), *each), name, 1.0))
+        found += [Dependency(((f"age_{name}", SAME_AGE), *each), name, 1.0) for each in sets]
     return found
 
 
