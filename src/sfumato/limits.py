@@ -1,7 +1,5 @@
 """Bounds on the work that one row may cause, and the settings that raise them."""
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any

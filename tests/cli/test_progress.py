@@ -125,7 +125,7 @@ def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
     assert said(watch, 0.0, **stuck) == []
     assert said(watch, 59.0, **stuck) == []
     assert said(watch, 61.0) == [
-        "reorder_in has emitted no in-order rows for 61 s and holds 14 rows; the oldest row has "
+        "reorder_in has emitted no in-order rows for 61 s and holds 7 rows; the oldest row has "
         "the event time 1970-01-01 00:01:00; the operator waits for berlin (an idle timeout "
         "releases the rows)"
     ]

@@ -1,7 +1,5 @@
 """Charts of distributions and window results, and `chart`, which chooses the kind of chart."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

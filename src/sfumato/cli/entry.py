@@ -13,15 +13,11 @@ def main() -> None:
         app()
     except ImportError as error:
         # An error without a name was raised by this package, with a message for the user.
-        why = str(error) if error.name is None else missing_extra_message(_command(), error)
+        command = " ".join(["sfumato", *(word for word in sys.argv[1:2] if word[:1] != "-")])
+        why = str(error) if error.name is None else missing_extra_message(f"`{command}`", error)
         if why is None:
             raise
         sys.exit(f"Error: {why}")
-
-
-def _command() -> str:
-    words = [word for word in sys.argv[1:2] if not word.startswith("-")]
-    return f"`{' '.join(['sfumato', *words])}`"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Run a pipeline: start the streaming queries of its plan, and monitor them until they end."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -178,8 +176,6 @@ def follow(queries: Sequence[SinkQuery], log: Log) -> int:
                 log.refresh(queries)
                 time.sleep(POLL_INTERVAL_SECONDS)
     except KeyboardInterrupt:
-        for query in queries:
-            query.interrupted = query.query is not None
         log.say("Stopping: the next run continues after the last finished micro-batch.")
     finally:
         for query in queries:

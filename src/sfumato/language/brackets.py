@@ -1,7 +1,5 @@
 """Constructs in brackets after a table: windows, orders, and the control of disorder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

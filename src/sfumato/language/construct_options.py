@@ -4,8 +4,6 @@ The functions check the values. Their errors name the argument in backquotes (or
 which locates the error in the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """IMPUTE after a table, as a call of `sf.impute`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

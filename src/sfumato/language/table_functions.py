@@ -1,7 +1,5 @@
 """Functions in FROM, `FROM function(table, name => value)`, as calls of public functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

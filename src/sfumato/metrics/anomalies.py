@@ -62,7 +62,6 @@ class _Reorder:
     since: float
     patience: float
     held: int = 0
-    run: Any = None
     gauges: dict[str, Any] = field(default_factory=dict)
 
 
@@ -70,7 +69,6 @@ class _Reorder:
 class StallDetector:
     """Detector of reorders that have not emitted rows in order for a long time."""
 
-    seconds: float = STALL_SECONDS
     _reorders: dict[OperatorPart, _Reorder] = field(default_factory=dict)
 
     def detect(self, batches: Sequence[MicroBatch], now: float) -> Iterator[str]:
@@ -94,11 +92,10 @@ class StallDetector:
 
     def _take(self, part: OperatorPart, batch: MicroBatch, now: float) -> None:
         counts = batch.counters[part]
-        reorder = self._reorders.setdefault(part, _Reorder(now, self.seconds))
-        reorder.held = counts["held"] + (reorder.held if batch.run == reorder.run else 0)
-        reorder.run, reorder.gauges = batch.run, batch.gauges.get(part, {})
+        reorder = self._reorders.setdefault(part, _Reorder(now, STALL_SECONDS))
+        reorder.held, reorder.gauges = batch.held[part], batch.gauges.get(part, {})
         if counts["rows"] > counts["held"] + counts.get("late", 0):
-            reorder.since, reorder.patience = now, self.seconds
+            reorder.since, reorder.patience = now, STALL_SECONDS
 
 
 @dataclass

@@ -43,7 +43,6 @@ class MicroBatch:
     held : held rows per part at the end, in the buckets that had rows in this run
     parts : seconds per phase, named as in Spark
     state : totals over all operators: bytes in memory and on disk, and rows if Spark counts them
-    run : id of the query's run
     """
 
     number: int
@@ -56,7 +55,6 @@ class MicroBatch:
     held: dict[OperatorPart, int] = field(default_factory=dict)
     parts: dict[str, float] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
-    run: Any = None
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
@@ -184,7 +182,6 @@ def micro_batch_of(report: Any) -> MicroBatch:
         gauges,
         parts=durations,
         state=_state(getattr(report, "stateOperators", ())),
-        run=getattr(report, "runId", None),
     )
 
 

@@ -5,8 +5,6 @@ Spark, Java and text formats change quoted text: letter case, backslashes before
 secrets are normalised before they are compared.
 """
 
-from __future__ import annotations
-
 import html
 import os
 import re

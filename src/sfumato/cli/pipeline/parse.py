@@ -4,8 +4,6 @@ Parsing only checks the form: it opens no source and parses no query. Each probl
 PipelineError with the position in the file, the expected value and a similar word.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

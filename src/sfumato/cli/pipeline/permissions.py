@@ -6,8 +6,6 @@ cannot name a class, path or URL; RULES allow other values per name. `--allow-pa
 and `--trust` both and trusted SQL. A file cannot declare its own SQL trusted.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """The disorder controllers of many sources."""
 
-from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from sfumato.kernels.disorder.state import (
 from sfumato.operators.arrays import Bools, Ints, pad, ranges_of
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.rows import NO_CODES
-from sfumato.operators.state.declared import Array, Declaration, Value
+from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 
 
@@ -55,7 +54,7 @@ class Controllers(Stateful):
     bounded buffer.
     """
 
-    state: ClassVar[Mapping[str, Declaration]] = {
+    state = {
         "slot": Array(int, "codes", low=0),
         "states": Array(np.uint8, "controllers", CONTROLLER.itemsize),
         "memory": Array(int, None),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from sfumato.operators.arrays import Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.rows import NO_CODES, checked_times
-from sfumato.operators.state.declared import Declaration, Part
+from sfumato.operators.state.declared import Part
 from sfumato.operators.state.stateful import Operator
 
 
@@ -73,7 +72,7 @@ class Punctuator(Operator):
 
     kind, version = "punctuator", 9
     config: DisorderControl
-    state: ClassVar[Mapping[str, Declaration]] = {"controllers": Part()}
+    state = {"controllers": Part()}
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """Rows in event-time order, buffered until their key's punctuation passes them."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from sfumato.operators.disorder.rows import (
     checked_times,
 )
 from sfumato.operators.disorder.sources import Sources
-from sfumato.operators.state.declared import Declaration, Part, Record, Value
+from sfumato.operators.state.declared import Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 
 
@@ -52,7 +51,7 @@ class Reorder(Operator):
     kind, version = "reorder", 12
     flattened_records = ("control",)
     config: ReorderConfig
-    state: ClassVar[Mapping[str, Declaration]] = {
+    state = {
         "controllers": Part(),
         "sources": Part(),
         "arrived": Value(int, low=0),

@@ -1,8 +1,8 @@
 """The sources of each key, and the event time up to which they release rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from sfumato.kernels.disorder.release import least_punctuations, least_steps
 from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
 from sfumato.operators.arrays import Ints, offsets_of, pad
 from sfumato.operators.disorder.rows import NO_CODES, KeyedRecords, KeyedRuns
-from sfumato.operators.state.declared import Array, Declaration, Record
+from sfumato.operators.state.declared import Array, Record
 from sfumato.operators.state.stateful import Stateful
 
 
@@ -37,7 +37,7 @@ class Sources(Stateful):
     Memory: a few numbers per source, and its punctuations above `released_up_to`.
     """
 
-    state: ClassVar[Mapping[str, Declaration]] = {
+    state = {
         "released_up_to": Array(int, "keys"),
         "pending": Array(bool, "keys"),
         "key_of": Array(int, "sources", low=0, high="keys"),

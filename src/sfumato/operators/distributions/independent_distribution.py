@@ -101,10 +101,9 @@ def draw_tuples(
     offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
     Entries are ordered by tuple, then world. Equal hashes give equal draws.
     """
-    rows: tuple[Ints, Ints, Ints] = draw_worlds(
+    return draw_worlds(
         offsets, *(np.require(array, requirements=["C", "W"]) for array in (prob, hashes)), worlds
     )
-    return rows
 
 
 def _count_distribution(chances: Floats) -> DiscreteDistributions:
@@ -166,9 +165,10 @@ def results_of(
     parts: list[list[AggregateResult]] = [[] for _ in aggregates]
     for begin in range(0, order.size if wanted else 0, MAX_DISTRIBUTIONS):
         rows = order[begin : begin + MAX_DISTRIBUTIONS]
-        found: list[list[DiscreteDistributions]] = []
-        for tuples in map(members, rows.tolist()):
-            found.append([distribution_of(aggregates[r], tuples, options) for r in wanted])
+        found = [
+            [distribution_of(aggregates[r], tuples, options) for r in wanted]
+            for tuples in map(members, rows.tolist())
+        ]
         for r, own in zip(wanted, zip(*found, strict=True), strict=True):
             mean, stddev, existence = moments[r][:, rows]
             known = None if aggregates[r].function in LISTED else (mean, stddev, existence)

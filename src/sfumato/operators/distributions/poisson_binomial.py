@@ -123,9 +123,7 @@ class PoissonBinomial:
         self.method = method
         exact = method == "exact"
         self._least, self._most = (certain, possible) if exact else (0, len(self))
-        self._tails: Floats | None = None
-        self._distribution: Floats | None = None
-        self._wide = False
+        self._tables: dict[bool, tuple[Floats, Floats]] = {}  # by whether they are wide
 
     def __len__(self) -> int:
         return self._p.size
@@ -138,10 +136,7 @@ class PoissonBinomial:
         """
         if self.method != "exact":
             return np.diff(self.cdf(np.arange(len(self) + 1)), prepend=0.0)
-        if not self._wide:
-            self._compute(wide=True)
-        assert self._distribution is not None
-        return self._distribution.copy()
+        return self._table(wide=True)[0].copy()
 
     def cdf(self, k: Any) -> Any:
         """Return Pr(N <= k), as a float or, for an array, as float64 of the same shape."""
@@ -173,18 +168,18 @@ class PoissonBinomial:
         return np.where(places >= self._most, float(side == 0), values)
 
     def _exact(self, places: npt.NDArray[np.int64], side: int) -> Any:
-        if self._tails is None or (places.ndim > 0 and not self._wide):
-            self._compute(wide=places.ndim > 0)
-        assert self._tails is not None
-        values = self._tails[side][places + 1]
+        wide = places.ndim > 0 or True in self._tables
+        values = self._table(wide)[1][side][places + 1]
         # The narrow distribution is enough for a single query outside the far tails.
-        doubtful = not self._wide and self._least <= places < self._most
+        doubtful = not wide and self._least <= places < self._most
         if doubtful and values < len(self) * NEGLIGIBLE_COUNT / 1e-14:
-            self._compute(wide=True)
-            values = self._tails[side][places + 1]
+            values = self._table(wide=True)[1][side][places + 1]
         return values
 
-    def _compute(self, wide: bool) -> None:
-        self._distribution = distribution_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE_COUNT)
-        self._tails = tails_of_distribution(self._distribution, self._least, self._most)
-        self._wide = wide
+    def _table(self, wide: bool) -> tuple[Floats, Floats]:
+        """Return the distribution, with far tails if `wide`, and its tails."""
+        if wide not in self._tables:
+            found = distribution_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE_COUNT)
+            tails = tails_of_distribution(found, self._least, self._most)
+            self._tables = {wide: (found, tails)}
+        return self._tables[wide]

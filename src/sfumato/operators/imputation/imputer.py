@@ -284,8 +284,7 @@ class Imputer:
         return len(self._rows)
 
     def column(self, name: str) -> Floats:
-        found: Floats = self._rows[:, self.names.index(name)]
-        return found
+        return self._rows[:, self.names.index(name)]
 
     @property
     def scaling(self) -> dict[str, tuple[float, float]]:

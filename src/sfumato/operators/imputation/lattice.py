@@ -1,7 +1,5 @@
 """The order in which combinations of dependencies are tried."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

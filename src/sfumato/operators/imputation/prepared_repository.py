@@ -1,7 +1,5 @@
 """A repository as flat arrays, in the form that imputation kernels expect."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

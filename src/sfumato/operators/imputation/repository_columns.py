@@ -61,8 +61,7 @@ def sample_rows(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
     """Return at most `most` rows, drawn at random and in their order."""
     if len(rows) <= most:
         return rows
-    drawn: Floats = rows[np.sort(rng.choice(len(rows), most, replace=False))]
-    return drawn
+    return rows[np.sort(rng.choice(len(rows), most, replace=False))]
 
 
 def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str]) -> Floats:

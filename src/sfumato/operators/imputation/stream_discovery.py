@@ -5,8 +5,6 @@ with changes or values of other attributes. Each candidate imputes later rows fr
 a stream is imputed from its past. Candidates with the best scores are selected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -140,8 +138,7 @@ def _ranked_scores(offsets: Ints, prob: Floats, values: Floats, true: Floats) ->
     total = np.concatenate([[0.0], np.cumsum(prob)])
     below = total[1:] - total[offsets[:-1]][of]
     off = np.abs(values - true[of]) - values * (2.0 * below - prob - 1.0)
-    scores: Floats = np.bincount(of, weights=prob * off, minlength=true.size).astype(np.float64)
-    return scores
+    return np.bincount(of, weights=prob * off, minlength=true.size).astype(np.float64)
 
 
 def _keep_better(scores: dict[Dependency, float]) -> list[Dependency]:

@@ -5,8 +5,6 @@ imputed from a repository's past changes: from a similar value, after a similar 
 similar changes of the known attributes. Changes remain similar when levels drift.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -135,8 +133,7 @@ def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Depende
         if len(near) > 2:
             sets.append([(each, ROUGH_EPSILON) for each in near])
         sets.append([])
-        for each in sets:
-            found.append(Dependency(((f"age_{name}", SAME_AGE), *each), name, 1.0))
+        found += [Dependency(((f"age_{name}", SAME_AGE), *each), name, 1.0) for each in sets]
     return found
 
 
@@ -232,7 +229,8 @@ class StreamImputer(Operator):
         found = [(places[~mixed], [(changes, result.take(~mixed))])]
         if mixed.any():
             places, result = places[mixed], result.take(mixed)
-            objects = np.where(changing[places], means_of(result), values[places])
+            means = np.add.reduceat(result.prob[:, None] * result.values, result.offsets[:-1])
+            objects = np.where(changing[places], means, values[places])
             found.append((places, [(changes, result), (levels, levels.impute(objects))]))
         others = np.flatnonzero(~by_change)
         found.append((others, [(levels, levels.impute(values[others]))]))
@@ -253,12 +251,6 @@ class StreamImputer(Operator):
         codes = keys[keys < len(self.rows)]
         for name in ("low", "high", "rows"):
             getattr(self, name)[codes] = 0
-
-
-def means_of(imputed: Imputed) -> Floats:
-    """Return float64[n, T], the means of objects, each of which must have alternatives."""
-    means: Floats = np.add.reduceat(imputed.prob[:, None] * imputed.values, imputed.offsets[:-1])
-    return means
 
 
 def equal_quantiles(imputed: Imputed, count: int) -> Imputed:

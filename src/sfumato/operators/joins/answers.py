@@ -7,11 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.distributions.tuples import existences, reaches_all
-from sfumato.kernels.joins.match_probability import (
-    criterion,
-    exclude_partners,
-    match_probabilities,
-)
+from sfumato.kernels.joins.match_probability import criterion, exclude_partners, match_probabilities
 from sfumato.kernels.joins.matching_pairs import matching_pairs
 from sfumato.kernels.joins.tuple_store import StoredTuples, tuples_without_windows
 from sfumato.limits import MAX_ALTERNATIVES

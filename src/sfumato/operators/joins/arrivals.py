@@ -1,7 +1,5 @@
 """The arrivals, windows and shards of a join."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta

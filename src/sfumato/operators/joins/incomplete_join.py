@@ -134,7 +134,6 @@ class IncompleteJoin(PairJoin):
 
     def _match(self, batch: Batch) -> Records:
         counts = np.zeros(1, JOIN_COUNTS)
-        found: Records
         found, certain = join_tuples(self.store, batch, self.criterion, self._sure, counts)
         pairs, near, left = counts[0]
         self.pair_counts += [pairs, near, certain, left - certain]

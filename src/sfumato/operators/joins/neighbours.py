@@ -8,13 +8,15 @@ import numpy as np
 
 from sfumato.kernels.distributions.discrete_distribution import all_moments
 from sfumato.kernels.distributions.tuples import existences
-from sfumato.kernels.joins.neighbour_counts import NearSamples as NearSamples
-from sfumato.kernels.joins.neighbour_counts import count_neighbours
+from sfumato.kernels.joins.neighbour_counts import NearSamples, count_neighbours
 from sfumato.kernels.joins.similarity_join import JOIN_COUNTS
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
-from sfumato.operators.distributions.discrete_distributions import DistributionOptions
-from sfumato.operators.distributions.mixture import full_options, mixtures
+from sfumato.operators.distributions.discrete_distributions import (
+    DistributionOptions,
+    full_options,
+    mixtures,
+)
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
@@ -35,8 +37,7 @@ class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
 
     def moments(self) -> Floats:
         """Return float64[n, 2]: mean and standard deviation of each number; NaN without counts."""
-        found: Floats = all_moments(self.offsets, self.prob, self.value)[:, :2]
-        return found
+        return all_moments(self.offsets, self.prob, self.value)[:, :2]
 
     def probability_below(self, limit: int) -> Floats:
         """Return float64[n]: the probability of fewer than `limit` neighbours, computed from the
@@ -123,9 +124,8 @@ def results_of_neighbours(
     group = place[near.of]
     empty = np.setdiff1d(np.arange(weight.size), group)
     # count(*) counts values of 1, so that it ignores the tuples of samples without neighbours.
-    ones, asked = len(values), []
-    for of in aggregates:
-        asked.append(Aggregate("count", ones) if of.attribute is None else of)
+    counted = Aggregate("count", len(values))
+    asked = [counted if of.attribute is None else of for of in aggregates]
     values = np.concatenate([values, np.ones((1, prob.size))])
     given = group, empty, near.begins, prob, values
     found = results_of_groups(*given, asked, full_options(options))

@@ -1,7 +1,5 @@
 """As-of joins: the newest earlier row of another stream, where rows may be uncertain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 

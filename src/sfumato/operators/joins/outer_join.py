@@ -41,8 +41,7 @@ class LoneTuples(Columns, flat=("prob", "alone"), begins="offsets"):
     @property
     def probability(self) -> Floats:
         """Pr(the tuple exists and has no partner so far), float64[n]."""
-        found: Floats = existences(self.offsets, self.prob * self.alone)
-        return found
+        return existences(self.offsets, self.prob * self.alone)
 
 
 class LoneSide(Stateful):

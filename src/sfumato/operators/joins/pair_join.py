@@ -75,7 +75,7 @@ class PairJoin(Operator):
         criterion: Criterion,
         counts: tuple[str, ...],
         *,
-        columns: int | None = None,
+        summarised: bool = True,
         rows: int = 0,
         indexed: bool = False,
         task: Shard = SINGLE_TASK,
@@ -83,7 +83,7 @@ class PairJoin(Operator):
         """Create the state of a join without tuples.
 
         counts : names of the counters of pairs    indexed : whether to maintain a grid
-        columns, rows : sizes of the tuples' summaries (None: summaries of regions) and boxes
+        summarised : whether tuples have summaries of regions    rows : size of the tuples' boxes
         """
         windows: Sequence[JoinWindow] = self.config.windows
         self.output, self.alternatives = self.config.output, self.config.alternatives
@@ -92,7 +92,7 @@ class PairJoin(Operator):
         # Sizes of windows without uncertain existences.
         self._row_limits = np.minimum(self.rows, [w.max_tuples or MAX_SPAN for w in windows])
         spans = np.array([MAX_SPAN if w.span_us is None else w.span_us for w in windows])
-        columns = summary_columns(criterion.d) if columns is None else columns
+        columns = summary_columns(criterion.d) if summarised else 0
         within = criterion.within if indexed else -1.0
         self.store = empty_store(criterion.d, columns, rows, within, spans, task.number, task.tasks)
         self._uncertain: dict[int, UncertainWindow] = {}
@@ -173,8 +173,7 @@ class PairJoin(Operator):
 
     def _local_rows(self, numbers: Ints) -> Bools:
         """Return bool[n]: whether this task owns the tuples."""
-        owned: Bools = numbers % self.store.tasks == self.store.task
-        return owned
+        return numbers % self.store.tasks == self.store.task
 
     def _in_parts(
         self, arrivals: Any, step: int, join: Callable[[Any], JoinAnswers]

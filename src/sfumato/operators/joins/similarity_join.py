@@ -1,7 +1,7 @@
 """Joins of uncertain tuples by the similarity of their values."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,7 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import JoinAnswers
-from sfumato.operators.joins.arrivals import (
-    SINGLE_TASK,
-    ArrivalBatch,
-    Shard,
-    windows_of,
-)
+from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard, windows_of
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow
@@ -119,15 +114,13 @@ class SimilarityJoin(PairJoin):
     config: SimilarityJoinConfig
     state = {"tuples": Record(HeldSamples)}
 
-    columns: ClassVar[int | None] = None  # of summaries, see `PairJoin`
-
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         of = self.config
         indexed = of.strategy in ("auto", "index")
         self._set_up(
             criterion(of.dimensions, of.within, of.probability, of.sphere), JOIN_COUNTS.names or (),
-            columns=self.columns if indexed else 0, indexed=indexed, task=of.task,
+            summarised=indexed, indexed=indexed, task=of.task,
         )  # fmt: skip
 
     def process(self, arrivals: ArrivalBatch) -> JoinAnswers:
@@ -141,7 +134,6 @@ class SimilarityJoin(PairJoin):
 
     def _match(self, batch: Batch) -> Records:
         given, counts = (self.store, batch, self.criterion), self.pair_counts.view(JOIN_COUNTS)
-        found: Records
         if self.config.strategy == "sort":
             found = join_sorted(*given, counts)
             return found[np.argsort(found["arrival"], kind="stable")]

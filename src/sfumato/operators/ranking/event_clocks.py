@@ -37,7 +37,6 @@ class EventClocks(Stateful):
 
     def select_late(self, scope: Ints, time: Ints, late: Bools, punctuation: Ints) -> Bools:
         """Advance the clocks. Returns bool[n]: rows that are marked `late` or behind the clock."""
-        behind: Bools
         behind, steps = select_late(scope, time, late, punctuation, self.clock, self.punctuation)
         self.begin = offsets_of(np.bincount(scope, minlength=self.clock.size))
         self.steps = steps[np.argsort(scope, kind="stable")]
@@ -46,5 +45,4 @@ class EventClocks(Stateful):
     def first_reached(self, scope: Ints, time: Ints, otherwise: Ints) -> Ints:
         """Return int64[n]: the first clock, after one of the last rows, that reached each time;
         NO_PUNCTUATION if there is none, and `otherwise` if the scope had no rows."""
-        found: Ints = known_times(self.begin, self.steps, scope, time, otherwise)
-        return found
+        return known_times(self.begin, self.steps, scope, time, otherwise)

@@ -1,7 +1,5 @@
 """A timetable at run time: its next instants, and changes to the queries."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -10,12 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.operators.arrays import Bools, Ints, ranges_of
-from sfumato.operators.ranking.timetable import (
-    KAndFrequency,
-    Timetable,
-    checked_query,
-    timetable,
-)
+from sfumato.operators.ranking.timetable import KAndFrequency, Timetable, checked_query, timetable
 
 NO_RUN = 2**62  # no instant is due
 MAX_TIME = 2**61  # sums of times fit

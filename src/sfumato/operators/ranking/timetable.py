@@ -5,7 +5,7 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from heapq import merge
 from itertools import count, repeat, takewhile
 from typing import Any
@@ -27,6 +27,7 @@ MAX_LISTED_RUNS = 1_000_000
 
 KAndFrequency = tuple[int, int]
 Run = tuple[int, int]
+no_runs = partial(np.empty, 0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Timetable:
     cost
         Sum of k over the runs of a cycle, divided by `cycle`
     times, numbers
-        Instants and groups of the runs in a shared cycle; None if each group runs separately
+        Instants and groups of the runs in a shared cycle; empty if each group runs separately
 
     Notes
     -----
@@ -76,8 +77,8 @@ class Timetable:
     bounds: tuple[int, ...]
     cycle: int
     cost: Fraction = field(repr=False)
-    times: np.ndarray | None = field(default=None, repr=False, compare=False)
-    numbers: np.ndarray | None = field(default=None, repr=False, compare=False)
+    times: np.ndarray = field(default_factory=no_runs, repr=False, compare=False)
+    numbers: np.ndarray = field(default_factory=no_runs, repr=False, compare=False)
 
     @property
     def cost_per_unit(self) -> float:
@@ -87,7 +88,7 @@ class Timetable:
     @property
     def shared(self) -> bool:
         """Return whether one run answers several groups."""
-        return self.times is not None
+        return self.times.size > 0
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -96,7 +97,7 @@ class Timetable:
         Raises ValueError if groups run separately and a cycle has more than 1,000,000 runs; iterate
         over `after` instead.
         """
-        if self.times is not None and self.numbers is not None:
+        if self.shared:
             return tuple(zip(self.times.tolist(), self.numbers.tolist(), strict=True))
         if sum(self.cycle // bound for bound in self.bounds) > MAX_LISTED_RUNS:
             raise ValueError(
@@ -112,14 +113,13 @@ class Timetable:
 
     def after(self, instant: int) -> Iterator[Run]:
         """Yield all runs (time, group) after an instant >= 0; never ends."""
-        if self.times is None:
+        if not self.shared:
             each = [
                 zip(count((instant // bound + 1) * bound, bound), repeat(group))
                 for group, bound in enumerate(self.bounds, 1)
             ]
             yield from merge(*each)
             return
-        assert self.numbers is not None
         turn, rest = divmod(instant, self.cycle)
         place = int(np.searchsorted(self.times, rest, side="right"))
         while True:
@@ -133,20 +133,17 @@ class Timetable:
 
     def count_until(self, instants: np.ndarray) -> np.ndarray:
         """Return int64[...]: the number of runs in (0, instant]. Requires a shared cycle."""
-        assert self.times is not None
         turn, rest = np.divmod(instants, self.cycle)
         return turn * self.times.size + np.searchsorted(self.times, rest, side="right")
 
     def runs_at(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the times and groups, int64[r] each, of the runs with these numbers (from 0)."""
-        assert self.times is not None
-        assert self.numbers is not None
         turn, place = np.divmod(numbers, self.times.size)
         return turn * self.cycle + self.times[place], self.numbers[place]
 
     def last_before(self, instant: int, last: int) -> int | None:
         """Return the time of the last run in (instant, last]; None if there is none."""
-        if self.times is None:
+        if not self.shared:
             latest = max(last // bound * bound for bound in self.bounds)
         else:
             latest = int(self.runs_at(self.count_until(np.array(last)) - 1)[0])

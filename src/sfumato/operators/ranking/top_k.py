@@ -398,8 +398,7 @@ def expected_ranks(
     [0.85, 0.58, 1.4]
     """
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
-    found: Floats = kernels.expected_ranks(items)
-    return found
+    return kernels.expected_ranks(items)
 
 
 def prf(
@@ -446,8 +445,7 @@ def prf(
     """
     omega = checked_weights(weights)
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
-    found: Floats = kernels.weighted_ranks(items, omega)
-    return found
+    return kernels.weighted_ranks(items, omega)
 
 
 def prfe(
@@ -493,8 +491,7 @@ def prfe(
     """
     alpha = share("alpha", alpha, "a number")
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
-    found: Floats = kernels.exponential_ranks(items, alpha)
-    return found
+    return kernels.exponential_ranks(items, alpha)
 
 
 def top_k_streams(

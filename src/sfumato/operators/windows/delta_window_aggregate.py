@@ -19,10 +19,7 @@ from sfumato.operators.arguments import NO_LIMIT
 from sfumato.operators.arrays import Ints, grouped, ranges_of
 from sfumato.operators.distributions.aggregate import Aggregate, WindowAnswers
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
-from sfumato.operators.distributions.independent_distribution import (
-    check_aggregates,
-    results_of,
-)
+from sfumato.operators.distributions.independent_distribution import check_aggregates, results_of
 from sfumato.operators.distributions.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator

@@ -1,9 +1,6 @@
 """Early answers for time extents, with intervals for the final answers."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +31,7 @@ from sfumato.kernels.windows.early_answers import (
     EarlyRows,
     EarlyState,
 )
-from sfumato.kernels.windows.early_extremes import (
-    CDF_STEP,
-    STEP_POOL,
-    Extremes,
-)
+from sfumato.kernels.windows.early_extremes import CDF_STEP, STEP_POOL, Extremes
 from sfumato.kernels.windows.extents import NO_EXTENT, NO_INDEX
 from sfumato.operators.arguments import SUM_TOLERANCE, whole
 from sfumato.operators.arrays import Floats, Ints, Records, offsets_of, pad
@@ -101,9 +94,10 @@ class EarlyConfig:
     level: float
     aggregates: tuple[Aggregate, ...]
     attributes: int
-    certain: bool
+    certain: bool = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "aggregates", tuple(self.aggregates))
         check_early(whole("early", self.early), self.length)
         check_level(self.level)
 
@@ -156,19 +150,9 @@ class EarlyAnswers(Operator):
         "tracks": Array(float, "scopes", "tracks"),
     }
 
-    def __init__(
-        self,
-        length: int,
-        slide: int,
-        early: int,
-        level: float,
-        aggregates: Sequence[Aggregate],
-        attributes: int,
-        certain: bool = True,
-    ) -> None:
-        self.config = EarlyConfig(
-            length, slide, early, level, tuple(aggregates), attributes, certain
-        )
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        config, aggregates, certain = self.config, self.config.aggregates, self.config.certain
         self._channels = channels = Channels([] if certain else aggregates)
         what = np.array([EARLY_COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)])
         of = [NO_INDEX, *(NO_INDEX if a.attribute is None else a.attribute for a in aggregates)]
@@ -180,12 +164,13 @@ class EarlyAnswers(Operator):
             # An expected extreme may rise or fall.
             what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = EARLY_AVG
         self._aggregates = EarlyAggregates(what, source, measure, False)
-        self._attributes = attributes if certain else 0  # attributes with cells
-        linear = -(-length // early) + EXTRA_STAGES
-        stages = linear + OCTAVES
-        level = float(level)
+        self._attributes = config.attributes if certain else 0  # attributes with cells
+        linear = -(-config.length // config.early) + EXTRA_STAGES
+        stages, level = linear + OCTAVES, float(config.level)
         min_scores = math.ceil(2 / (1 - level) - 1e-9) - 1
-        self._grid = EarlyGrid(length, slide, early, linear, stages, level, min_scores)
+        self._grid = EarlyGrid(
+            config.length, config.slide, config.early, linear, stages, level, min_scores
+        )
         many = len(what)
         self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK_SIZE, many * USUAL_SIZE
         self._state = EarlyState(

@@ -10,25 +10,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.distributions.mergeable_moments import MomentPartials
 from sfumato.kernels.windows import extents, totals
-from sfumato.kernels.windows.extents import (
-    COMPLETION,
-    GROUP,
-    ID,
-    LATE_ROW,
-    NO_EXTENT,
-    NO_INDEX,
-    PANE,
-    POOL,
-    REPLACED,
-    SCOPE,
-    TUPLE,
-    Gaps,
-    PaneGrid,
-    Partials,
-    PooledTuples,
-    ReleasedRows,
-    Versions,
-)
+from sfumato.kernels.windows.extents import NO_EXTENT, NO_INDEX, ReleasedRows
 from sfumato.limits import MAX_EMPTY_EXTENTS, MAX_TIME_US, check_extents
 from sfumato.operators.arguments import check_times, whole
 from sfumato.operators.arrays import (
@@ -53,10 +35,7 @@ from sfumato.operators.distributions.discrete_distributions import (
     DistributionOptions,
     plain_result,
 )
-from sfumato.operators.distributions.independent_distribution import (
-    check_aggregates,
-    results_of,
-)
+from sfumato.operators.distributions.independent_distribution import check_aggregates, results_of
 from sfumato.operators.distributions.moment_channels import EXTREMES, Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -71,11 +50,12 @@ from sfumato.operators.state.tuple_batch import (
 from sfumato.operators.windows.step_readings import StepReadings
 
 EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
-NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NO_INDEX,), SCOPE)
-NO_LATE_ROW = np.array((NO_INDEX, 0, 0, NO_INDEX, NO_INDEX), LATE_ROW)
-NO_GROUP = np.array((NO_INDEX, 0, NO_EXTENT, NO_EXTENT, NO_INDEX, NO_INDEX, 0), GROUP)
-NO_VERSIONS = Versions(
-    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID), np.empty(0, REPLACED), False
+NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NO_INDEX,), extents.SCOPE)
+NO_LATE_ROW = np.array((NO_INDEX, 0, 0, NO_INDEX, NO_INDEX), extents.LATE_ROW)
+NO_GROUP = np.array((NO_INDEX, 0, NO_EXTENT, NO_EXTENT, NO_INDEX, NO_INDEX, 0), extents.GROUP)
+NONE = np.empty(0, np.int64)
+NO_VERSIONS = extents.Versions(
+    NONE, NONE, np.empty(0, extents.ID), np.empty(0, extents.REPLACED), False
 )
 SAVED_FIELDS = 4  # leading fields that are saved; the others are derived from the tuples
 TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
@@ -137,12 +117,12 @@ class ExtentConfig:
         return self.certain and totalled and not others
 
     @property
-    def gaps(self) -> Gaps:
+    def gaps(self) -> extents.Gaps:
         """Return the extents without a tuple that are listed."""
         first = NO_EXTENT
         if self.earliest is not None:
             first = -(-(self.earliest + self.length) // self.slide)
-        return Gaps(self.most_empty if self.empty else -1, self.earliest is not None, first)
+        return extents.Gaps(self.most_empty if self.empty else -1, self.earliest is not None, first)
 
 
 class ReleasedAggregate(Operator):
@@ -186,7 +166,7 @@ class ReleasedAggregate(Operator):
         group, time = codes("group", group, n), codes("event_time", event_time, n)
         scope = group if scope is None else codes("scope", scope, n)
         check_times("event_time", time)
-        forced, flags = np.empty(0, np.int64), np.zeros(n, bool) if late is None else late
+        forced, flags = NONE, np.zeros(n, bool) if late is None else late
         if punctuation is not None:
             forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
@@ -314,17 +294,17 @@ class ExtentAggregate(ReleasedAggregate):
         self._per_tuple, self._versions = np.empty((channels.count, 3, 0)), NO_VERSIONS
         whole, part = divmod(length, slide)
         panes = (2, 2 * whole + 1, slide - part) if part else (1, whole, 0)
-        self._grid = PaneGrid(length, slide, *panes)
-        self._scopes, self._groups = np.empty(0, SCOPE), np.empty(0, GROUP)
-        self._late_rows, self._panes = np.empty(0, LATE_ROW), np.empty(0, PANE)
-        self._tuples = PooledTuples(
-            np.array([(NO_INDEX, 0, 0, 0, 0)], POOL), np.empty(0, TUPLE), np.empty(0),
-            np.empty(0, np.int64), np.empty(0), np.empty((self.attributes, 0)),
+        self._grid = extents.PaneGrid(length, slide, *panes)
+        self._scopes, self._groups = np.empty(0, extents.SCOPE), np.empty(0, extents.GROUP)
+        self._late_rows, self._panes = np.empty(0, extents.LATE_ROW), np.empty(0, extents.PANE)
+        self._tuples = extents.PooledTuples(
+            np.array([(NO_INDEX, 0, 0, 0, 0)], extents.POOL), np.empty(0, extents.TUPLE),
+            np.empty(0), NONE, np.empty(0), np.empty((self.attributes, 0)),
             np.empty((len(channels.extremes), 0), np.int64),
         )  # fmt: skip
         # Nodes take most of the memory, so they are allocated on demand.
         self._has_uncertain = False
-        self._partials = Partials(
+        self._partials = extents.Partials(
             channels.empty_partials(0, False),
             channels.empty_partials(0, False),
             self._tuples.below[:, :0],
@@ -342,15 +322,15 @@ class ExtentAggregate(ReleasedAggregate):
         self.panes = self.totals = None
         self._scopes = with_codes(self._scopes, rows.scope, NO_SCOPE)
         self._groups = with_codes(self._groups, rows.group, NO_GROUP)
-        index, completions = np.empty(n, np.int64), np.empty(2 * n, COMPLETION)
-        late_rows = np.empty(2 * n, LATE_ROW)
+        index, completions = np.empty(n, np.int64), np.empty(2 * n, extents.COMPLETION)
+        late_rows = np.empty(2 * n, extents.LATE_ROW)
         excluded, found, late_count = extents.assign_rows(
             rows, self._grid, self._scopes, self._groups, index, self.verdicts, completions,
             late_rows, self._versions,
         )  # fmt: skip
         late_rows = late_rows[:late_count]
         if self.readings:
-            self.readings.add(rows, index, rows.number, late_rows, rows.prob, rows.values)
+            self.readings.add(rows, index, late_rows)
         self._store(rows, index, late_rows)
         return self._complete(completions[:found]), excluded
 
@@ -379,7 +359,7 @@ class ExtentAggregate(ReleasedAggregate):
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
         known = np.arange(len(self._scopes))
         wanted = known if scopes is None else np.intersect1d(known, scopes)
-        completions = np.empty(2 * wanted.size, COMPLETION)
+        completions = np.empty(2 * wanted.size, extents.COMPLETION)
         found = extents.close_all(wanted, self._grid, self._scopes, completions)
         return self._complete(completions[:found], at_once=True)
 
@@ -420,7 +400,7 @@ class ExtentAggregate(ReleasedAggregate):
         self.scopes = as_numbers(self._scopes)[:, :SAVED_FIELDS]
         self.groups = as_numbers(self._groups)[:, :SAVED_FIELDS]
         self.late_rows = as_numbers(self._late_rows)[:, :SAVED_FIELDS]
-        used = self._used if self._plain else np.empty(0, np.int64)
+        used = self._used if self._plain else NONE
         of = self._panes[used]
         self.panes = np.stack([of["last"], of["number"]], axis=1)
         self.totals = self._totals[used, totals.OWN]
@@ -466,10 +446,9 @@ class ExtentAggregate(ReleasedAggregate):
         if self._plain:
             self._restore_panes(late_rows)
             return
-        none = np.empty(0, np.int64)
         rows = ReleasedRows(
-            held.group, none, held.time, held.number, held.offsets, held.prob, held.values, none,
-            none > 0,
+            held.group, NONE, held.time, held.number, held.offsets, held.prob, held.values, NONE,
+            NONE > 0,
         )  # fmt: skip
         self._store(rows, held.index, late_rows)
 
@@ -485,7 +464,7 @@ class ExtentAggregate(ReleasedAggregate):
         ).any():  # fmt: skip
             raise ValueError("panes must be in order, each with the totals of at least one row")
         previous = np.where(np.append(False, follows), np.arange(n) - 1, NO_INDEX)
-        self._panes = np.zeros(n, PANE)
+        self._panes = np.zeros(n, extents.PANE)
         for name, values in {"number": number, "previous": previous, "last": group}.items():
             self._panes[name] = values
         self._panes["first"] = NO_INDEX
@@ -538,7 +517,7 @@ class ExtentAggregate(ReleasedAggregate):
             self._has_uncertain |= uncertain
             room = max(panes, have * 3 // 2) if panes > have else have
             own, prefix = self._widen(own, room), self._widen(prefix, room)
-            self._partials = Partials(own, prefix, resize(top, room))
+            self._partials = extents.Partials(own, prefix, resize(top, room))
         extents.fill_panes(to, begin, per_tuple, self._panes, self._tuples.at, own)
 
     def _widen(self, old: MomentPartials, room: int) -> MomentPartials:
@@ -558,7 +537,7 @@ class ExtentAggregate(ReleasedAggregate):
             self._make_room(tuples, alternatives)
             return
         of, n, m = self._tuples, n * 3 // 2, m * 3 // 2
-        self._tuples = PooledTuples(
+        self._tuples = extents.PooledTuples(
             of.pool, resize(of.at, n), np.ones(n), *(resize(array, m) for array in of[3:])
         )
 
@@ -575,7 +554,7 @@ class ExtentAggregate(ReleasedAggregate):
         tuple_at[kept], alternative_at[flat] = np.arange(kept.size), np.arange(flat.size)
         at["begin"], at["end"] = offsets[:-1], offsets[1:]
         at["following"] = tuple_at[at["following"]]
-        self._tuples = PooledTuples(
+        self._tuples = extents.PooledTuples(
             of.pool, at, np.ones(kept.size), tuple_at[of.owner[flat]], of.prob[flat],
             of.values[:, flat], alternative_at[of.below[:, flat]],
         )  # fmt: skip

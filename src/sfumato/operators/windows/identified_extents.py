@@ -92,8 +92,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
             return np.empty(0, np.bool_)
         scope = self._groups["scope"][group]
         known = (group != NO_INDEX) & (scope != NO_INDEX)
-        needed: Bools = known & (until > self._scopes["closed"][scope])
-        return needed
+        return known & (until > self._scopes["closed"][scope])
 
     def before_saving(self) -> None:
         super().before_saving()

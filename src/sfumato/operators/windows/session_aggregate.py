@@ -169,8 +169,7 @@ class SessionAggregate(ReleasedAggregate):
     def _ends(self, places: Ints) -> Ints:
         gap, most = self._bounds
         of = self._sessions[places]
-        ends: Ints = np.minimum(of["last"] + gap, of["start"] + most)
-        return ends
+        return np.minimum(of["last"] + gap, of["start"] + most)
 
     def _complete(self, done: Ints, turn: Ints, at: Ints) -> Extents:
         """Remove and return the sessions `done`, completed by rows `turn` and punctuations `at`."""

@@ -16,9 +16,13 @@ from sfumato.kernels.distributions.tuples import existences, tuple_moments
 from sfumato.kernels.windows.extents import NO_INDEX
 from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
-from sfumato.operators.distributions.discrete_distributions import MAX_STATES, DistributionOptions
+from sfumato.operators.distributions.discrete_distributions import (
+    MAX_STATES,
+    DistributionOptions,
+    full_options,
+    mixtures,
+)
 from sfumato.operators.distributions.independent_distribution import sampled_distribution
-from sfumato.operators.distributions.mixture import full_options, mixtures
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import extents_of_groups
 

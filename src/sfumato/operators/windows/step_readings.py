@@ -1,7 +1,5 @@
 """Readings whose values hold until the next reading, for time-weighted aggregates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -51,10 +49,7 @@ class StepReadings(Stateful):
     def __bool__(self) -> bool:
         return bool(self.aggregates)
 
-    def add(
-        self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
-        values: Floats,
-    ) -> None:  # fmt: skip
+    def add(self, rows: ReleasedRows, index: Ints, late_rows: Records) -> None:
         """Add the rows with an index. In `late_rows`, tuples are places among these rows."""
         stored, joined = np.flatnonzero(index != NO_INDEX), late_rows["tuple"] != NO_INDEX
         first = np.full(stored.size, NO_EXTENT)
@@ -62,8 +57,8 @@ class StepReadings(Stateful):
         series = rows.group[stored] * len(self._attributes)
         moments = np.empty((3, rows.time.size))
         for i, attribute in enumerate(self._attributes):
-            tuple_moments(rows.offsets, prob, values[attribute], moments)
-            columns = np.stack([series + i, rows.time[stored], numbers[stored], first])
+            tuple_moments(rows.offsets, rows.prob, rows.values[attribute], moments)
+            columns = np.stack([series + i, rows.time[stored], rows.number[stored], first])
             there = moments[READING_EXISTENCE, stored] > 0.0
             self._new.append((columns[:, there], moments[:, stored[there]]))
 

@@ -127,11 +127,8 @@ class UncertainWindow(Operator):
         max_tuples: int | None = None,
     ) -> None:
         self.config = UncertainWindowConfig(rows, confidence, probability, max_tuples)
-        self.rows, self.max_tuples = whole("rows", rows), max_tuples
-        self.confidence, self.probability = float(confidence), probability
-        target = self.confidence
-        if probability is not None:
-            target = join_confidence(target, float(probability))
+        self.rows, self.max_tuples = int(rows), max_tuples
+        target = join_confidence(float(confidence), float(probability or 0.0))
         self._rule = self.rows, target, NO_LIMIT if max_tuples is None else max_tuples
         self._boundary = empty_boundary()
         self.existence: Floats = np.empty(0)  # of the held tuples, oldest first

@@ -24,8 +24,7 @@ from sfumato.operators.arrays import Bools, Ints, gather_lists, pad
 from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.schedule import NO_RUN
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.operators.ranking.top_k_windows import NO_INSTANT, TopKWindows
-from sfumato.operators.ranking.window_tuples import TopKAnswers
+from sfumato.operators.ranking.top_k_windows import NO_INSTANT, TopKAnswers, TopKWindows
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful

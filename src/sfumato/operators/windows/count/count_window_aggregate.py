@@ -38,6 +38,7 @@ from sfumato.operators.distributions.discrete_distributions import (
     plain_result,
 )
 from sfumato.operators.distributions.independent_distribution import checked_aggregates
+from sfumato.operators.distributions.moment_channels import EXTREMES
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Operator, Stateful
 from sfumato.operators.state.tuple_batch import check_certain, checked_alternatives
@@ -45,7 +46,6 @@ from sfumato.operators.windows.count.group_store import GroupStore
 from sfumato.operators.windows.count.window_distributions import WindowDistributions, column
 from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
 
-EXTREME_SIGNS = {"max": 1.0, "min": -1.0}
 SHORT_ROWS, SHORT_HELD = 128, 250  # windows within both limits are rebuilt at each call
 MAX_CACHE_BYTES = 256_000_000  # for the groups' cached windows, including sampled worlds
 
@@ -157,7 +157,7 @@ class CountWindowAggregate(Operator):
         # Every sum also counts the tuples, so count(*) is needed only if there is no sum.
         self._sums = list(dict.fromkeys(sums if sums else counted))
         self._counts = distributions and any(a.function == "count" for a in asked)
-        self._extremes = [a for a in asked if a.function in EXTREME_SIGNS]
+        self._extremes = [a for a in asked if a.function in EXTREMES]
         self._bounds = [a for a in asked if a.function == "boundary_sum"]
         large = ("sum", "avg", "count") if distributions else ()
         self._distributions = [
@@ -227,7 +227,7 @@ class CountWindowAggregate(Operator):
             if of.attribute is None:
                 mean = held.astype(np.float64)
             else:
-                what = EXTREME_SIGNS.get(of.function, 0.0), of.attribute
+                what = EXTREMES.get(of.function, 0.0), of.attribute
                 if what not in totals:
                     totals[what] = np.empty(n), np.empty(n, np.int64)
                     given = groups, groups.tuples.values[of.attribute], what[0], order, self.rows
@@ -336,7 +336,7 @@ class CountWindowAggregate(Operator):
 
     def _new_cache(self) -> GroupCache:
         sums = [empty_stacks(self.rows, of in self._averages) for of in self._sums]
-        signs = [EXTREME_SIGNS[of.function] for of in self._extremes]
+        signs = [EXTREMES[of.function] for of in self._extremes]
         return GroupCache(
             empty_boundary(), [*sums, *(empty_extremes(self.rows, sign) for sign in signs)]
         )
