@@ -10,8 +10,6 @@ otherwise. Peers are straightforward C++ versions of the papers' algorithms, com
 named libraries. Each comparison first checks that both sides agree.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated

@@ -10,8 +10,6 @@ or duplicated; otherwise the program exits with 1. The file `--out` keeps the fi
 from later runs, so that a hundred kills may be split over several runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

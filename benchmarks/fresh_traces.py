@@ -17,8 +17,6 @@ storms and uploads after outages, a step of the delays in the last tenth, stream
 clocks that jump back. Fewer than one in a hundred of the other traces should be missed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

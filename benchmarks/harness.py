@@ -3,8 +3,6 @@
 A row has name, setting, ours, peer, ratio, goal and met; `page` formats rows as tables.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -15,8 +15,6 @@ itself again with the PySpark version for which the newest Delta Lake is made. P
 come from the registries.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

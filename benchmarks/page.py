@@ -1,7 +1,5 @@
 """Rows of benchmarks: kept as JSON, shown in the terminal, and written as a Markdown page."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys

@@ -1,7 +1,5 @@
 """Answers in the files that Spark's file sink has committed, compared with expected ones."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -9,8 +9,6 @@ Python workers, and the bytes of Spark's state and checkpoints. "Flat" compares 
 third of the samples with the mean of the middle third (the first third warms up).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Streams of files through Spark: sessions, sources, and Spark's own micro-batch times."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import statistics

@@ -15,8 +15,6 @@ Three queries with different k and bounds are answered together. FOLDER receives
 timetable and of the ranks in the last answer.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -13,8 +13,6 @@ with a spectrum around 0.2 Hz that differs between stations, and three small ear
 crater, whose waves arrive after distance / speed and fade with the distance.
 """
 
-from __future__ import annotations
-
 import sys
 from datetime import UTC, datetime, timedelta
 

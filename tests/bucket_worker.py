@@ -1,7 +1,5 @@
 """A worker that keeps the state of one bucket, with a Python map in place of Spark's."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

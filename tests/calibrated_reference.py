@@ -6,8 +6,6 @@ It shares no code with the imputer. What an imputer has learned (its order of de
 donors lend, curves, tails) is the argument `Learned`; learning itself is tested separately.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The data that a chart draws."""
 
-from __future__ import annotations
-
 
 def data_of(chart):
     """Return every list of values in a chart's specification."""

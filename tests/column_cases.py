@@ -1,7 +1,5 @@
 """Calls with Column objects, and with the names of these columns, for Spark and Spark Connect."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import functions as F  # noqa: N812

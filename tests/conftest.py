@@ -1,7 +1,5 @@
 """Shared fixtures: the folder of real data sets, one Spark session, and Hypothesis profiles."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from contextlib import chdir

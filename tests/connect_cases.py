@@ -4,8 +4,6 @@ A case returns a frame computed from the frames `f.rows` and `f.others` and the 
 `f.complete`, all with the columns ROWS.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf

@@ -4,8 +4,6 @@ A case returns a frame computed from the frames in `f`. It is collected over sta
 over streams. The program prints a JSON object with the results by case.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import sys

@@ -1,7 +1,5 @@
 """Every kind of disorder controller, and rows released in parts."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

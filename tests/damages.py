@@ -1,7 +1,5 @@
 """Damaged snapshots with a correct checksum."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

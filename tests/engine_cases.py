@@ -1,7 +1,5 @@
 """Queries over rows of every kind, whose answers do not depend on the engine that runs them."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import numpy as np

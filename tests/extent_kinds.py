@@ -1,7 +1,5 @@
 """The three windows over extents, of usual, corrected and shared rows, with rows to feed them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any

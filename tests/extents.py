@@ -1,7 +1,5 @@
 """Extents over time by a slow simulation, and rows to feed them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

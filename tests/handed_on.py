@@ -1,7 +1,5 @@
 """The distribution of a result as the alternatives of rows for the next operator."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 

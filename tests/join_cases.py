@@ -1,7 +1,5 @@
 """Random tuples of two streams for joins."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sfumato.operators.joins.similarity_join import ArrivalBatch

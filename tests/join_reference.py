@@ -1,7 +1,5 @@
 """The similarity join of two streams by brute force, and comparisons of answers."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import pairwise

@@ -3,8 +3,6 @@
 There, buffers grow, rings wrap, chunks are merged, and different algorithms run than with few rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple

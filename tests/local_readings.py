@@ -1,7 +1,5 @@
 """A few readings as columns and as a table, for tests without Spark."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 import sfumato as sf

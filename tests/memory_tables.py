@@ -1,7 +1,5 @@
 """Columns of small tables in memory."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 

@@ -1,7 +1,5 @@
 """A toy operator, the newest row per key, with everything that a new operator must define."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

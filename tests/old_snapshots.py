@@ -4,8 +4,6 @@ A file is named after its subject and the version of its layout. It holds the op
 the first half of the subject's rows.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A subject defines how an operator is made, which rows it may get, and how it ans
 A gap explains why a law does not apply to it.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Every engine-free operator, with valid rows: subjects of the laws of operators."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A Spark declarative pipeline in a folder, and Spark's command that runs it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every public name and its module, for tests of docstrings, extras and Connect."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

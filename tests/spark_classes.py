@@ -5,8 +5,6 @@
 It belongs to one Java, one PySpark and one location of its jars; other JVMs ignore it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

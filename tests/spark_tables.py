@@ -1,7 +1,5 @@
 """Several Spark frames in one query, because starting a query takes longer than answering it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import reduce
 

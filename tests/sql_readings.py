@@ -1,7 +1,5 @@
 """Uncertain readings as tables of a session, and comparisons of frames."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 

@@ -4,8 +4,6 @@
 them to the release's version.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import pkgutil

@@ -1,7 +1,5 @@
 """Streams of files on Spark: written, read one file per micro-batch, run to their end."""
 
-from __future__ import annotations
-
 import os
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Tables for operators over tables, and operators fed with tables in micro-batches."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Every operator over tables, with valid rows: subjects of the laws of operators."""
 
-from __future__ import annotations
-
 import marshal
 from collections.abc import Callable
 from dataclasses import replace

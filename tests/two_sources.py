@@ -1,7 +1,5 @@
 """Two sources of disordered rows, and six forms of queries over both."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

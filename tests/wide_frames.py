@@ -5,8 +5,6 @@
 A plan that grows with every column exhausts the memory of this process, not of the tests.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

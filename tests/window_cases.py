@@ -1,7 +1,5 @@
 """Aggregates and random tuples for tests of windows, and a check of one result by worlds."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

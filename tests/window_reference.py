@@ -4,8 +4,6 @@ These windows have too many possible worlds. The code shares only definitions wi
 its numbers have the 64 bits of long double.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -4,8 +4,6 @@ A group is a list of (probability, outcome), of which at most one happens; group
 tuple is a group of its alternatives, a generation rule a group of its members' alternatives.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The command line of the cluster; see the package."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

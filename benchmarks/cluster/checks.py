@@ -1,7 +1,5 @@
 """Checks that a cluster gives the same answers: the first look, a killed worker, skew."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

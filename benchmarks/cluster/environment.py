@@ -5,8 +5,6 @@ PySpark's jars are left out, because workers have Spark's own. Compiled kernels 
 every executor unpacks the archive into a new folder, and would otherwise compile them again.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

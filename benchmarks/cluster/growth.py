@@ -5,8 +5,6 @@ for one bucket. Every time is the least of some runs, so that other work on the 
 little.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Twelve real data sets with four attributes each, for imputation suites."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

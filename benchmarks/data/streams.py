@@ -1,7 +1,5 @@
 """Streams for several suites: count windows, samples in balls, disordered readings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ traces are seeded (`seed` is added to every seed). Real traces come from the fol
 are left out if it is absent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The full distribution function of a Poisson-binomial count against scipy.stats.poisson_binom."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

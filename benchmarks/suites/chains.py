@@ -7,8 +7,6 @@ its first minutes compiling. With "per key", each key has a controller; with "on
 rows share one, and two windows share its output.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from itertools import chain

@@ -5,8 +5,6 @@ compiled before. Times are wall-clock times, medians of some runs; the worker me
 Goal: a cold worker reads its kernels and compiles none in a batch.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import subprocess

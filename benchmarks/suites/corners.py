@@ -10,8 +10,6 @@ therefore cheaper, which explains most of `quantile of rows: keys`.
 `bytes` is the memory of the arrays at the end of the basic setting, per held row or key.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise

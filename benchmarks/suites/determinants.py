@@ -22,8 +22,6 @@ ranked probability score, `coverage` the share of hidden values in the range fro
 `width` the mean width of this range, in standard deviations.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 

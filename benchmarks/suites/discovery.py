@@ -9,8 +9,6 @@ a dependency found donors; the others get the attribute's distribution. `met` re
 error is not greater.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 import time

@@ -9,8 +9,6 @@ its figures are slightly too good. docs/research/conformal-delay.md gives the fi
 and describes where it fails.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -5,8 +5,6 @@ its lines are left out. All must return the same rows, which is checked before a
 Queries are rows of the data, because incomplete objects resemble the repository.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -14,8 +14,6 @@ the median micro-batch of queries that take turns. Both are measured over certai
 with two alternatives that exist with probability 0.8.
 """
 
-from __future__ import annotations
-
 import statistics
 
 import numpy as np

@@ -9,8 +9,6 @@ time from the start of the window to this arrival; and, per aggregate, the width
 90%, relative to the width of the same window's first interval.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

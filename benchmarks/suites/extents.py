@@ -6,8 +6,6 @@ start, over rows that are already in arrays; ours also sorts, stores and counts.
 nanosecond per row and extent, are therefore the peer's best case and our worst.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.harness import Row, in_turns, nanoseconds, row

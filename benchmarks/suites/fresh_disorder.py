@@ -5,8 +5,6 @@ and the mean wait over the mean wait of the best fixed slack with hindsight, as 
 percentile. These are the figures of docs/research/conformal-delay.md.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

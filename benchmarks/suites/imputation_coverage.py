@@ -26,8 +26,6 @@ Method and constants were chosen with the first six sets (`kind` design); the ot
 were evaluated after all decisions.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -20,8 +20,6 @@ same last value, but a window treats its rows as independent. `shared coverage` 
 the average with `gap_values` and `shared`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from unittest import mock

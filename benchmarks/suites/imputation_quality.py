@@ -22,8 +22,6 @@ real ones, with the same share of gaps. Each complete row keeps the values its s
 Every way uses only the stream's own rows, the repository and the time of each row.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.data.real_sets import SETS, load

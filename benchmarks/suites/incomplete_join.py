@@ -12,8 +12,6 @@ cheap. A hundredth of their time is hardly more than the time to impute the arri
 imputer alone`), which no method can avoid, because its answers have probabilities.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ two processes with the whole join each, which is the most that two processors gi
 that, the answers of all tasks are compared with the answers of one task.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import statistics
 import time

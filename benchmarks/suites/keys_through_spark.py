@@ -5,8 +5,6 @@ Only public functions are used. First, each key has a row, in files of 100,000; 
 later half of these files. The goal is at most 1.5 times as long with 1,000,000 keys as with 1,000.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 from typing import Any

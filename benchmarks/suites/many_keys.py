@@ -8,8 +8,6 @@ A key's memory is measured in Python and Arrow, with all these keys held, and af
 them have been forgotten.
 """
 
-from __future__ import annotations
-
 import gc
 import time
 import tracemalloc

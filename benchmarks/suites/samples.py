@@ -5,8 +5,6 @@ their distance and its direction are drawn 4,000 times. `largest`, `99%` (99% of
 smaller) and `mean` are the errors against the exact formulas of the normal distribution.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from scipy.stats import ncx2, norm

@@ -4,8 +4,6 @@ Times include the complete work per arrival, through the public operator: readin
 windows, returning answers. Before anything is timed, both sides' answers are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

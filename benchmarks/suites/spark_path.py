@@ -21,8 +21,6 @@ Compared queries take turns; the first turns are discarded, because Java compile
 first minutes.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from pathlib import Path

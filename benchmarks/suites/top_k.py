@@ -5,8 +5,6 @@ probabilities; rules are random consecutive pairs with a total probability of at
 get the tuples in no order and rank them themselves.
 """
 
-from __future__ import annotations
-
 import ctypes
 from functools import partial
 

@@ -9,8 +9,6 @@ sfumato's count over the whole table in memory, where each row is compared with 
 micro-batches.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

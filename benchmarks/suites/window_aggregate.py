@@ -6,8 +6,6 @@ O(w w'); for max, a recursion over the count for each value, O(values w w'). The
 timed on fewer arrivals. Both answers are compared first.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

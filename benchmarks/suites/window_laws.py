@@ -7,8 +7,6 @@ worlds, drawn one tuple at a time, O(samples w'), and the recursion over the cou
 are therefore timed on fewer arrivals. Both answers are compared first.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

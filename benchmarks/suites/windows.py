@@ -6,8 +6,6 @@ test) and moves some boundaries by a tuple or two; ours decides exactly as the e
 which is checked here.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.data.streams import existences

@@ -9,8 +9,6 @@ defaults, returns, errors, notes and examples, followed by the details of `notes
 is such a file. A reference to one of the library's papers links to the page of papers.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

@@ -3,8 +3,6 @@
 The colours are legible on white and on black backgrounds.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from math import erf, exp, log10

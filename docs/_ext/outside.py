@@ -4,8 +4,6 @@ README.md is the site's first page; other files are offered as downloads. GitHub
 `../README.md` and `../CONTRIBUTING.md`, but the site has no such pages.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ draws one of the diagrams of `drawn()`. The words of brackets, joins and imputat
 the constructs, so that new words appear in the diagrams automatically.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from typing import Any

@@ -6,8 +6,6 @@
 lists the keys of one part of the file; without a name, the keys of the file itself.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

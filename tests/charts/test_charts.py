@@ -1,7 +1,5 @@
 """Charts of timetables and rank probabilities: what they show, and how they are saved."""
 
-from __future__ import annotations
-
 import pytest
 
 import sfumato as sf

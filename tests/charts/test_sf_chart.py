@@ -1,7 +1,5 @@
 """`sf.chart`: charts of results, windows, timetables and running queries."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Errors before Spark starts: twenty wrong files, each with a one-sentence error; schema, init."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The command line: whole pipelines on real Spark, their ends and their errors."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

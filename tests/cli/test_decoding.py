@@ -1,7 +1,5 @@
 """Values that a decoder could not read: set aside, with reason and raw text; nothing is lost."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

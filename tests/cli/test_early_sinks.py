@@ -1,7 +1,5 @@
 """Sinks of a query with early answers: append gets final answers, update gets every revision."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

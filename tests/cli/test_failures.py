@@ -1,7 +1,5 @@
 """How a run ends or restarts after a failure, and how errors are reported."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -1,7 +1,5 @@
 """The search for a Java runtime: the machine's own first, otherwise the packaged one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The settings that a pipeline file may choose, and those that the command line must allow."""
 
-from __future__ import annotations
-
 import pytest
 from typer.testing import CliRunner
 

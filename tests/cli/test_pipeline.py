@@ -1,7 +1,5 @@
 """The pipeline file: allowed content, and reported errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The reports of a run: counted rows, log lines, buffered rows."""
 
-from __future__ import annotations
-
 import io
 import json
 

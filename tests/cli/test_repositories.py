@@ -1,7 +1,5 @@
 """The repository of IMPUTE in a pipeline file: a database table through JDBC, or Parquet."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline_runs import put, ran

@@ -1,7 +1,5 @@
 """Secrets in everything that leaves the process, in any notation."""
 
-from __future__ import annotations
-
 import html
 import io
 import json

@@ -1,7 +1,5 @@
 """Settings of the sessions that commands start."""
 
-from __future__ import annotations
-
 import pytest
 
 from sfumato.cli import session

@@ -1,7 +1,5 @@
 """Several TOP queries of a pipeline file: one streaming query ranks for all of their sinks."""
 
-from __future__ import annotations
-
 import os
 import re
 from datetime import UTC, datetime, timedelta

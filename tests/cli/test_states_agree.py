@@ -1,7 +1,5 @@
 """The page, the command line, EXPLAIN, the metrics and the sinks of one run agree."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """The pages of the site, parsed: blocks of code, links, and the anchors of headings."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

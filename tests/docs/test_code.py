@@ -8,8 +8,6 @@ a comment `<!-- not run: REASON -->`. Pictures that a page saves must equal the 
 docs/pictures; SFUMATO_PICTURES=1 writes them.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import os

@@ -1,7 +1,5 @@
 """Commands on pages exist, with the options that are shown."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

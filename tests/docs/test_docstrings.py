@@ -1,7 +1,5 @@
 """Examples in the docstrings of public names run over the frames of the page of functions."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 from typing import Any

@@ -1,7 +1,5 @@
 """The figures of the concepts equal the output of their program, and each is shown on a page."""
 
-from __future__ import annotations
-
 import importlib.util
 
 from docs.pages import DOCS, links, pages

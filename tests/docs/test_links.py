@@ -1,7 +1,5 @@
 """Links in README and site lead to files, pages and headings; every page is listed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import unquote
 

@@ -3,8 +3,6 @@
 SFUMATO_NOTEBOOKS=1 writes their outputs, including pictures, to the files.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

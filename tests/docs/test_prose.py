@@ -5,8 +5,6 @@ translate, words that the glossary replaces, words that promise instead of descr
 that stand for papers.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json

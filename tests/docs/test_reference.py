@@ -1,7 +1,5 @@
 """The reference lists every public name, and each docstring has the sections of its kind."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

@@ -1,7 +1,5 @@
 """The baselines do what their names say, and never change existing values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

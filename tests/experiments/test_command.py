@@ -1,7 +1,5 @@
 """The experiments: named, run by the command, repeatable, open about substitutions."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import re

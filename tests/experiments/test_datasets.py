@@ -1,7 +1,5 @@
 """Loaders: the publishers' formats and the compact copies give the same readings."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Experiments on Lian and Chen, Chen, and Ren: their algorithms, repeatable numbers, verdicts."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from pathlib import Path

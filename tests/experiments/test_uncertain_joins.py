@@ -1,7 +1,5 @@
 """The lemma by which the Grid of Lian and Chen prunes by samples."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Experiments of Dallachiesa et al.: parts against oracles, verdicts on made-up numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The waits of rows under a sequence of punctuations, and the best fixed watermark."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from experiments.disorder.waiting import fixed_watermark, least_slack, waiting

@@ -1,7 +1,5 @@
 """Compiled functions on disk: never stale, shared between users, safe to load."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """A process with few files that serves a page and metrics and prints how many it can still open."""
 
-from __future__ import annotations
-
 import os
 import resource
 import sys

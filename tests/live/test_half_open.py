@@ -1,7 +1,5 @@
 """3,000 connections that never send a whole request, to a process with at most 1,024 files."""
 
-from __future__ import annotations
-
 import resource
 import selectors
 import socket

@@ -1,7 +1,5 @@
 """The page in a real browser: metrics equal the reports, the token is needed, no network access."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """The page's server: what it serves, to whom, and how it stops."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

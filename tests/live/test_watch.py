@@ -1,7 +1,5 @@
 """`sf.ops.watch` with real queries, and a pipeline run with its page and metrics."""
 
-from __future__ import annotations
-
 import io
 import json
 import time

@@ -3,8 +3,6 @@
 `test_memory_equals_spark` compares these functions with Spark's.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Averages and integrals over time: plain references, and arguments that are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

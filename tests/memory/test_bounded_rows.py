@@ -1,7 +1,5 @@
 """One row cannot cause unbounded work: bounds on its alternatives, extents and pairs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Extents of days, weeks, months and years in a time zone, against local dates."""
 
-from __future__ import annotations
-
 import datetime as dt
 import warnings
 import zoneinfo

@@ -1,7 +1,5 @@
 """Rows that newer versions correct, in windows over tables, against a plain pandas reference."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

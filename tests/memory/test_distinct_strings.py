@@ -1,7 +1,5 @@
 """Numbers of distinct strings and dates, certain and uncertain."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """A stream with real gaps joins better with its earlier values than without them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """Early answers of windows: against a loop over arrivals, and coverage of their intervals."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

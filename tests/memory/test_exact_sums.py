@@ -1,7 +1,5 @@
 """Integers and decimals over certain rows: exact sums, extremes, first and last values."""
 
-from __future__ import annotations
-
 import decimal
 import warnings
 from decimal import Decimal

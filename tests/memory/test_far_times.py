@@ -1,7 +1,5 @@
 """Times at the ends of the calendar, and long gaps: counted and reported, without a crash."""
 
-from __future__ import annotations
-
 import datetime as dt
 import warnings
 

@@ -1,7 +1,5 @@
 """Imputation of numbers whose squares underflow to 0."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """A join that imputes uses a distance per attribute, like imputing first and then joining."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Intervals, censored values, angles, pruned and fused alternatives, against their definitions."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

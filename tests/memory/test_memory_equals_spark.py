@@ -1,8 +1,6 @@
 """Tables in memory give the same results as static Spark frames of the same rows: every column,
 its metadata, and every row, including ties and rejections."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from functools import reduce

@@ -1,7 +1,5 @@
 """Numbers of neighbours and aggregates over them, against possible worlds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Odd values in memory: samples of several attributes, invalid rows, existence near 0 and 1."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from decimal import Decimal

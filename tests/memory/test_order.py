@@ -1,7 +1,5 @@
 """Rows from a controller in memory: sorted again, ordered by a different column, or late."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Minima, maxima, first and last values of strings and dates in time windows."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import numpy as np

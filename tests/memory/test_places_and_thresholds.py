@@ -1,7 +1,5 @@
 """Joins of places refuse invalid places; thresholds of 1 keep what is certain."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Wrong arguments and tables of the functions without Spark raise errors with clear messages."""
 
-from __future__ import annotations
-
 import pandas as pd
 import polars as pl
 import pyarrow as pa

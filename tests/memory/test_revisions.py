@@ -1,7 +1,5 @@
 """The newest revision of each window among early answers in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

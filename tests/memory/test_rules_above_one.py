@@ -1,7 +1,5 @@
 """Rules whose probabilities sum to more than 1: later rows are rejected, or all are scaled."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

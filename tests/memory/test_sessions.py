@@ -1,7 +1,5 @@
 """Sessions, rows of a key without a gap, against loops over the rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Errors that rows share, in windows over tables: ensembles, calibrations, and worlds by id."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators refuse rows that may share tuples, unless they are declared independent."""
 
-from __future__ import annotations
-
 import warnings
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """A join warns if both of its sides are known to contain the same uncertain readings."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """stddev and var of windows: the sample standard deviation and variance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Tables in memory: no Spark, any kind of table, brute force, errors, counters."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

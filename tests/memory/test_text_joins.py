@@ -1,7 +1,5 @@
 """Joins on strings, which match if they are equal, for any codes that represent them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

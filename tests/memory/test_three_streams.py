@@ -1,7 +1,5 @@
 """Extent joins of three streams as a chain of two, against plain merges and possible worlds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """Extents of tuples with uncertain event times, against enumeration of the possible worlds."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Integer times are microseconds: seconds and milliseconds cause a warning."""
 
-from __future__ import annotations
-
 import warnings
 from datetime import timedelta
 

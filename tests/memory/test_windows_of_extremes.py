@@ -1,7 +1,5 @@
 """Windows of values and probabilities at the ends of their ranges, against possible worlds."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Chains over drawn worlds against enumeration of the whole chain, world by world."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

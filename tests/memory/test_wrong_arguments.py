@@ -3,8 +3,6 @@
 tests/spark/test_arguments.py has some of these cases over Spark frames.
 """
 
-from __future__ import annotations
-
 import polars as pl
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Metrics: metrics from reports, their names, and the formats that other systems read."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

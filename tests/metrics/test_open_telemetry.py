@@ -1,7 +1,5 @@
 """OpenTelemetry's own reader collects the same metrics as the Prometheus text."""
 
-from __future__ import annotations
-
 import pytest
 
 from sfumato.metrics import exporters

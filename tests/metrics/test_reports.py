@@ -1,7 +1,5 @@
 """Reports give each operator's counts by name, and each report is read once."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from pyspark.sql import Row

@@ -1,7 +1,5 @@
 """Dictionaries release memory after most of their keys are removed."""
 
-from __future__ import annotations
-
 import sys
 
 from sfumato.operators.arrays import compact

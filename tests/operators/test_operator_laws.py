@@ -1,7 +1,5 @@
 """Every engine-free operator keeps the laws of operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ It uses one to nine columns, and arrays as users and Arrow pass them: lists, oth
 read-only arrays, Fortran order, every other element of a longer array.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The benchmark harness: alternating turns, fastest run, lower and upper goals."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.harness import fastest, in_turns, nanoseconds, row

@@ -1,7 +1,5 @@
 """The benchmark page is generated from the measured rows and never edited."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

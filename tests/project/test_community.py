@@ -1,7 +1,5 @@
 """The project's community files: issue forms are valid, and links have targets."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CONTRIBUTING.md describes the actual tree: its layers, concepts and modules."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The demo in `examples`: its data and its output."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

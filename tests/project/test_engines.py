@@ -1,7 +1,5 @@
 """The jobs for other engines: reference answers, and the comparison with them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

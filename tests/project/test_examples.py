@@ -1,7 +1,5 @@
 """The examples of top-k queries run and print the expected answers."""
 
-from __future__ import annotations
-
 import importlib.util
 from itertools import pairwise
 from pathlib import Path

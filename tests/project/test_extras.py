@@ -4,8 +4,6 @@ The tests run in separate processes in which the named packages cannot be import
 `packaging/check.py` does the same in environments without these packages.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The version matrix: how a step is summarised, and the page."""
 
-from __future__ import annotations
-
 import pytest
 
 import matrix

@@ -1,7 +1,5 @@
 """The example notebook runs unchanged and shows answers, without log output or escape codes."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

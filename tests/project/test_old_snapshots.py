@@ -1,7 +1,5 @@
 """An earlier release's snapshot opens, or is refused with a message that says what to do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

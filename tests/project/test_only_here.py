@@ -1,7 +1,5 @@
 """Unique features (docs/only-here.md): each example runs, and each claim holds on real data."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

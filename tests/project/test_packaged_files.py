@@ -1,7 +1,5 @@
 """The wheel contains the files that are not modules: the grammar, the hints, the page."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

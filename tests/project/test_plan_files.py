@@ -1,7 +1,5 @@
 """Planning a query enters few files, so that a reader can follow a row from source to sink."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

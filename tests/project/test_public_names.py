@@ -1,7 +1,5 @@
 """The package's names: listed once, loaded on use, the same for type checkers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is a valid top-k query, and which end of a score ranks first."""
 
-from __future__ import annotations
-
 import pytest
 
 import sfumato as sf

@@ -1,7 +1,5 @@
 """`make release` in a scratch repository: what it does, what it refuses, and how it rolls back."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

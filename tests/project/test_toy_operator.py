@@ -1,7 +1,5 @@
 """What a new operator inherits, shown by the 80 lines of `tests/newest_rows.py`."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No class, function, field or constant has a name that does not describe it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

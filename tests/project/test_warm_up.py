@@ -3,8 +3,6 @@
 The tests use new processes: a process compiles once, so other tests could hide a missing kernel.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

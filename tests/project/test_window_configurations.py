@@ -1,7 +1,5 @@
 """Window configurations: accepted arguments, and errors for the others."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
 

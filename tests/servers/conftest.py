@@ -1,7 +1,5 @@
 """Servers that tests start themselves, and a Spark session with the connectors to them."""
 
-from __future__ import annotations
-
 import pytest
 
 from servers.jars import NoRegistryError

@@ -5,8 +5,6 @@ Writes the table to FOLDER/table.parquet, and the answers of the same rows in me
 FOLDER/answers.parquet.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

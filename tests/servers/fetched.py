@@ -3,8 +3,6 @@
 PYTHONPATH=tests python -m servers.fetched    # `make fetched`, in parallel with computations
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

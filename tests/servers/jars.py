@@ -1,7 +1,5 @@
 """Jars from the Maven registry with their dependencies, fetched with PySpark's Ivy."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A second PySpark release next to the installed one, for connectors that are made for it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A pipeline file run as users run it: `sfumato run FILE`, in a process that may be killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

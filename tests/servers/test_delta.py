@@ -1,7 +1,5 @@
 """Pipeline files that write to and read from a Delta Lake table, killed in mid-stream."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

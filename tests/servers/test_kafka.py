@@ -1,7 +1,5 @@
 """A pipeline file between a real Kafka broker's topics, killed in mid-stream."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """Topics of a broker, written and read to the end without Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition

@@ -1,7 +1,5 @@
 """A pass-through column is added to a running checkpoint, on real Spark."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

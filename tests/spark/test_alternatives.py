@@ -1,7 +1,5 @@
 """The uncertain tuple in Spark SQL, compared with the possible worlds of one tuple."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

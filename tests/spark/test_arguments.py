@@ -1,7 +1,5 @@
 """Errors for common mistakes: each has the expected value, the value found, and what to write."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A bucket's operator over its state in Spark, with a Python dict in its place."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Operators that run in one step give the same answers as in separate steps."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Data that crosses between Spark and Python: rows per chunk, and the place of metrics."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

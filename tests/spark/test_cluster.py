@@ -1,7 +1,5 @@
 """A standalone cluster of a master and two workers, each in a separate process."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.cluster.checks import checked

@@ -1,7 +1,5 @@
 """A Column is accepted wherever an argument names a column, including expressions."""
 
-from __future__ import annotations
-
 import pandas as pd
 import polars as pl
 import pytest

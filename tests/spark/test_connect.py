@@ -1,7 +1,5 @@
 """Every public function under Spark Connect: a client without JVM, a real server."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The functions in declarative pipelines over their own tables, run by `spark-pipelines`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

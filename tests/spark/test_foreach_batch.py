@@ -1,7 +1,5 @@
 """What a function passed to foreachBatch may do with a micro-batch of answers."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

@@ -1,7 +1,5 @@
 """Garbage collections skip long-lived objects of operators, and no garbage stays."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -1,7 +1,5 @@
 """Repeated kill -9 in mid-stream: the answers equal those of an undisturbed run."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

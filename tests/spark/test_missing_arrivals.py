@@ -1,7 +1,5 @@
 """Rows without an arrival are not ordered, so no answer includes them, in any micro-batches."""
 
-from __future__ import annotations
-
 import warnings
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Any column name and any key that Spark can group by, through every operator with state."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Error messages for columns whose names, types or order have surprising meanings."""
 
-from __future__ import annotations
-
 import warnings
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """An operator stays with its worker; other workers send their rows to it."""
 
-from __future__ import annotations
-
 import os
 import threading
 from multiprocessing import get_context

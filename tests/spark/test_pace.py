@@ -1,7 +1,5 @@
 """Two sources read at any pace, with a restart, give the same answers as a static frame."""
 
-from __future__ import annotations
-
 import pytest
 
 from all_available import process_all_available

@@ -1,7 +1,5 @@
 """The replay source on real Spark: order, pacing, restarts, and errors that explain what to do."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

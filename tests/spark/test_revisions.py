@@ -1,7 +1,5 @@
 """A stream's revisions in a target that holds each window's newest revision."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import PySparkException
 

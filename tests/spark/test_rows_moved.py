@@ -1,7 +1,5 @@
 """Operations that move a controller's rows on their way to another operator change no answer."""
 
-from __future__ import annotations
-
 import pytest
 
 import sfumato as sf

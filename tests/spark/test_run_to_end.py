@@ -1,7 +1,5 @@
 """A stream that is run to its end gives all answers of the static frame, and can be continued."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import StreamingQueryException
 

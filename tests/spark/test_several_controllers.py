@@ -4,8 +4,6 @@ Spark gives a union the metadata of its first frame, so that only the rows can s
 and rankings, see tests/tables/disorder/test_one_controller.py.
 """
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import StreamingQueryException
 

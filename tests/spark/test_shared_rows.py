@@ -1,7 +1,5 @@
 """Spark's frames record whether rows may share tuples: an error, or the assumption in EXPLAIN."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """Thresholds of 1 keep only certain tuples, and rules above one are scaled, on Spark."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 

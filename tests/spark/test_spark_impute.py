@@ -1,7 +1,5 @@
 """sf.impute on real Spark: its repositories, and real gaps."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Joins of incomplete streams on Spark: errors."""
 
-from __future__ import annotations
-
 import pytest
 
 import sfumato as sf

@@ -1,7 +1,5 @@
 """Rows that sf.similarity_join skips on Spark, and checkpoints that it refuses."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import StreamingQueryException
 

@@ -1,7 +1,5 @@
 """sf.reorder on real Spark: rows without times, silent streams, separate late rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

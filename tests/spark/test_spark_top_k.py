@@ -1,7 +1,5 @@
 """Multi-top-k on Spark: a stream that falls silent, and its counters."""
 
-from __future__ import annotations
-
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Window aggregates on Spark: result types, invalid rows, errors, and a real trace."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

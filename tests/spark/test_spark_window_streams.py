@@ -1,7 +1,5 @@
 """Streams of windows: operators chained in one query, and extents of streams that fall silent."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Streams in any micro-batches, restarted and run to their end, answer like tables in memory."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import pairwise
 

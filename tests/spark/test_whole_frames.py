@@ -1,7 +1,5 @@
 """Static frames pass through an operator one batch at a time, with the answers of one call."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterator

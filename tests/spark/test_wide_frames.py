@@ -1,7 +1,5 @@
 """The time to plan frames with many columns does not double with each column."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

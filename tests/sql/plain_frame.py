@@ -1,7 +1,5 @@
 """A frame with known column names only, which is enough for parsing without Spark."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 

@@ -1,7 +1,5 @@
 """Queries that only select, rename and compare columns, and queries that do more."""
 
-from __future__ import annotations
-
 import pytest
 
 from sfumato.language.blocks import ResultField, Rewriting, plain_select

@@ -1,7 +1,5 @@
 """An error about a function's argument points at the word that gave the argument."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from importlib import import_module
 

@@ -1,7 +1,5 @@
 """Errors have the line, the column, the word and the likely word."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """IMPUTE ... FROM ... BY: the fused join in a similarity join, elsewhere sf.impute."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

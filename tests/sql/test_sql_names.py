@@ -1,7 +1,5 @@
 """NAMED: the names of operators in metrics, independent of the rest of a query or file."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stdout
 

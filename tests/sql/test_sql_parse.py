@@ -1,7 +1,5 @@
 """The grammar: the papers' queries as printed, and Spark's own text, passed on to Spark."""
 
-from __future__ import annotations
-
 import logging
 import time
 from datetime import timedelta

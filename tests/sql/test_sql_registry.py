@@ -1,7 +1,5 @@
 """A function from frames to a frame is allowed in FROM, with the arguments of its signature."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 

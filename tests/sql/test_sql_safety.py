@@ -1,7 +1,5 @@
 """Untrusted text may query and do nothing else, unless the session trusts it."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 

@@ -1,7 +1,5 @@
 """The language on Spark: the same rows as the functions; Spark's own queries are unchanged."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 

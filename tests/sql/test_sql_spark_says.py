@@ -1,7 +1,5 @@
 """The language on Spark: errors that point at words of real tables, and explanations."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 

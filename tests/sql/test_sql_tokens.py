@@ -1,7 +1,5 @@
 """Our lexer knows every token exactly, and Spark reads the same tokens."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """TOP queries in SQL: the queries printed in Chen et al. (2013), shared plans, and errors."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise, product

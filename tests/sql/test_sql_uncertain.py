@@ -1,7 +1,5 @@
 """A distribution is not a number: Spark operations that treat it as an array raise an error."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 

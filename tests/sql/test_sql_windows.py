@@ -1,7 +1,5 @@
 """Aggregates over windows in SQL: queries of two papers, compared with the functions' answers."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """A column that operators only pass through may be added to the state of every operator."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

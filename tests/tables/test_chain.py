@@ -1,7 +1,5 @@
 """Operators that run as one: what they pass to each other, in addition to the laws of operators."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Operators over tables forget a key by its own rows and then start it again, for any cuts."""
 
-from __future__ import annotations
-
 import marshal
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Spark frames and Arrow tables describe the same columns in the same way."""
 
-from __future__ import annotations
-
 import pytest
 
 from sfumato.memory.frame import frame_of

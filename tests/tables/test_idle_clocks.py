@@ -1,8 +1,6 @@
 """The idle timeout when the clock steps back: rows are released one timeout later, not only when
 the clock has caught up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Key codes and the row store, against dictionaries and lists."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from decimal import Decimal

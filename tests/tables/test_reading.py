@@ -1,7 +1,5 @@
 """Rows of users' tables as operators read them, with ties and rejections as on Spark."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Every operator over tables keeps the laws of operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 check.py FOLDER PART...    FOLDER/in has Parquet files of `chaos.readings`
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """The server of the page: a thread that serves the owner of the token on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Uncertain tuples as an Arrow column: construction and statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

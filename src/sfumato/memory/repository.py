@@ -1,7 +1,5 @@
 """The repository of an imputation in memory: reading, and rows for discovery."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Functions of rows for tables in memory, such as split_invalid, where and impute."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

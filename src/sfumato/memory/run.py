@@ -1,7 +1,5 @@
 """Run operators on whole tables, with their counters in the metadata of the result."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Functions of rows over Spark frames, without state, such as split_invalid, where and impute."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

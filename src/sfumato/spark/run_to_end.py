@@ -1,7 +1,5 @@
 """`run_to_end`, which flushes a streaming query's operators at the end of its available data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -153,7 +153,9 @@ class TableOperator(Stateful):
     def __init_subclass__(cls, **options: Any) -> None:
         """Make this the class that is created by the config class in the annotation of `config`."""
         super().__init_subclass__(**options)
-        config = vars(sys.modules[cls.__module__]).get(cls.__annotations__.get("config", ""))
+        config = cls.__annotations__.get("config")
+        if isinstance(config, str):  # in a module that postpones annotations
+            config = vars(sys.modules[cls.__module__]).get(config)
         if isinstance(config, type) and issubclass(config, TableConfig):
             config.operator_class = cls
 

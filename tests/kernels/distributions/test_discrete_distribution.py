@@ -1,7 +1,5 @@
 """Reducing finite distributions: quantiles, and fewer values at the least movement."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Match probabilities of tuples with many samples: sums by sorting or along one axis, and pairs."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pruning by regions never loses an answer at any threshold, and it prunes some pairs."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Extremes of open extents, one tuple at a time: against all possible worlds, in bounded memory."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """T_j, the probability of being among the w newest existing tuples, against a plain recursion."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A bound on the buffered rows of all keys: against a reference, cuts, restarts and many keys."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How many rows controllers drop and how long rows wait, on generated and real streams."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

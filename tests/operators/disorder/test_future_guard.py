@@ -1,7 +1,5 @@
 """The guards against rows from the future and from the far past, under every controller."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

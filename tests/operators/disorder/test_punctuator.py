@@ -1,7 +1,5 @@
 """The disorder controllers against simple references, and the guarantees of each."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from statistics import NormalDist

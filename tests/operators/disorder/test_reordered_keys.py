@@ -1,7 +1,5 @@
 """Reordering of many keys: against one row at a time, with every row emitted once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

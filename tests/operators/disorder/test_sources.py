@@ -1,7 +1,5 @@
 """Rows of several sources, read at any pace, against a definition by source."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

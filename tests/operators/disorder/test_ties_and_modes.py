@@ -1,7 +1,5 @@
 """Rows with equal event times, delays with lasting modes, and clocks that are wrong for a while."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The same tuples have the same distributions in every kind of window: those of possible worlds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The distribution of a count against possible worlds, scipy and the approximations' formulas."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import accumulate

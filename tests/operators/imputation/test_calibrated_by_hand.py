@@ -1,7 +1,5 @@
 """Calibrated imputation and its learned state, against a plain computation of every step."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

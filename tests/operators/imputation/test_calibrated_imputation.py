@@ -1,7 +1,5 @@
 """Imputed distributions are calibrated: a range of probability p contains a share p of values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

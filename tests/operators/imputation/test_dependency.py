@@ -1,7 +1,5 @@
 """The text form of a dependency: parsing, printing, and errors for wrong text."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

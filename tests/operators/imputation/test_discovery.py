@@ -1,7 +1,5 @@
 """Found dependencies hold as stated, and dependencies that hold are found."""
 
-from __future__ import annotations
-
 from itertools import combinations, permutations
 
 import numpy as np

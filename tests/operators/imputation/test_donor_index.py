@@ -1,7 +1,5 @@
 """Box queries of the donor index equal the definition, bit for bit and at every edge."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

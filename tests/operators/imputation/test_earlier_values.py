@@ -1,7 +1,5 @@
 """The newest earlier value of every attribute before each row, and its age."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Imputed distributions equal the definition for any gaps, ties and edges."""
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter, defaultdict
 from fractions import Fraction

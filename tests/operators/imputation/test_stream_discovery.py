@@ -1,7 +1,5 @@
 """Determinants of changes that an ordered search finds, and what it reports about them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

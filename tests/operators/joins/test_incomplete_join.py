@@ -1,7 +1,5 @@
 """An incomplete join gives the same answers as imputing everything and joining by nested loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

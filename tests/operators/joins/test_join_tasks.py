@@ -1,7 +1,5 @@
 """Several tasks that share a join give one task's answers in its order, and each does its part."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The similarity join over time windows, against brute force."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Joins in lockstep: all tuples of a time enter both windows before any are compared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The newest earlier row: against possible worlds, and against pandas for certain rows."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

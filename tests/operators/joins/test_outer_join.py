@@ -1,7 +1,5 @@
 """Tuples without a partner against possible worlds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Joins within the sum of both tuples' radii, against brute force and possible worlds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

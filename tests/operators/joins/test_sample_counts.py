@@ -1,7 +1,5 @@
 """Joins over samples approach exact probabilities as docs/how-to/how-many-samples.md states."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

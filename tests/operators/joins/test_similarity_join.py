@@ -6,8 +6,6 @@
 - laws: any split into calls, snapshots anywhere, and strategies that agree bit for bit.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Timetables of shared runs: every bound holds, the optimum is reached, and queries can change."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from itertools import islice

@@ -1,7 +1,5 @@
 """Top-k answers against the definition: all possible worlds, and a plain recursion per tuple."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Multi-top-k over a stream: every answer equals its window's, computed from scratch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

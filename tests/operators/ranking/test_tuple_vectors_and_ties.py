@@ -1,7 +1,5 @@
 """U-Topk for tuples with alternatives, and the order of equally probable tuples."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Snapshots with a damaged header and a correct checksum are refused with a SnapshotError."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from contextlib import suppress

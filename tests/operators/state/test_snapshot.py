@@ -1,7 +1,5 @@
 """The saved form of state: packed values are restored, and anything else is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

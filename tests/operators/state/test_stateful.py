@@ -1,7 +1,5 @@
 """Declared state is restored as saved; values that do not fit the declaration are refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Distributions of aggregates over independent tuples against possible worlds; their summaries."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Windows of certain tuples have the answers of the general path and of pandas, for any cuts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Aggregates over uncertain count windows, against the possible worlds of the held tuples."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attribute-delta windows: evictions by definition in rationals, aggregates by possible worlds."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

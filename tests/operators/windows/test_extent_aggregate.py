@@ -1,7 +1,5 @@
 """Time extents: members, completion and counters by a simple simulation; results by worlds."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

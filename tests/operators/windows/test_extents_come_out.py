@@ -1,7 +1,5 @@
 """When extents are emitted and with which rows: punctuations, late rows, gaps, idle sources."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Groups move together or continue from kept state: answers and snapshots do not depend on it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 `test_extent_aggregate` compares their rows and results with a simulation and possible worlds.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Windows of tuples with hundreds of alternatives, which kernels sort, against definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

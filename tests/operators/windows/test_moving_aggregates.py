@@ -4,8 +4,6 @@ Small windows are compared with possible worlds in test_count_window_aggregate. 
 large enough that the front and back stacks, their bands, and the choice of candidates matter.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

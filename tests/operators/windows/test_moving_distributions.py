@@ -4,8 +4,6 @@ Small windows are compared with possible worlds in test_count_window_aggregate. 
 are drawn again for every window, and the count's distribution is compared with the recursion.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Averages and integrals over time against possible worlds."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

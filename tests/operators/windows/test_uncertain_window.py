@@ -5,8 +5,6 @@ Three oracles share no code with the window: its *definition* over all possible 
 streams, several turns of the queue); single tests of windows of 5,000.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Windows of hundreds of tuples against plain NumPy, with all combinations of aggregates."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Duplicates in a reorder change no other row, for any cuts, restarts and sources."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A reorder that forgets keys keeps little state; sources are not forgotten."""
 
-from __future__ import annotations
-
 import pytest
 
 from sfumato.operators.disorder.control import DisorderControl

@@ -1,7 +1,5 @@
 """A reorder's statistics of held rows: oldest row, punctuation, distance and slowest source."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

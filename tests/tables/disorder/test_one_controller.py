@@ -1,7 +1,5 @@
 """On-time rows of one disorder controller are in order; rows of several controllers may not be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """The disorder controller over Arrow tables: idle keys and sources, and times out of range."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Punctuations in rows: which rows are late, and when rows leave, by a plain definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,8 +1,6 @@
 """Rows with equal event times that a controller releases at several arrivals: for any cuts,
 downstream operators give the same answers as for a static frame."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

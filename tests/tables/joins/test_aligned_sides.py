@@ -1,7 +1,5 @@
 """Sides with punctuations, read at any pace: a stream join equals the join of static frames."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two windowed streams joined by extent, with C's toll query, against plain loops."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import numpy as np

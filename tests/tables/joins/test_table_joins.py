@@ -1,7 +1,5 @@
 """Joins over Arrow tables: their stored rows, and the self join."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

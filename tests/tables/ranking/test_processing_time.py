@@ -1,7 +1,5 @@
 """Rankings whose time advances with the clock while no rows come."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Multi-top-k over tables: windows of several keys, for any batches, against possible worlds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Resampling over tables: a plain reference, cuts, restarts, silent keys, late rows, gaps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Windows over tables, without Spark: late rows, slides, memory of silent keys."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

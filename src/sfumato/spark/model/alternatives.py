@@ -5,8 +5,6 @@ Alternatives are an ``array<struct<prob: double, ATTR: double, ...>>``: mutually
 with probabilities. The remainder to 1 is the probability that the tuple does not exist.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

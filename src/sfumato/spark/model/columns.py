@@ -3,8 +3,6 @@
 A process next to the driver imports this module, so it must not import kernels.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any

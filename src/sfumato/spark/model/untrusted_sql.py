@@ -5,8 +5,6 @@ Unless a session trusts its SQL, Spark gets text rendered from our own tokens (`
 from `ALLOWED_FUNCTIONS` and tables in the catalog.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

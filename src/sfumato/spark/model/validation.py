@@ -1,7 +1,5 @@
 """Calls with Spark frames: checks, translation of Spark errors, names of Column objects."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Upstream of an operator, columns get fixed names, so that no user name clashes w
 names. Downstream, they get their names, types and metadata back.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

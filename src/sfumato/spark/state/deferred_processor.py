@@ -6,8 +6,6 @@ longer than all others. This module imports none of them. Spark sends every proc
 nothing pickled is stored.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass

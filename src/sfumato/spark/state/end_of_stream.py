@@ -6,8 +6,6 @@ one micro-batch of a run with ``availableNow``. Options are not part of a checkp
 run first without markers, and then once with markers. A repeated micro-batch has the same markers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ On-time rows are ordered by punctuation, then by event time. A late row follows 
 its punctuation, and precedes rows with a higher punctuation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

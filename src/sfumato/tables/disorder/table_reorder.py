@@ -1,8 +1,6 @@
 """The disorder controller over Arrow tables: the operator, `Reorder` with its buffered rows, and
 the job of `reorder`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The arguments of `discover_dependencies`, and its warnings about columns with many gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Earlier values over Arrow tables: the operator, and the job of `earlier_values`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta

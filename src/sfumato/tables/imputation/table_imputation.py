@@ -1,7 +1,5 @@
 """Imputation of incomplete rows over Arrow tables: by values, or by changes in a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """As-of joins over Arrow tables: the operator and its job."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta

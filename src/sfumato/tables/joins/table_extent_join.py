@@ -1,7 +1,5 @@
 """Joins of windowed streams by extent: the operator, and the job of `extent_join`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The join of incomplete streams over Arrow tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

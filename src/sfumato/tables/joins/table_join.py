@@ -1,7 +1,5 @@
 """The base of similarity joins over Arrow tables, and the tables of their answers."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Neighbour counts per row, within a stream or in another stream, over Arrow tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 

@@ -5,8 +5,6 @@ punctuations of both sides exceed its event time. Rows are therefore emitted in 
 order, independent of reading speed, micro-batches and restarts.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ A window refers to a tuple by its *row id*, the number of its row in the shared 
 the row is not needed. A *stream id*, see `StreamIds`, is -1 if streams are not ranked.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Alternatives as arrays: the existence of tuples, pruned and fused alternatives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

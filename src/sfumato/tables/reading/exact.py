@@ -8,8 +8,6 @@ Operators compute with doubles, so a value is split into parts that doubles repr
   2**63 possible values, which map to doubles in the same order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Tuples with an uncertain event time, copied to each extent that may contain them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -5,8 +5,6 @@ and in chunks under generated names. A saved `InputLayout` locates the columns a
 pass-through columns have been added. Earlier rows have NULL in the new columns.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Fixed names prevent conflicts between user names and the operator's own names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -3,8 +3,6 @@
 The table is part of a Spark frame, an in-memory table, or an earlier operator's answers.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field

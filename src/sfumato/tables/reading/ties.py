@@ -1,7 +1,5 @@
 """Tie-breakers for simultaneous rows: a hash of their columns, equal to Spark's xxhash64."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import Context
 from typing import Any

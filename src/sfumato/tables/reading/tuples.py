@@ -1,7 +1,5 @@
 """A table's rows as uncertain tuples: their alternatives, and values per alternative."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property

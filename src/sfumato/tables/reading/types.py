@@ -1,7 +1,5 @@
 """Arrow types that Spark supports, and columns as single arrays."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reasons why a row is invalid: errors in its alternatives, existence or values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

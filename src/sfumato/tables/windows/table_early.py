@@ -1,7 +1,5 @@
 """Early answers of extents over Arrow tables: revisions and final answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Extents of rows with ids, over Arrow tables: of versions of a row, or of shared outcomes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Resampling to a regular time grid per key, over Arrow tables: the operator and its job."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
