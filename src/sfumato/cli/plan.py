@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -111,6 +110,10 @@ class Plan:
         for name in self.queries.upstream_of([query]):
             yield from self.steps[name].walk() if name in self.steps else ()
 
+    def _lines_of(self, query: str) -> Iterator[tuple[str, str]]:
+        for step in self._steps_of(query):
+            yield from step.lines
+
     # ---- checks of sinks -------------------------------------------------------------------------
 
     def check_sinks(self) -> None:
@@ -130,8 +133,7 @@ class Plan:
                     "rename them with AS, or leave one out"
                 )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
-            lines = chain.from_iterable(step.lines for step in self._steps_of(sink.query))
-            early = any(name == "early" and said for name, said in lines)
+            early = any(name == "early" and said for name, said in self._lines_of(sink.query))
             if early and _omits_revisions(sink) and not self.keeps_finals(sink):
                 why = (
                     f"writes only final answers, but the rows of {sink.query} do not have both "
