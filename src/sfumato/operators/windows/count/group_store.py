@@ -58,6 +58,11 @@ class GroupStore(Stateful):
         self.triples = np.empty((triples, 0, 3))
         self._tuples = PackedTuples(np.zeros(1, np.int64), np.empty(0), np.empty((attributes, 0)))
 
+    @property
+    def codes(self) -> list[int]:
+        """Known groups, in order of appearance."""
+        return list(self._slots)
+
     def slots(self, codes: Sequence[int]) -> Ints:
         """Return the slots of groups; new groups get new slots."""
         new = [code for code in codes if code not in self._slots]
@@ -92,7 +97,7 @@ class GroupStore(Stateful):
         slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
         held = self._held[slots]
         return SavedGroups(
-            np.array([*self._slots], np.int64), held, self.status[slots], self.integers[:, slots],
+            np.array(self.codes, np.int64), held, self.status[slots], self.integers[:, slots],
             self.triples[:, slots], *_gather(self._tuples, self._begin[slots], held),
         )  # fmt: skip
 
