@@ -141,7 +141,7 @@ def judge_loads(rows: pd.DataFrame, axis: str, checks: tuple[Check, ...]) -> Ver
     )
     if OURS in work:
         gain = work.DP / work[OURS]
-        said += f" Our kernel divides the work of DP by {gain.min():,.0f} to {gain.max():,.0f}."
+        said += f" Our kernel does {gain.min():,.0f} to {gain.max():,.0f} times less work than DP."
     return verdict(said, met=not differs, refuted=refuted, because=because)
 
 
