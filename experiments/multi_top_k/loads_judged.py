@@ -141,7 +141,8 @@ def judge_loads(rows: pd.DataFrame, axis: str, checks: tuple[Check, ...]) -> Ver
     )
     if OURS in work:
         gain = work.DP / work[OURS]
-        said += f" Our kernel divides the work of DP by {gain.min():,.0f} to {gain.max():,.0f}."
+        factors = f"{gain.min():,.0f} to {gain.max():,.0f}"
+        said += f" Our kernel reduces the work of DP by factors of {factors}."
     return verdict(said, met=not differs, refuted=refuted, because=because)
 
 

@@ -47,8 +47,9 @@ def judge_errors(measured: pd.DataFrame) -> Verdict:
     small = refined[refined.index < 100]
     said = (
         f"Refined normal's error is {'the lowest at every n' if lowest else 'not always lowest'}, "
-        f"at most {worst:.5f} for n >= 100 and up to {small.max():.4f} below; at n = 100, normal "
-        f"has an error of {table['normal'][100]:.4f} and Poisson of {table['Poisson'][100]:.3f}."
+        f"at most {worst:.5f} for n >= 100 and {small.max():.4f} for smaller n. At n = 100, the "
+        f"error is {table['normal'][100]:.4f} for normal and {table['Poisson'][100]:.3f} for "
+        "Poisson."
     )
     met = lowest and worst < 0.002 and small.min() > worst
     return verdict(said, met=met, refuted=worst >= 0.002)

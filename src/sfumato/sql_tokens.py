@@ -93,7 +93,7 @@ class SqlToken:
         return self.kind in (NAME, QUOTED)
 
     def is_word(self, *words: str) -> bool:
-        """Return whether it is one of these lower-case keywords."""
+        """Return whether the token is one of the given lower-case keywords."""
         return self.kind == NAME and self.value.lower() in words
 
     def is_sign(self, *signs: str) -> bool:

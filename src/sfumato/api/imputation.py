@@ -58,7 +58,7 @@ class Imputation(ImputationArguments):
     max_alternatives
         Maximum number of alternatives per object; values are merged. None: 1,024 if several
         attributes are missing and `method` is "calibrated", otherwise 10,000. Below 100 for two
-        missing attributes, or 1,000 for three, "calibrated" also takes them from the same rows.
+        missing attributes, or 1,000 for three, "calibrated" takes the values from the same rows.
     fallback
         If no dependency has donors: "marginal" uses the attribute's distribution in the repository;
         "reject" leaves the row without alternatives, with the reason in `imputed_by`.

@@ -69,7 +69,7 @@ def reorder(
     max_ahead, max_behind
         A row is late if its event time is more than this ("1 hour") after or before its arrival.
     unique, remember
-        Column(s) that identify a row, whose copies are late; and the least time to keep an id.
+        Column(s) that identify a row, whose copies are late; and the minimum time to keep an id.
     early
         Also emit each row on arrival, for `window_aggregate` with `early`. Not with `forget_after`.
     idle_timeout

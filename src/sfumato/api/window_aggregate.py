@@ -81,8 +81,8 @@ def window_aggregate(
 
     Returns
     -------
-    Rows, Delta: one row per input row that is not late: its certain columns, `held`, the results.
-    Range, Session: one row per extent and key: the key, `window`, `held`, `punctuation`, `late`,
+    Rows, Delta: one row per input row that is not late, with its certain columns. Range, Session:
+    one row per extent and key, with the key, `window`, `punctuation`, `late`. Both have `held` and
     the results: values for certain rows, otherwise structs with `mean`, `stddev`, `existence`.
 
     Raises

@@ -245,7 +245,7 @@ class Body(Node):
 
     @cached_property
     def is_query(self) -> bool:
-        """Return whether it starts like a query."""
+        """Return whether the body starts like a query."""
         words = list(self.opening_words())
         return bool(words) and all(is_word(word, *QUERY_WORDS) for word in words)
 

@@ -25,8 +25,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     start
         Function that builds the frame, starts it with ``trigger(availableNow=True)`` and a
         checkpoint, and returns the query. It is called twice, with the same checkpoint. If the
-        query has no operator with state (``sf.where`` and ``sf.impute`` have no state), it is
-        called once.
+        query has no operator with state (``sf.where``; ``sf.impute`` without `order`), it is called
+        once.
 
     Returns
     -------

@@ -26,7 +26,7 @@ class Reorder(Operator):
 
     Takes the parameters of `Punctuator`, `max_buffer_total`, and
     by_source : whether a key's rows come from several sources. Each source then has a separate
-        controller, and the key's punctuation is the least punctuation of its sources
+        controller, and the key's punctuation is the lowest punctuation of its sources
     expected_sources : number of sources that must have sent rows before a key's rows are released
 
     For each key:
@@ -192,7 +192,7 @@ class Reorder(Operator):
 
         sources : codes of the silent sources, or of keys without `by_source` (None: all)
         keys : codes of keys that stop waiting for expected sources
-        If a key has other counting sources, rows are released up to their least punctuation;
+        If a key has other counting sources, rows are released up to their lowest punctuation;
         otherwise, all rows of the key except rows set aside. Rows are grouped by key and ordered by
         event time. A later arrival below released rows is late, and counted in `after_idle`.
         A source with fewer than 16 rows has no guard: all its rows are released.

@@ -25,7 +25,7 @@ class BufferGauges(NamedTuple):
     """Statistics of held rows, with times in microseconds; None where unknown.
 
     oldest : least event time of held rows
-    punctuation : least punctuation among keys that hold rows or just had rows
+    punctuation : lowest punctuation among keys that hold rows or just had rows
     lag : largest distance, over keys, from the punctuation to the newest held row
     waited : waiting time of the held row that arrived first
     slowest : code of the source that delays the oldest row, or AWAITED
@@ -93,7 +93,7 @@ class BufferStatistics:
 
 
 def _slowest_source(reorder: Reorder, key: int) -> int | None:
-    """Return the key's counting source with the least punctuation, AWAITED, or None."""
+    """Return the key's counting source with the lowest punctuation, AWAITED, or None."""
     if not reorder.config.by_source:
         return None
     if reorder.sources.pending[key]:

@@ -98,8 +98,8 @@ class PoissonBinomial:
     Error: "exact" has a relative error below 4e-16 n in pmf, cdf and sf, including far tails down
     to 1e-290. The error of the approximations is not bounded.
     Cost: for "exact", O(n sigma) once, at the first query; a single cdf at n = 1,000 takes about 30
-    microseconds. Arrays of queries, `pmf` and tails below about 1e-8 need the whole distribution,
-    which takes twice as long at n = 1,000, once.
+    microseconds. Arrays of queries, `pmf` and tails below about 1e-8 need the whole distribution.
+    It is computed once, which takes twice as long at n = 1,000.
 
     References
     ----------

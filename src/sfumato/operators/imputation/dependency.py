@@ -53,7 +53,7 @@ class Dependency:
 
     Notes
     -----
-    Distances are measured on scaled attributes: by default, 1 is an attribute's whole extent in the
+    Distances are measured on scaled attributes: by default, 1 is an attribute's whole range in the
     repository (see `Imputer`). Determinants are sorted by name, so that equal dependencies compare
     equal. The statistics (the last four fields) are not compared. Cost: see `Imputer`.
 

@@ -97,8 +97,8 @@ class Imputed(Columns, flat=("prob", "values"), begins="offsets"):
         `Imputer.dependencies_of`, or PRESENT, MARGINAL, NO_RULE (-1, -2, -3)
     reason : uint8[n], place in IMPUTATION_REASONS; at least 2 if the object could not be imputed
     donors : int64[n, T], number of donor rows    spread : float64[n, T], range of their values
-    beyond : bool[n, T], whether the spread exceeds twice the least epsilon of the dependencies, so
-        that they do not hold; False for categories
+    beyond : bool[n, T], whether the spread exceeds twice the smallest epsilon of the dependencies,
+        so that they do not hold; False for categories
     error : float64[n, T], largest distance by which values were moved to limit the alternatives
     joint : bool[n], whether several attributes were imputed together, from the same rows
     """
@@ -142,8 +142,8 @@ class Imputer:
     max_alternatives
         int >= 1 or None, alternatives per object; values are merged, see `Imputed.error`. Always at
         most 1,024 for several independent attributes ("plain": 65,536); by default, at most 10,000.
-        Below 100 for two attributes, 1,000 for three and so on, "calibrated" takes them from the
-        same rows, as with `joint`, if all have donors
+        Below 100 for two attributes, 1,000 for three and so on, "calibrated" takes the
+        missing values from the same rows, as with `joint`, if all have donors
     method
         "calibrated": a range of probability p contains the true value in a share p of cases.
         "plain": the distinct values of the donors, with their shares
@@ -254,7 +254,7 @@ class Imputer:
         offsets, prob, points, chosen, reason, donors, spread, error, joint = (
             imputation.impute_batch(self.prepared, self.joint, self.max_alternatives, objects)
         )
-        bound = np.full(chosen.shape, np.inf)  # the least epsilon of each choice
+        bound = np.full(chosen.shape, np.inf)  # the smallest epsilon of each choice
         for t, own in enumerate(self._ordered):
             for i, each in enumerate(own):
                 asked = (chosen[:, t] > 0) & (chosen[:, t] >> i & 1 > 0)

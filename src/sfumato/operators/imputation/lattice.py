@@ -19,7 +19,7 @@ MIN_ROWS_PER_CELL = 8  # least weighted mean number of rows per cell
 
 @dataclass(frozen=True)
 class Combination:
-    """Dependencies that are used as one, and the number of donors expected by the cost model."""
+    """Dependencies that apply together, and the number of donors expected by the cost model."""
 
     parts: tuple[Dependency, ...]
     expected: float
@@ -85,7 +85,7 @@ def _order_in_level(each: Combination) -> tuple[bool, float, str]:
 def correlation_dimension(points: Floats) -> float:
     """Return D2 by box counting: the slope of log sum(cell share ** 2) against log side.
 
-    points : float64[n, k], scaled so that 1 is an attribute's extent
+    points : float64[n, k], scaled so that 1 is an attribute's range
     Cells have sides 1/2, 1/4, ...; the smallest contain at least 8 rows on weighted average.
     The result is between 0 and k, and 0 if all points are equal. O(n log n) per side.
     Source: Belussi and Faloutsos (1998), as used in Ren et al. (2019), appendix B.1.

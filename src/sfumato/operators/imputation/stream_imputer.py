@@ -286,7 +286,7 @@ def coupled(
 
     changing : bool[n, T], attributes imputed by their change    most : alternatives per row
     Each attribute keeps its distribution, and the ways are nearly independent, because the second
-    list is taken in the order of a golden-ratio sequence. A row gets one alternative less than both
+    list is read in the order of a golden-ratio sequence. A row gets one alternative fewer than both
     lists together, or `most` of equal probability if these are too many.
     """
     (_, first), (_, second) = ways

@@ -45,7 +45,7 @@ class Semantics:
     name : "pk_topk" (or "global_topk"): the k tuples with highest Pr_k;  "pt_k": all tuples with
         Pr_k >= probability;  "u_topk": the most probable top-k vector of tuples;  "u_kranks": the
         most probable tuple for each rank up to k;  "expected_rank": the k tuples with the lowest
-        expected rank;  "prf": the k tuples with the greatest sum of weights[i - 1] Pr(rank = i);
+        expected rank;  "prf": the k tuples with the largest sum of weights[i - 1] Pr(rank = i);
         "prfe": the same with weights alpha**i
     probability : float in (0, 1], for "pt_k" only;  weights : numbers, for "prf" only
     alpha : float in (0, 1], for "prfe" only

@@ -159,11 +159,11 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
         Pairs (k, every) of whole numbers of at least 1: a cost, and the longest time between two
         answers, in any unit (microseconds at run time)
     plan
-        "dp" (default) has the least sum of k per unit of time. "time" has the least running time,
-        where a run for k takes a time proportional to 200 + k. "greedy" (GA in the paper) costs at
-        most twice as much as "dp" and is planned faster. For comparison, "none" (NS) runs every
-        query separately, "in" (IN) runs queries of equal `every` together, and in "inco" (INCO)
-        queries of lower k join more frequent queries as well
+        "dp" (default) has the smallest sum of k per unit of time. "time" has the shortest running
+        time, where a run for k takes a time proportional to 200 + k. "greedy" (GA in the paper)
+        costs at most twice as much as "dp" and is planned faster. For comparison, "none" (NS)
+        runs every query separately, "in" (IN) runs queries of equal `every` together, and in "inco"
+        (INCO) queries of lower k join more frequent queries as well
 
     Returns
     -------

@@ -176,7 +176,7 @@ class TopKWindows(Operator):
     start : int microseconds, the instant from which `every` counts; by default the time of a
         window's first tuple, rounded down to a multiple of the greatest common divisor of all
         `every`
-    ascending : the least score ranks first
+    ascending : the smallest score ranks first
     streams : rank streams, by the sum over their tuples (pk_topk only)
     rescale : if the total probability of a rule's tuples in a window exceeds 1, divide their
         probabilities by it. Otherwise the latest arrivals that overfill the rule are excluded
@@ -186,7 +186,7 @@ class TopKWindows(Operator):
     arrives or `advance` reaches t. It is answered from earlier arrivals. A tuple older than its
     predecessor enters the windows to which it still belongs, and is counted.
     Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
-    Cost per instant: one ranking for the greatest k. Memory: one window's tuples per key.
+    Cost per instant: one ranking for the largest k. Memory: one window's tuples per key.
 
     Raises ValueError for arguments out of range.
     Source: Chen et al. (2013), sections 3-8.

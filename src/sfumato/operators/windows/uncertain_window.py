@@ -23,7 +23,7 @@ from sfumato.operators.state.stateful import Operator
 def expected_tuples(rows: int, existence: float, confidence: float) -> int | None:
     """Estimate the size of a window with `rows` existing tuples, if each has this existence.
 
-    Returns the least n with Pr(Binomial(n, existence) >= rows) >= confidence, by the normal
+    Returns the smallest n with Pr(Binomial(n, existence) >= rows) >= confidence, by the normal
     approximation with continuity correction (exact for existence 1), or None if no n suffices.
     """
     if existence == 1 or confidence <= 0:

@@ -59,7 +59,7 @@ class ImputationArguments(ABC):
                 "`dependencies` must contain at least one dependency, like 'humidity -> "
                 "temperature : 0.05 -> 0.1'; got none, so every value would be drawn from the "
                 "whole repository. sf.discover_dependencies finds dependencies, or names the "
-                "closest candidate. With an `order`, the changes of the past determine the values"
+                "closest candidate. With `order`, values are imputed from past changes"
             )
         # Dependencies found by `discover_dependencies` for other attributes are ignored.
         asked = tuple(d for d in dependencies if d.dependent in attributes)
@@ -86,8 +86,8 @@ class ImputationArguments(ABC):
         given = {"scaling": bool(self.scaling), "method": self.method != "calibrated"}
         for name in (name for name, is_given in given.items() if is_given):
             raise ValueError(
-                f"`{name}` and `order` cannot be combined, because with `order` the changes of the "
-                f"past determine the values; got {getattr(self, name)!r}. Leave out one of the two"
+                f"`{name}` and `order` cannot be combined, because with `order` values are imputed "
+                f"from past changes; got {getattr(self, name)!r}. Leave out one of the two"
             )
         most = MAX_CHOSEN if dependencies else MAX_CHANGING
         if len(self.attributes) > most:

@@ -365,7 +365,7 @@ class TableTopK(TableOperator):
         return self._tables(self._close(np.arange(self.scope.size)))
 
     def _newest_times(self, keys: Ints) -> Ints:
-        """Return int64[k]: the greatest known time of each key."""
+        """Return int64[k]: the latest known time of each key."""
         if self.config.scope is None:
             return self.newest[keys]
         return np.maximum(self.newest[keys], self.scopes.clock[self.scope[keys]])

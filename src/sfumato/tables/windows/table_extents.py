@@ -259,7 +259,7 @@ class TableExtents(ReleasedOperator):
         return pa.table(columns)
 
     def _picked(self, extents: Extents) -> dict[str, pa.Array]:
-        """Return the least, greatest, oldest or newest known value of each extent's rows."""
+        """Return the smallest, largest, oldest or newest known value of each extent's rows."""
         if not (picked := self.config.picked) or not len(extents):
             return {name: pa.nulls(0) for name in picked}
         assert extents.members is not None

@@ -173,7 +173,7 @@ class CountWindowAggregate(Operator):
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
     ) -> WindowAnswers:
-        """Process n tuples in order. Returns, after each, the answer of its group's window.
+        """Process n tuples in order. Returns the answer of the group's window after each tuple.
 
         codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], start of each tuple's
         alternatives; prob : float64[m]; values : float64[m, a], NaN for no value

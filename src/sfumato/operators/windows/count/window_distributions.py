@@ -65,7 +65,7 @@ class WindowDistributions:
     def __init__(self, of: Aggregate, rows: int, limit: int, options: DistributionOptions) -> None:
         self.of, self.rows, self.options = of, rows, options
         self._statistic, self._share = STATISTICS.get(of.function, SUM), float(of.argument or 0.0)
-        # Tuples per block of `WorldTotals`: the least power of 2 >= sqrt(limit), at most 64.
+        # Tuples per block of `WorldTotals`: the smallest power of 2 >= sqrt(limit), at most 64.
         self._shift = next(shift for shift in range(7) if 4**shift >= limit or shift == 6)
 
     def distributions(
