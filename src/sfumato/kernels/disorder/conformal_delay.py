@@ -6,7 +6,7 @@ punctuation:
     NEWEST   time below the newest event time          max tau - s
     EARLIER  the same without rows of the latest       max tau - s, without these rows
              arrival time, which may be in any order
-    CLOCK    delay in excess of the least delay        t - least delay - s, at most max tau
+    CLOCK    delay in excess of the smallest delay     t - smallest delay - s, at most max tau
     ROWS     earlier rows with later event times       the (s + 1)-th largest event time
 
 Which measure makes rows wait least depends on the stream. Each keeps a histogram of lateness, with
@@ -20,9 +20,9 @@ s + price * (share of remembered rows it would drop), where log price = log slop
 online conformal inference (Gibbs & Candes 2021: the threshold follows the errors, not a model) with
 a price in place of the quantile level, because a level oscillates at gaps of the tail.
 
-The tail is flat at d if, for example, devices send buffered rows after a fixed time. Then no much
-shorter fixed wait keeps the ratio, and a shorter wait would make all of that mode's rows in transit
-late. So rows wait at least for the quantile.
+The tail is flat at d if, for example, devices send buffered rows after a fixed time. A much shorter
+fixed wait then does not keep the ratio. It would also make all rows of that mode late that are in
+transit. So rows wait at least for the quantile.
 
 **Following.** Each measure is steered by the rows that would have been late for it, so all are
 compared at one drop ratio. The cost is the number of held rows, summed over time (by Little's law,

@@ -338,7 +338,7 @@ def add_top(slot, key, held, tops, listed, size):
 
 @compiled
 def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
-    """Release the rows with the least event time of all controllers; see `bound_buffer`.
+    """Release the rows with the earliest event time of all controllers; see `bound_buffer`.
 
     tops, listed, size : see `add_top`    out : evicted_late, their count, forced, their count
     Returns the heap's size, the number of released rows, and the two counts.

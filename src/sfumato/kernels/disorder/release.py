@@ -13,13 +13,13 @@ from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
 
 @compiled
 def least_punctuations(source, punctuation, starts, offsets, current):
-    """Return the least punctuation over all sources of a group, after each arrival: int64[n].
+    """Return the lowest punctuation over all sources of a group, after each arrival: int64[n].
 
     source : int64[n], places in `current`; rows are ordered by group and arrival
     punctuation : int64[n], the source's punctuation after the row    starts : int64[groups + 1]
     offsets : int64[groups + 1], places of each group's sources in `current`
     current : int64[sources], updated in place
-    O(1) per row; O(sources of the group) if the row's source had the least punctuation.
+    O(1) per row; O(sources of the group) if the row's source had the lowest punctuation.
     """
     out = np.empty(source.size, np.int64)
     for group in range(starts.size - 1):
@@ -38,8 +38,8 @@ def least_punctuations(source, punctuation, starts, offsets, current):
 def least_steps(time, group, offsets, steps, places):
     """Return the punctuation at which each row is emitted if the slowest source is read first.
 
-    A row is emitted when the last source has reached it. The least of the steps that reach the row
-    is the same at any reading rate; only the leading sources may then be farther ahead.
+    A row is emitted when the last source has reached it. The lowest step that reaches the row does
+    not depend on how fast sources are read: the rate only changes how far other sources are ahead.
     time, group : int64[m]     offsets : int64[groups + 1], places of each group's sources
     steps : int64[], ascending punctuations of each source s: steps[places[s]:places[s + 1]]
     Returns int64[m], NO_TIME where no source has a step.  O(sources of the group, log steps) each.

@@ -4,10 +4,10 @@ The rank of a left-out value is its position, from 0 to 1, in the distribution i
 other rows. Ranks are uniform if distributions are right, and concentrate in the middle if they are
 too wide. A curve fitted to the ranks turns cumulated shares into probabilities with uniform ranks.
 Values beyond all donors have no rank: the curve starts at the share of values below and ends at one
-minus the share above. Their distances, in units that grow with the donors' deviation, form the
-tails of `TAIL` values at each end.
+minus the share above. The distances of these values, in units that grow with the donors' deviation,
+form the tails of `TAIL` values at each end.
 
-A new value is below the least of m left-out values with probability 1 / (m + 1), at an unknown
+A new value is below the smallest of m left-out values with probability 1 / (m + 1), at an unknown
 distance. So each tail gets a further value at its far end, with probability 1 / (m + 2), at the
 distance of the farthest left-out row times `reach_of`. Central ranges of probability above
 1 - 2 / (m + 2) end there.
@@ -33,10 +33,10 @@ ENOUGH_ROWS = 199  # rows that suffice for a central 99% range
 @lean
 def group_of(repository, t, scaled):
     """Return the index of an object's curve: its number of missing determinants, capped."""
-    lacking, groups = 0, repository.curve.shape[1]
+    missing, groups = 0, repository.curve.shape[1]
     for a in range(scaled.size):
-        lacking += repository.sets.determinants[t, a] and np.isnan(scaled[a])
-    return min(lacking, groups - 1)
+        missing += repository.sets.determinants[t, a] and np.isnan(scaled[a])
+    return min(missing, groups - 1)
 
 
 @lean
@@ -91,7 +91,7 @@ def _tail_value(repository, t, x, info):
 
 @lean
 def merge_equal(distribution, weight, n):
-    """Merge equal values of n ascending ones and drop values without weight; return the count."""
+    """Merge equal values of n, in ascending order; drop values without weight; return the count."""
     k = 0
     for i in range(n):
         if weight[i] <= 0.0:

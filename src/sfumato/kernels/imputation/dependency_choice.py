@@ -87,8 +87,9 @@ def _choose_combination(repository, t, scratch):
 def choose_narrowest(repository, t, scratch):
     """Choose dependencies for attribute t that narrow the box step by step while donors suffice.
 
-    The first dependency with any donors is taken even if they are too few. Then no other dependency
-    is taken, and `donors_in_box` widens the box.  Returns the same as `_choose_combination`.
+    The first dependency with any donors is chosen even if the donors are too few. Then no other
+    dependency is chosen, and `donors_in_box` widens the box.  Returns the same as
+    `_choose_combination`.
     """
     least, sets, search = repository.choice.least_donors, repository.sets, scratch.search
     applied, chosen, bit = 0, np.int64(0), np.int64(1)

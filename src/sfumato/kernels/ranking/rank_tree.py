@@ -91,7 +91,7 @@ def next_leaf(tree, factors, most, block):
 
 @compiled
 def _descend(tree, depth, a, b, factors, most):
-    """Write the distribution and the partial items of node [a, b) at `depth`, from its parent's."""
+    """Write the distribution and the partial items of node [a, b) at `depth`, from its parent."""
     mass, after = factors.mass, factors.after
     parent, own = tree.at[depth - 1], tree.at[depth]
     full, kept = 0, 0
@@ -184,10 +184,10 @@ def _add_tails(p, q, degree, windows, first, out):
 def top_k_tails(factors, begin, end, ks, place, out):
     """Write Pr_k of each position x, for all `ks`, to row place[x] of `out`, in one descent.
 
-    begin, end : from `undecided`, for the least and the greatest k;  ks : int64[c], ascending
+    begin, end : from `undecided`, for the smallest and the largest k;  ks : int64[c], ascending
     out : float64[..., c], zeros on entry; left so from `end` onwards, where Pr_k < 4e-18
     The factors that hold on a part of a leaf are multiplied into a small polynomial q, which is
-    rebuilt only where one of them ends, at its rule's next member.
+    rebuilt only where one of these factors ends, at its rule's next member.
     Cost: O(m band + (end - begin) log(end - begin) band), band about 10 standard deviations.
     Error: absolute, below (m + k) (1e-20 + 4 u) with u = 2**-53; measured 5e-15 at m = 10,000.
     """

@@ -18,7 +18,7 @@ MAX_MOVES = 32  # per place; beyond this, sorting again is faster than repairing
 class RankedItems(NamedTuple):
     """m items: alternatives of tuples, in order of arrival.
 
-    key : float64[m], the least ranks first, equal keys by position;  score : float64[m]
+    key : float64[m], the smallest key ranks first; equal keys rank by position;  score : float64[m]
     prob : float64[m] in (0, 1];  owner : int64[m] in [0, tuples), the item's tuple
     rule : int64[m] in [-1, rules), shared by a tuple's alternatives; -1 for one item without rule
     single : bool, True if item x is tuple x

@@ -142,7 +142,7 @@ def rank_items(items, ks, least, parameters):
     least : float64[a], with Pr_k, an answer has all tuples that reach it, or the k greatest if NaN;
         other semantics ignore it
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
-    U-Topk gave up.  Cost: as for the greatest k; under U-Topk, as for each k separately.
+    U-Topk gave up.  Cost: as for the largest k; under U-Topk, as for each k separately.
     """
     code, most = parameters.semantics, ks[ks.size - 1]
     if code in (CODE_PK_TOPK, CODE_PT_K):

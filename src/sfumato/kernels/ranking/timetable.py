@@ -15,7 +15,7 @@ DENSE = 8  # with more than one step per DENSE cells, whole rows are faster than
 
 @compiled
 def extend_costs(lower, bound, cost, row):
-    """Compute DP(i, t), the least cost of groups 0 ... i in [0, t] without runs at 0 and after t.
+    """Compute DP(i, t), the minimum cost of groups 0 ... i in [0, t] without runs at 0 and after t.
 
     lower : int64[bound], DP(i - 1, t);  bound, cost : f[i], k[i];  row : int64[>= bound], written
     O((row.size - bound) * steps), steps <= bound. DP(i, t) never decreases, so where `lower` is
@@ -60,7 +60,7 @@ def last_run(lower, row, t, bound, cost):
 
 @compiled
 def optimal_timetable(f, k):
-    """Return the timetable with the least cost per unit of time.
+    """Return the timetable with the lowest cost per unit of time.
 
     f, k : int64[g], g >= 1, strictly ascending, at least 1; sums below 2**63
     Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last one

@@ -45,7 +45,7 @@ def track_best_rules(prob, unit, units, k, stop):
     """Track the k best rules over the first `stop` items.  O(stop log k + units).
 
     unit : int64[m] in [0, units), the item's rule, or a separate unit for an item without a rule
-    Returns (best, length, ended, chosen): the greatest log probability of k members, the number of
+    Returns (best, length, ended, chosen): the largest log probability of k members, the number of
     items at which it was found, whether the scan reached `stop`, and the rules at that point.
     """
     none, zeros = np.full(units, -1), np.zeros(units)

@@ -20,7 +20,7 @@ def select_late(scope, time, late, punctuation, clock, newest):
     """Select rows that are marked as late or are behind the clock, and advance the clocks.
 
     scope, time, punctuation : int64[n]    late : bool[n], rows marked as late
-    clock, newest : int64[scopes], updated: the last closed instant, and the greatest punctuation
+    clock, newest : int64[scopes], updated: the last closed instant, and the highest punctuation
     Returns bool[n], and the scope's clock after each row, int64[n].
     """
     n = scope.size

@@ -46,7 +46,7 @@ class DeltaRule(NamedTuple):
     """The rule by which the oldest tuple is evicted.
 
     attribute : int, whose distance is tested; delta : float, the largest allowed distance
-    threshold : float, the least probability of a distant tuple that causes an eviction
+    threshold : float, the minimum probability of a distant tuple that causes an eviction
     max_tuples : int, the largest number of tuples; more are evicted as well
     """
 

@@ -109,7 +109,7 @@ class EarlyGrid(NamedTuple):
 
 
 class EarlyAggregates(NamedTuple):
-    """Predicted aggregates, r of them; the first is the count of rows.
+    """The r predicted aggregates; the first is the count of rows.
 
     what : int64[r], EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN or EARLY_MAX
     source : int64[r], attribute, or of uncertain rows channel or extreme; NO_INDEX for the count
@@ -188,7 +188,7 @@ def _drop_entry(e, s):
 def _find_entry(g, extent, earlier, slide, s):
     """Return a group's entry of an extent, or NO_INDEX.
 
-    Frees entries of extents that were complete two punctuations ago and had no row in the end.
+    Entries without rows are freed if their extents were complete two punctuations ago.
     """
     above, e = NO_INDEX, s.groups[g].first
     while e != NO_INDEX:

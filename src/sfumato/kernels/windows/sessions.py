@@ -5,9 +5,9 @@ last row, and the session's rows then span less than `most`. The end is last + g
 most. A row that is near several sessions merges them. A session is complete when all rows before
 its end have arrived: the scope is `reached` up to its end - 1.
 
-A late row is taken if its punctuation has not completed a session of that row alone. It can only
-join sessions that its punctuation has not completed. So its assignment does not depend on the order
-of late rows with the same punctuation.
+A late row is included if its punctuation has not completed a session of that row alone. The row can
+only join sessions that its punctuation has not completed. So its assignment does not depend on the
+order of late rows with the same punctuation.
 """
 
 import numpy as np

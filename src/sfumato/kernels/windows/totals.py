@@ -62,7 +62,7 @@ def add_rows(group, to, values, attributes, signs, panes, totals):
 
 @lean
 def merge_prefix(i, slots, numbers, panes, totals, signs, width):
-    """Compute the totals of a block up to a group's pane i, once."""
+    """Compute the totals of a block up to a group's pane i unless they are known."""
     s = slots[i]
     if panes[s].state > 0:
         return

@@ -151,7 +151,7 @@ def magnitude(tuples, i):
 def _step(old, new, base, begin, band, w, tuples, i, reference):
     """Add tuple i as a depth: curves over counts begin ... high, count l in cell l - base + LEAD.
 
-    begin : the least required count, at most low; band : old (low, high).  Returns the new band.
+    begin : the smallest required count, at most low; band : old (low, high).  Returns the new band.
     """
     low, high = band
     p, m, v = centred_moments(tuples, i, reference)
@@ -181,7 +181,7 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
 
 @lean
 def _floor(mu, ratio, w):
-    """Return the least relevant count of the front stack if `mu` of its tuples are expected.
+    """Return the smallest relevant count of the front stack if `mu` of its tuples are expected.
 
     A generous guess: if the back stack's distribution exceeds it, the front stack is rebuilt.
     """
