@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sfumato.kernels import row_hash
 from sfumato.operators.arrays import Bools, Ints
 
-SEED = 42  # Spark's
+SEED = 42  # as in Spark
 Hashes = npt.NDArray[np.uint64]
 
 
@@ -54,5 +54,5 @@ def _bits(column: npt.NDArray[Any]) -> Hashes:
 
 
 def _require(array: npt.NDArray[Any], kind: Any) -> npt.NDArray[Any]:
-    """Return the array contiguous and writable, for kernels; Arrow buffers are read-only."""
+    """Return a contiguous and writable array for kernels; Arrow buffers are read-only."""
     return np.require(array, kind, ["C", "W"])

@@ -38,9 +38,10 @@ class Punctuator(Operator):
     averaged
         Whether to use the averaged variant of "max"
     guard
-        Whether to guard against implausible event times: such rows do not feed the estimator, a
-        full buffer does not advance the punctuation to them, and stale rows are late. Without the
-        guard, the estimators are exactly as in the papers and may exceed the newest event time
+        Whether to guard against implausible event times: rows with such times do not update the
+        estimator, a full buffer does not advance the punctuation to them, and stale rows are late.
+        Without the guard, the estimators are exactly as in the papers and may exceed the newest
+        event time
     max_ahead, max_behind
         microseconds; rows whose event time is more than this after or before their arrival are
         late and have no other effect

@@ -24,25 +24,25 @@ from sfumato.operators.state.stateful import Operator
 class Reorder(Operator):
     """Disorder control for many keys: each row is emitted once, in event-time order or as late.
 
-    Takes the parameters of `Punctuator`, `max_buffer_total`, and
+    Accepts the parameters of `Punctuator`, `max_buffer_total`, and
     by_source : whether a key's rows come from several sources. Each source then has a separate
         controller, and the key's punctuation is the lowest punctuation of its sources
     expected_sources : number of sources that must have sent rows before a key's rows are released
 
     For each key:
-    - A row that arrives below its source's punctuation is emitted at once, as late.
+    - A row that arrives below its source's punctuation is emitted immediately, as late.
     - Every other row is held until the first arrival at which the key's punctuation reaches its
-      event time. It is then released, not late, in order of (event time, source, arrival). Sources
-      are ordered by `sources.ranks`, by default by code.
-    - A row whose event time equals its source's punctuation is not late. It waits until the
+      event time. The row is then released, on time, in order of (event time, source, arrival).
+      Sources are ordered by `sources.ranks`, by default by code.
+    - A row whose event time equals its source's punctuation is not late. The row waits until the
       punctuation exceeds its event time, so that it follows earlier rows of that time. With a
-      bounded buffer and without sources, it is released at once.
+      bounded buffer and without sources, the row is released immediately.
     - A row set aside by the guard is released in the same way, with exceptions. A row far ahead is
       emitted as late once a later row contradicts it, or at the end if it is also ahead of its
       arrival. If a full buffer holds only such rows, the farthest row is emitted as late.
     The results depend only on each source's sequence of rows, not on how arrivals are split into
     calls. They do not depend on how sources are interleaved if every source has sent rows, or is
-    expected, before the punctuation of the others passes its rows. Output is grouped by key.
+    expected, before the punctuations of the other sources pass its rows. Output is grouped by key.
 
     Memory: seven numbers per held row, and the state of one `Punctuator` per source.
     Raises ValueError or TypeError for parameters out of range.  Source: Kim et al. (2006).
@@ -130,7 +130,7 @@ class Reorder(Operator):
         if self.config.by_source:
             least = self.sources.key_punctuations(present, starts, fresh.source, least, counting)
         elif len(judged.evicted_late) or len(judged.forced_by_buffer):
-            # Also the keys whose rows make room.
+            # Include the keys whose rows are released to make room.
             keys = np.append(judged.evicted_late[:, 1], judged.forced_by_buffer[:, 1])
             also = np.union1d(present, keys)
             starts = np.append(starts[np.searchsorted(present, also)], len(order))
@@ -141,10 +141,10 @@ class Reorder(Operator):
         self, fresh: WaitingRows, groups: tuple[Ints, Ints, Ints], arrival: Ints,
         judged: Judgement, least: Ints,
     ) -> EmittedRows:  # fmt: skip
-        """Emit rows at the arrivals that release them, and hold the others.
+        """Emit rows at the arrivals that release them, and buffer the other rows.
 
         fresh : new rows by key    least : punctuation of each row's key after the row
-        groups : their order in the call, the start of each key's rows, and the keys
+        groups : order of the new rows in the call, the start of each key's rows, and the keys
         """
         (order, starts, present), n = groups, len(fresh.key)
         held, places = self._held.rows_of(present)
@@ -188,13 +188,15 @@ class Reorder(Operator):
         return len(self.sources.released_up_to) if self.config.by_source else len(self.controllers)
 
     def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> EmittedRows:
-        """Release rows that only silent sources delay; these do not count until they send rows.
+        """Release rows that only silent sources delay; a silent source does not count until it
+        sends rows.
 
         sources : codes of the silent sources, or of keys without `by_source` (None: all)
         keys : codes of keys that stop waiting for expected sources
         If a key has other counting sources, rows are released up to their lowest punctuation;
-        otherwise, all rows of the key except rows set aside. Rows are grouped by key and ordered by
-        event time. A later arrival below released rows is late, and counted in `after_idle`.
+        otherwise, all rows of the key are released except rows set aside. Rows are grouped by key
+        and ordered by event time. A later arrival with an earlier event time than released rows is
+        late, and is counted in `after_idle`.
         A source with fewer than 16 rows has no guard: all its rows are released.
         """
         affected = np.arange(len(self.controllers)) if sources is None else np.unique(sources)
@@ -315,8 +317,8 @@ class Reorder(Operator):
 def _emissions(
     rows: WaitingRows, position: Ints, on_arrival: Bools, order: Ints, judged: Judgement
 ) -> tuple[Ints, Bools, Ints]:
-    """Return when rows are emitted, also evicted or forced out: places in the call, int64[m] (the
-    number of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
+    """Return when rows are emitted, evicted or forced out: places in the call, int64[m] (the number
+    of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
 
     position : places without these events, among the arrivals by key
     """

@@ -47,7 +47,7 @@ class WaitingRows(KeyedRecords):
     """Held rows; within each key they ascend by number, in order of arrival.
 
     source : code of the source    of_source : the row's number within its source
-    tied : whether it waits because its event time equalled its source's punctuation at arrival
+    tied : whether the row waits because its event time equalled its source's punctuation at arrival
     """
 
     number: Annotated[Ints, Array(int, "held", low=0)]
@@ -64,7 +64,7 @@ class WaitingRows(KeyedRecords):
         return self.event_time + self.tied
 
     def has_number_in(self, source: int, first: int, end: int) -> Bools:
-        """Return bool[n]: rows of a source whose number there is in [first, end)."""
+        """Return bool[n]: whether rows are of this source, with a number there in [first, end)."""
         return (self.source == source) & (self.of_source >= first) & (self.of_source < end)
 
 

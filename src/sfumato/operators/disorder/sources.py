@@ -25,8 +25,8 @@ class SourceValues(KeyedRecords):
 class Sources(Stateful):
     """Sources with codes 0, 1, 2, ..., each of which belongs to one key.
 
-    A source counts if it has sent rows and is not silent. A key's rows are released up to the least
-    punctuation of its counting sources.
+    A source counts if it has sent rows and is not silent. A key's rows are released up to the
+    lowest punctuation of its counting sources.
 
     expected : number of a key's sources that must have sent rows before its rows are released
     released_up_to : int64[keys], event time up to which rows have been released

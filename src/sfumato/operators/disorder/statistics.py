@@ -9,7 +9,7 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES
 
-# Below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last bin includes all longer waits.
+# Bin 0 ends at 1 ms, bin i > 0 at 2**i ms; the last bin has no end.
 WAIT_BINS = 32
 FIRST_BIN_US = 1_000  # end of the first bin
 AWAITED = -1  # in place of a source: an expected source has not sent rows
@@ -24,7 +24,7 @@ def wait_bins(wait: Ints) -> Ints:
 class BufferGauges(NamedTuple):
     """Statistics of held rows, with times in microseconds; None where unknown.
 
-    oldest : least event time of held rows
+    oldest : earliest event time of held rows
     punctuation : lowest punctuation among keys that hold rows or just had rows
     lag : largest distance, over keys, from the punctuation to the newest held row
     waited : waiting time of the held row that arrived first

@@ -201,7 +201,8 @@ def mixtures(
     """Return n results, each a mixture of given results of `of`.
 
     given : m results with `full_options`
-    weight : float64[m], the weights of a mixture sum to 1    begins : int64[n + 1], of mixtures
+    weight : float64[m], the weights of a mixture sum to 1
+    begins : int64[n + 1], start of each mixture
     Exact for exact results. Bounds of sampled results are widened so that all bounds of a mixture
     hold together with probability CERTAINTY, and their weighted sum bounds the mixture.
     """

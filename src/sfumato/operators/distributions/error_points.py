@@ -138,7 +138,7 @@ def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
 
 def _fitting(points: np.ndarray, distribution: str) -> np.ndarray:
     """Return the nearest points with orthogonal columns of equal length (Löwdin). Points of bounded
-    errors could leave the bounds, so they change only if columns are correlated."""
+    errors could leave the bounds, so points change only if columns are correlated."""
     lengths = np.sqrt((points**2).sum(axis=0))
     correlation = np.abs(points.T @ points / np.outer(lengths, lengths) - np.eye(len(lengths)))
     if distribution != "normal" and correlation.max() <= CORRELATION:
@@ -155,8 +155,9 @@ def _magnitudes(weights: np.ndarray, zeros: float, distribution: str) -> np.ndar
 
 
 def _reflected(n: int, dimensions: int, distribution: str) -> np.ndarray:
-    """Return points closed under the change of sign of each column, as orbits: n >> dimensions use
-    all columns; the binary digits of the remainder of n yield smaller orbits and the origin."""
+    """Return points closed under the change of sign of each column, as orbits: n >> dimensions
+    orbits use all columns; the binary digits of the remainder of n yield smaller orbits and the
+    origin."""
     whole = n >> dimensions
     orbits = [np.arange(dimensions)] * whole
     first = 0

@@ -81,7 +81,7 @@ def sampled_distribution(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions, existence: Floats
 ) -> DiscreteDistributions:
     """Return the distribution of a statistic in sampled worlds. existence : float64[1], Pr(result).
-    Tuples with equal index and equal probabilities take the alternative of the same number."""
+    Tuples with equal index and equal probabilities have the alternative with the same number."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n, share = members.size, float(aggregate.argument or 0.0)
     drawn = SampledWorlds(tuples, tuple_hashes(options.seed, members.index), 0)

@@ -123,7 +123,7 @@ class PoissonBinomial:
         self.method = method
         exact = method == "exact"
         self._least, self._most = (certain, possible) if exact else (0, len(self))
-        self._tables: dict[bool, tuple[Floats, Floats]] = {}  # by whether they are wide
+        self._tables: dict[bool, tuple[Floats, Floats]] = {}  # key: whether the table is wide
 
     def __len__(self) -> int:
         return self._p.size

@@ -19,7 +19,7 @@ class DependencyError(ValueError):
     """Error in a dependency string. `position` : place of the error in the string, from 0."""
 
     def __init__(self, message: str, text: str, position: int) -> None:
-        line = re.sub(r"\s", " ", text)  # the caret stands below the error
+        line = re.sub(r"\s", " ", text)  # the caret is below the error
         super().__init__(f"{message} at position {position}, in\n  {line}\n  {' ' * position}^")
         self.position = position
 

@@ -19,7 +19,7 @@ from sfumato.operators.imputation.repository_columns import columns_of, sample_r
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 EPSILON_PARTS = 1e4  # found epsilons are rounded up to multiples of 1/EPSILON_PARTS
 MIN_PAIRS = 30  # a share of fewer pairs is not meaningful
-MAX_MISSES = 5  # attributes whose nearest miss a warning describes
+MAX_MISSES = 5  # maximum number of attributes whose nearest miss a warning describes
 
 
 class NothingDiscovered(UserWarning):
@@ -51,7 +51,8 @@ def discover_dependencies(
     is also skipped if a previous dependency implies it.
 
     Returns dependencies with `confidence`, `support` and `spread` in the sample; for each
-    dependent, smaller epsilons come first. Data outside the repository may not follow them.
+    dependent, smaller epsilons come first. Data outside the repository may violate these
+    dependencies.
     Cost: O(sample**2) per set of determinants, dependent and epsilon.
     Raises ValueError for arguments outside these ranges; warns with NothingDiscovered.
     Source: threshold search similar to Song and Chen (2011), as in Ren et al. (2019), section 6.1.
@@ -192,8 +193,9 @@ def _warn_of_misses(missed: Mapping[str, NearMiss | None], search: Search) -> No
 
 
 def _implies(smaller: Dependency, larger: Dependency) -> bool:
-    """Return whether `smaller` implies `larger`: it has no additional determinants, their epsilons
-    are at least as large, and the epsilon of the dependent is at most as large."""
+    """Return whether `smaller` implies `larger`: `smaller` has no additional determinants, the
+    epsilons of its determinants are at least as large, and its dependent's epsilon is at most as
+    large."""
     bounds = dict(larger.determinants)
     return smaller.epsilon <= larger.epsilon and all(
         name in bounds and epsilon >= bounds[name] for name, epsilon in smaller.determinants

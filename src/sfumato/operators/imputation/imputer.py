@@ -135,7 +135,7 @@ class Imputer:
     dependencies
         `Dependency` or strings, possibly none; epsilons refer to scaled attributes
     attributes
-        Names of the T attributes to impute and return (None: all). Others are only determinants
+        Names of the T attributes to impute and return (None: all). The others are only determinants
     joint
         Whether several missing attributes are taken from the same rows, their common donors, which
         preserves their correlation. Without common donors, and by default, they are independent
@@ -152,7 +152,7 @@ class Imputer:
     scaling
         {name: (shift, span)}: scaled = (value - shift) / span. Default: minimum, extent (1 if 0)
     least_donors
-        int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
+        int >= 1, minimum number of donors; None: 20 for "calibrated", 1 for "plain"
     categories
         Columns of codes 0, 1, ...: only equal codes are near. Imputed with the donors' shares
     max_combinations

@@ -14,7 +14,7 @@ from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.repository_columns import MAX_MASK_BITS
 
 MAX_EXAMINED = 4096  # combinations examined in a level that is too large; the best are kept
-MIN_ROWS_PER_CELL = 8  # least weighted mean number of rows per cell
+MIN_ROWS_PER_CELL = 8  # minimum weighted mean number of rows per cell
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def correlation_dimension(points: Floats) -> float:
     """Return D2 by box counting: the slope of log sum(cell share ** 2) against log side.
 
     points : float64[n, k], scaled so that 1 is an attribute's range
-    Cells have sides 1/2, 1/4, ...; the smallest contain at least 8 rows on weighted average.
+    Cells have sides 1/2, 1/4, ...; the smallest contain at least 8 rows on a weighted average.
     The result is between 0 and k, and 0 if all points are equal. O(n log n) per side.
     Source: Belussi and Faloutsos (1998), as used in Ren et al. (2019), appendix B.1.
     """

@@ -22,7 +22,8 @@ from sfumato.operators.imputation.repository_columns import MAX_MASK_BITS
 
 DependencyLists = Sequence[Sequence[Dependency]]  # the dependencies of each attribute, in order
 ROUNDOFF = 2.0**-53  # relative error of one rounding
-# Held-out rows to fit a curve, to choose how an attribute is imputed, to order its dependencies.
+# Numbers of held-out rows to fit a curve, to choose how an attribute is imputed, and to order its
+# dependencies.
 CALIBRATION_ROWS, HELD_OUT_ROWS, FEWER_HELD_OUT_ROWS = 1024, 512, 128
 MISSING_SHARE = 0.3  # share of other attributes that are missing, if the number is not given
 MAX_CURVES = 5  # curves per attribute; the last is for at least MAX_CURVES - 1 missing attributes
@@ -170,7 +171,7 @@ def only_dependency(sets: DependencySets, t: int, d: int) -> DependencySets:
 
 
 def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]]:
-    """Return each attribute's dependency numbers, by the score of imputation with each alone.
+    """Return each attribute's dependency numbers, ordered by the score of the dependency alone.
 
     Epsilons cannot replace the score: most pairs may be close while the others are far apart.
     rows, rank : as for `HeldOut`    Cost: imputation of 128 rows per dependency.

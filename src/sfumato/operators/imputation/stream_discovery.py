@@ -29,7 +29,7 @@ from sfumato.operators.imputation.stream_imputer import (
 )
 
 MIN_CHANGES = 80  # so that there are at least twice `DEFAULT_DONORS` rows to impute from
-DONOR_SHARE = 0.75  # share of the rows, the oldest, from which later rows are imputed
+DONOR_SHARE = 0.75  # share of the rows, the oldest ones, from which later rows are imputed
 VALUE_EPSILON = 0.1  # epsilon of scaled values of other attributes
 LEVELS = 64  # quantiles of all changes, for rows without donors
 
@@ -51,13 +51,13 @@ def discover_changes(
     rows : float64[n, 5 T], `change_columns` of complete rows in time order
     dependents : attributes to infer (None: all)
     max_determinants : int >= 1, largest number of other attributes in a dependency
-    sample : int >= 1, most rows to impute, drawn with `seed` from the last quarter
-    max_rows : int >= 1, most rows from which they are imputed, drawn from earlier rows
+    sample : int >= 1, maximum number of rows to impute, drawn with `seed` from the last quarter
+    max_rows : int >= 1, maximum number of rows from which they are imputed, drawn from earlier rows
 
-    A set of determinants is kept if its mean score is smaller than each subset's score. Simpler
-    dependencies thus remain for rows without some determinants. Sets of at least two other
-    attributes are formed of the `NEAREST` four, which score best alone. Returns no dependencies for
-    fewer than `MIN_CHANGES` rows.
+    A set of determinants is kept if its mean score is smaller than the score of every subset.
+    Simpler dependencies thus remain for rows without some determinants. Sets of at least two other
+    attributes are formed from the `NEAREST` attributes that score best alone. Returns no
+    dependencies for fewer than `MIN_CHANGES` rows.
     Cost: imputation of `sample` rows per candidate; one attribute of four has 14 candidates.
     Raises ValueError for arguments outside these ranges.
     """

@@ -50,7 +50,7 @@ def change_columns(values: Floats, earlier: Floats, age: Floats) -> Floats:
 
 
 def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools]:
-    """Return the `change_columns` of the complete rows, and bool[n], which rows are complete.
+    """Return the `change_columns` of the complete rows, and bool[n], whether rows are complete.
     Rows must be in time order. Changes are over the rows of `rows_back`.
     """
     n, attributes = values.shape
@@ -75,8 +75,8 @@ def rows_back(key: Ints, attributes: int) -> Ints:
 
     Gaps of some lengths are rare in a past. So more than one row is skipped for a share `SKIPPING`
     of the rows, for one attribute or for all, as if these values had been missing. The rows, the
-    numbers and the attributes are random and deterministic. Copies of the rows with several numbers
-    would be donors of each other in tests, and the tested ranges would be too narrow.
+    numbers and the attributes are pseudorandom and deterministic. Copies of the rows with several
+    numbers would be donors of each other in tests, and the tested ranges would be too narrow.
     """
     rng, n = np.random.default_rng(0), key.size
     skipping, share = rng.random(n) < SKIPPING, rng.random(n)
@@ -163,9 +163,9 @@ class StreamImputer(Operator):
     gap_values : int or None, number of equally probable values of a row that is imputed by changes
 
     A missing attribute with an earlier value is imputed by its change. Other missing attributes are
-    then imputed by levels, with the means of the former as known values. Every fourth row of a key
-    hides each of its known values in turn and imputes it by its change. From the results,
-    `kernels.imputation.known_values` corrects the widths per key, attribute and side.
+    then imputed by levels, with the means of the values imputed by changes as known values. Every
+    fourth row of a key hides each of its known values in turn and imputes it by its change. From
+    the results, `kernels.imputation.known_values` corrects the widths per key, attribute and side.
 
     Results do not depend on how rows are split into calls.  State: 4 T + 1 numbers per key.
     """
@@ -287,7 +287,7 @@ def coupled(
     changing : bool[n, T], attributes imputed by their change    most : alternatives per row
     Each attribute keeps its distribution, and the ways are nearly independent, because the second
     list is read in the order of a golden-ratio sequence. A row gets one alternative fewer than both
-    lists together, or `most` of equal probability if these are too many.
+    lists have together, or `most` equally probable alternatives if that number exceeds `most`.
     """
     (_, first), (_, second) = ways
     lengths, parts = np.zeros(len(places), np.int64), [(first.prob[:0], first.values[:0])]

@@ -69,7 +69,7 @@ def changed_answers(
 
 
 def _eviction_arrivals(wanted: Ints, number: Ints, arrival: Ints) -> Ints:
-    """Return, for each wanted tuple, the arrival that evicted it, or NOT_LEFT."""
+    """Return the arrival that evicted each requested tuple, or NOT_LEFT."""
     order = np.argsort(number)
     number, arrival = np.append(number[order], -1), np.append(arrival[order], NOT_LEFT)
     place = np.searchsorted(number[:-1], wanted)

@@ -19,8 +19,8 @@ class Shard:
     """One of several tasks that share a join; `number` is 0, 1, ..., `tasks` - 1.
 
     All tasks receive all arrivals and hold all windows. Each task owns every `tasks`-th tuple of a
-    stream: it keeps the tuple's samples and answers the pairs of an arrival and an owned tuple. All
-    tasks together give the same answers as a single task.
+    stream: it keeps the tuple's samples and returns the answers for pairs of an arrival and an
+    owned tuple. All tasks together give the same answers as a single task.
     """
 
     saved_as: ClassVar[str] = "Task"
@@ -42,10 +42,11 @@ StreamWindow = Rows | Range | Delta | JoinWindow
 def windows_of(
     window: StreamWindow | Sequence[StreamWindow], least: int = 2, on: Sequence[str] = ()
 ) -> tuple[JoinWindow, ...]:
-    """Return the windows of all streams, from one window for both or a list of `least` to two.
+    """Return the windows of all streams.
 
+    window : one window for both streams, or a list of at least `least` and at most two windows
     on : the attributes of the join, one of which a `Delta` may name
-    Raises TypeError for other types, and ValueError for windows that do not suit a join.
+    Raises TypeError for other types, and ValueError for windows that a join does not support.
     """
     several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
     several = [window_of(one) for one in several]

@@ -72,7 +72,7 @@ class IncompleteJoin(PairJoin):
 
     The answers are the same as if every object were imputed by `Imputer.impute` and joined by
     `SimilarityJoin` with the same windows; their probabilities differ by at most 1e-12. An object
-    that cannot be imputed has a number and a reason but enters no window.
+    that cannot be imputed has a number and a reason but does not enter a window.
 
     Cost: each object is imputed on arrival and compared with the boxes of opposite objects.
     Raises ValueError for arguments outside these ranges.

@@ -54,14 +54,15 @@ class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
 class NeighbourCount(SimilarityJoin):
     """Distribution of the number of tuples in the window that are near an arriving tuple.
 
-    Takes the arguments of `SimilarityJoin`, with strategy "index" or "auto" and one task, except
+    Accepts the arguments of `SimilarityJoin`, with strategy "index" or "auto" and one task, except
     probability : a tuple of a count window is ignored once the probability that it is among the
         `rows` newest existing tuples is at most this, or 1 - confidence if that is larger
 
     For an arrival u, given that u exists, the result is the number of tuples v of the opposite
     window with |u - v| <= within that exist and are among the `rows` newest existing tuples. With
     one window, these are earlier tuples of the same stream. Given a sample of u, tuples are near
-    independently; the distributions per sample are mixed by the samples' probabilities.
+    independently of each other; the distributions per sample are mixed by the samples'
+    probabilities.
 
     Exact up to rounding, except for tuples ignored by `probability` and counts of a probability
     below 1e-15, which are left out.

@@ -46,7 +46,8 @@ class NewestEarlier(Stateful):
     least : smallest probability of an answer, in (0, 1]
 
     Rows exist independently. Candidate j is the newest existing row with probability
-    Pr(j) * product of (1 - Pr(i)) over the newer rows i. No row exists with the product over all.
+    Pr(j) * product of (1 - Pr(i)) over the newer rows i. The probability that no row exists is the
+    product over all rows.
 
     Results do not depend on how rows are split into calls. They are exact up to rounding.
     State: per key, the rows that are the newest with at least the probability `least`; a single row
@@ -113,7 +114,7 @@ class NewestEarlier(Stateful):
         )
 
     def _keep_possible(self, rows: EarlierRows) -> None:
-        """Hold the rows, ordered by key, that may still be the newest for later rows."""
+        """Keep the rows, ordered by key, that may still be the newest for later rows."""
         if not rows.key.size:
             return
         absent = np.log1p(-np.minimum(rows.existence, 1.0 - np.exp(-36.0)))

@@ -107,7 +107,7 @@ class OuterJoinConfig(SimilarityJoinConfig):
 class OuterJoin(SimilarityJoin):
     """`SimilarityJoin` that also emits the tuples of one or both sides without a partner.
 
-    Takes the arguments of `SimilarityJoin`, with time windows, output="append" and one task, and
+    Accepts the arguments of `SimilarityJoin`, with time windows, output="append" and one task, and
     how : "left", "right" or "full", the sides whose tuples are emitted
 
     A partner of u is a tuple that exists and is near u, and that was held opposite when u arrived,
@@ -147,7 +147,7 @@ class OuterJoin(SimilarityJoin):
     def release(self, reached: int | None, end: bool = False) -> list[tuple[int, Unmatched]]:
         """Remove the tuples that can have no further partners; return them by side.
 
-        reached : least time of later arrivals, or None if unknown    end : no arrivals follow
+        reached : earliest time of later arrivals, or None if unknown    end : no arrivals follow
         """
         found = []
         for side in self.kept_sides:

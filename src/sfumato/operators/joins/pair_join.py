@@ -312,7 +312,7 @@ class PairJoin(Operator):
             crowded = window.max_tuples is not None and (
                 window.held + places.size > window.max_tuples
             )
-            # One by one if time also excludes tuples, because these do not overflow.
+            # Extend one by one if time also evicts tuples, because these are not overflow.
             timed = crowded and self.windows[stream].span is not None
             for some in places[:, None] if timed else [places]:
                 before = window.overflow

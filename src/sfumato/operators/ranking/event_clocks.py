@@ -11,7 +11,8 @@ from sfumato.operators.state.stateful import Stateful
 class EventClocks(Stateful):
     """Clocks of scopes, by code.
 
-    clock : all instants up to it are past    punctuation : the highest punctuation so far
+    clock : the time up to which all instants are past
+    punctuation : the highest punctuation so far
     seen : processing time of the last row, ms, set by the caller
     An instant is past once an on-time row arrives with that time or a later time, or with a
     punctuation above an earlier punctuation that had reached the instant. Late rows do not move the

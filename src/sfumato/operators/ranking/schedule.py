@@ -30,11 +30,12 @@ class Schedule:
 
     Bound: after `start` or its registration, no query waits longer than its `every`.
 
-    An added query joins at the end of the running cycle. If that end is too late for it, the cycle
-    ends early: at the last run that is in time, which then answers all queries, or after `every` if
-    there is none. A removed query is no longer answered; a timetable without it
-    starts at the end of the cycle. Bounds hold because all queries are answered when a timetable
-    starts. Results do not depend on how instants are split into calls, nor on snapshot and restore.
+    An added query joins at the end of the running cycle. If that end is too late for the query, the
+    cycle ends early: at the last run that is early enough, which then answers all queries, or
+    `every` after the query was added if there is no such run. A removed query is no longer
+    answered; a timetable without it starts at the end of the cycle. Bounds hold because all queries
+    are answered when a timetable starts. Results do not depend on how instants are split into
+    calls, nor on snapshot and restore.
 
     Raises ValueError for queries or a plan that `timetable` rejects.
     Source: Chen et al. (2013), sections 6-8; changes at run time are not in the paper.

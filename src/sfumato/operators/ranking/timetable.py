@@ -1,4 +1,4 @@
-"""Timetables for queries that share runs, each with a longest time between two answers."""
+"""Timetables for queries that share runs, each with a maximum time between two answers."""
 
 import math
 import operator
@@ -22,7 +22,7 @@ SHARING_PLANS = ("dp", "time", "greedy")
 # and 5,000 tuples. Over smaller windows, k does not matter.
 RUN_TIME = 200
 LONGEST_CYCLE = 40_000  # units per cycle; longer bounds are shortened to it
-MIN_UNITS_PER_BOUND = 50  # least number of units in the shortest bound, if the unit is coarsened
+MIN_UNITS_PER_BOUND = 50  # minimum number of units in the shortest bound, if the unit is coarsened
 MAX_LISTED_RUNS = 1_000_000
 
 KAndFrequency = tuple[int, int]
@@ -43,7 +43,7 @@ class Timetable:
     groups
         Indices of each group's queries
     ks
-        Each group's greatest k, the cost of a run
+        Each group's largest k, the cost of a run
     bounds
         Each group's shortest `every`
     cycle
@@ -244,10 +244,10 @@ def _time_unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
 def _group_queries(
     queries: list[KAndFrequency], plan: str
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]:
-    """Return the groups' queries, greatest k and bounds, by ascending bound."""
+    """Return the groups' queries, largest k and bounds, by ascending bound."""
     members: list[list[int]] = []
     alone = plan == "none"
-    # In this order, the first query of a group has the group's greatest k and bound.
+    # In this order, the first query of a group has the group's largest k and its bound.
     for i in sorted(
         range(len(queries)), key=lambda i: (queries[i][1], -queries[i][0] * (not alone))
     ):

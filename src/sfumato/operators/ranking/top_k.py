@@ -1,6 +1,6 @@
 """Top-k answers over uncertain tuples with generation rules, from arrays to arrays.
 
-Every function takes tuples as `scores`, `prob`, `exclusive`, `tuples` and `ascending` (see
+Every function accepts tuples as `scores`, `prob`, `exclusive`, `tuples` and `ascending` (see
 `ranked_items.checked_items`). Results have one entry per tuple. Each item is a tuple, unless
 `tuples` assigns the items to tuples as alternatives. Probabilities below 4e-18 are returned as 0.
 """
@@ -219,7 +219,7 @@ def u_topk(
         As for `top_k_probabilities`
     full
         Consider only vectors of k tuples; if no world has k tuples, the vector is empty and its
-        probability 0. Otherwise, the top k of a world with fewer tuples are all its tuples, and
+        probability is 0. Otherwise, the top k of a world with fewer tuples are all its tuples, and
         such a vector may be returned
     tuples
         Each alternative's tuple. The result is then a vector of tuples; its probability is the

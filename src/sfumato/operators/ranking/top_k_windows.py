@@ -119,7 +119,7 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
         return np.minimum(sums, 1.0)
 
     def check_restored(self, arrived: Ints) -> None:
-        """Raise ValueError if windows with arrived[w] arrivals cannot hold these tuples."""
+        """Raise ValueError if windows with arrived[w] arrivals cannot contain these tuples."""
         prob, order = self.prob, np.argsort(self.window, kind="stable")
         window, number = self.window[order], self.number[order]
         rises = (np.diff(number) > 0) | (np.diff(window) > 0)
@@ -163,8 +163,8 @@ class TopKWindows(Operator):
     """Several top-k queries over sliding windows, with one ranking per instant of the timetable.
 
     queries : name -> (k, every), `every` in microseconds
-    length : int microseconds: at instant t a window holds the tuples with t - length <= time < t
-    rows : int, instead of `length`: a window holds the newest `rows` tuples before t, except
+    length : int microseconds: at instant t a window contains the tuples with t - length <= time < t
+    rows : int, instead of `length`: a window contains the newest `rows` tuples before t, except
         excluded tuples (see `rescale`). With a `confidence`, it is an UncertainWindow of `rows`
         existing tuples before t, which treats tuples as independent even if they share a rule
     confidence : float in (0, 1], only with `rows`
@@ -182,9 +182,9 @@ class TopKWindows(Operator):
         probabilities by it. Otherwise the latest arrivals that overfill the rule are excluded
         permanently and listed in `rejected`
 
-    Time is taken from the tuples. An instant t of a window is closed once a tuple of time >= t
-    arrives or `advance` reaches t. It is answered from earlier arrivals. A tuple older than its
-    predecessor enters the windows to which it still belongs, and is counted.
+    Time advances with the tuples. An instant t of a window is closed once a tuple of time >= t
+    arrives or `advance` reaches t. The instant is then answered from earlier arrivals. A tuple
+    older than its predecessor enters the windows to which it still belongs, and is counted.
     Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
     Cost per instant: one ranking for the largest k. Memory: one window's tuples per key.
 
@@ -395,7 +395,7 @@ class TopKWindows(Operator):
     def _window_starts(self, keys: Ints, fresh: RankingTuples, begin: Ints) -> Ints:
         """Return int64[n]: after each arrival, the oldest tuple in its count window, by number."""
         if self.config.confidence is None:
-            # In arrival numbers, so excluded tuples count, whether dropped or not.
+            # Excluded tuples also have arrival numbers, so they count, whether dropped or not.
             return np.maximum(fresh.number + 1 - (self.config.rows or 0), 0)
         existence, since = fresh.existence, np.empty(fresh.size, np.int64)
         for j, key in enumerate(keys.tolist()):

@@ -53,7 +53,8 @@ class Columns:
         return cls(**arrays)
 
     def for_kernels(self) -> Self:
-        """Return the items with contiguous and writable arrays: one form of compiled kernels."""
+        """Return the items as contiguous and writable arrays, so that kernels are compiled only
+        once."""
         arrays = vars(self).items()
         return type(self)(
             **{name: a if a is None else np.require(a, None, ["C", "W"]) for name, a in arrays}

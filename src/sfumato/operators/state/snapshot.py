@@ -18,7 +18,7 @@ import numpy as np
 
 MAGIC = b"SFUM"
 SNAPSHOT_PREFIX = struct.Struct("<4sII")
-ALLOWED_KINDS = "biuf"  # bool, signed, unsigned, float: no kind that can hold objects
+ALLOWED_KINDS = "biuf"  # bool, signed, unsigned, float: no kind that can contain objects
 
 
 class SnapshotError(ValueError):
@@ -58,7 +58,7 @@ class SavedState:
 def pack(kind: str, version: int, saved: SavedState) -> bytes:
     """Serialise `saved`, labelled with the operator's `kind` and the `version` of its layout.
 
-    Raises TypeError for arrays of other dtypes, and for values that JSON cannot hold.
+    Raises TypeError for arrays of other dtypes, and for values that JSON cannot represent.
     """
     parts: list[bytes] = []
     places: dict[str, dict[str, Any]] = {}

@@ -85,7 +85,7 @@ def restore_state(kind: str, make: Callable[[], State], saved: SavedState) -> St
     try:
         stateful = make()
         stateful.load_state(saved)
-    except (SnapshotError, ImportError, OSError):  # the last two are faults of the installation
+    except (SnapshotError, ImportError, OSError):  # the last two show a faulty installation
         raise
     except Exception as error:  # any error of a constructor, a check or a kernel
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error

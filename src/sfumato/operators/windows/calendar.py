@@ -36,7 +36,7 @@ class Calendar:
         self._units = self._starts = np.empty(0, np.int64)  # known units and their starts
 
     def starts(self, units: Ints) -> Ints:
-        """Return each unit's start in microseconds, where its local date first occurs."""
+        """Return each unit's start in microseconds, when its local date first occurs."""
         new = np.setdiff1d(units, self._units)
         if new.size:
             local = (new + self.origin).astype(self._unit).astype("datetime64[us]").astype(np.int64)
@@ -67,7 +67,7 @@ class Calendar:
     def _first_time(self, local: int) -> int:
         """Return the first time at which the zone's clocks show at least `local` microseconds.
 
-        A date outside Python's range has the UTC offset of the nearest date in it.
+        A date outside Python's range has the UTC offset of the nearest date within the range.
         """
         given = EPOCH + timedelta(microseconds=min(max(local, FIRST_US), LAST_US))
         before, after = (
@@ -77,7 +77,7 @@ class Calendar:
         low, high = local - after, local - before
         if before >= after:
             return high
-        while high - low > 1:  # clocks were put forward over `local`; bisect for the change
+        while high - low > 1:  # clocks were set forward past `local`; bisect for the change
             middle = (low + high) // 2
             moment = EPOCH + timedelta(microseconds=middle)
             shown = _microseconds(moment.astimezone(self._zone).utcoffset())

@@ -49,7 +49,7 @@ class DeltaWindowConfig:
 
 
 class DeltaWindowAggregate(Operator):
-    """Aggregates over the newest tuples of a group while none is too far from the oldest.
+    """Aggregates over the newest tuples of a group, none of which is too far from the oldest.
 
     delta : float >= 0    on : int, attribute on which distances are measured
     threshold : in (0, 1]    max_tuples : int >= 1 or None; its evictions are counted in `overflow`

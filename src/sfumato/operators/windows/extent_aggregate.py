@@ -65,10 +65,10 @@ TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored ti
 class Extents:
     """Answers for m complete extents, in order of output.
 
-    start, end : int64[m] microseconds; an extent holds start <= event time < end
+    start, end : int64[m] microseconds; an extent contains the event times in [start, end)
     group : int64[m], codes    held : int64[m], number of tuples
     punctuation : int64[m] microseconds, the punctuation that completed the extent
-    late : int64[m], number of rows of the group within the extent that came too late for it
+    late : int64[m], number of rows of the group within the extent that arrived too late for it
     results : one per aggregate
     offsets, members : int64[m + 1] and int64[k], row numbers of each extent's tuples, counted over
         all rows so far, by pane and arrival, late tuples last; None unless requested
@@ -210,11 +210,11 @@ class ReleasedAggregate(Operator):
 
 
 class ExtentAggregate(ReleasedAggregate):
-    """Aggregates over RANGE windows: extent i holds (i + 1) s - n <= event time < (i + 1) s.
+    """Aggregates over RANGE windows: extent i is [(i + 1) s - n, (i + 1) s).
 
     length, slide : int > 0 microseconds, n and s; extents are aligned to time 0
     empty : also emit a group's empty extents between two extents with tuples, just before the later
-        of the two and with its punctuation. The extents of a gap of more than `most_empty` are
+        of the two and with its punctuation. If a gap has more than `most_empty` extents, they are
         omitted and counted as `skipped`
     earliest : int microseconds; instead emit up to `most_empty` empty extents after each extent
         with tuples, once they are complete, and up to `most_empty` before a group's first extent,
@@ -237,10 +237,11 @@ class ExtentAggregate(ReleasedAggregate):
       contains it and ends after that punctuation, and completes none. A row without the flag enters
       every open extent that contains it.
     - For time_avg and integral, which need `slide` <= `length` and have no distributions, a value
-      holds until the group's next value. At the start of an
-      extent, the newest earlier value holds, except values that came too late for all extents.
-    - Rows are counted but not stored if they came too late for every extent (`late`), are between
-      extents (`outside`), or have no alternatives (`absent`; their times still complete extents).
+      holds until the group's next value. At the start of an extent, the newest earlier value holds,
+      except values that arrived too late for all extents.
+    - Rows are counted but not stored if they arrived too late for every extent (`late`), are
+      between extents (`outside`), or have no alternatives (`absent`; their times still complete
+      extents).
     - An on-time row below an earlier punctuation, or with a decreasing punctuation, shows that the
       rows come from several controllers. It is counted as `out_of_order`.
 
@@ -253,7 +254,7 @@ class ExtentAggregate(ReleasedAggregate):
     Source: Kim et al. (2006), section 6; Dallachiesa et al. (2015), 8.1.
     """
 
-    from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent at once
+    from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent together
     kind, version = "extent_aggregate", 8
     flattened_records = ("options",)
     config: ExtentConfig
@@ -549,7 +550,7 @@ class ExtentAggregate(ReleasedAggregate):
         kept = np.flatnonzero(of.at["alive"][:n])
         at = of.at[kept]
         offsets, flat = ranges_of(at["begin"], at["end"] - at["begin"])
-        # The added last place keeps NO_INDEX as it is.
+        # The added last place leaves NO_INDEX unchanged.
         tuple_at, alternative_at = np.full(n + 1, NO_INDEX), np.full(m + 1, NO_INDEX)
         tuple_at[kept], alternative_at[flat] = np.arange(kept.size), np.arange(flat.size)
         at["begin"], at["end"] = offsets[:-1], offsets[1:]

@@ -1,4 +1,4 @@
-"""Aggregates over time extents of rows with ids: of versions of a row, or of shared outcomes."""
+"""Aggregates over time extents of rows whose ids identify versions or shared outcomes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -111,8 +111,8 @@ class IdentifiedExtentAggregate(ExtentAggregate):
 class VersionedExtentAggregate(IdentifiedExtentAggregate):
     """`IdentifiedExtentAggregate` of rows with versions; an extent has one version per id.
 
-    An extent has the newest version of an id that arrived before the extent was complete, if that
-    row is within the extent. A row without alternatives is a version as well.
+    An extent contains the newest version of an id that arrived before the extent was complete, if
+    that row is within the extent. A row without alternatives is a version as well.
 
     - A row replaces the earlier version in every extent for which it is not too late, even if its
       event time is outside the extent.
@@ -200,7 +200,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
     attributes : number of columns of `values`, plus one for ids; by default as the aggregates
         require
 
-    In every possible world, tuples of one group with the same id take the alternative of the same
+    In every possible world, tuples of one group with the same id have the alternative with the same
     number, or none of them exists. Different ids and tuples without an id are independent.
 
     All rows with an id must have the probabilities of its first row, to within SAME_WEIGHT. Other

@@ -62,8 +62,8 @@ class SessionAggregate(ReleasedAggregate):
     order of completion, then of (end, group).
 
     - A row joins and merges the open sessions that are less than `gap` away, while `max_length`
-      permits; otherwise it starts a session. For a late row, its own punctuation completes sessions
-      too. A row whose session would be complete with this row alone is counted as `late`.
+      permits; otherwise it starts a session. The punctuation of a late row also completes sessions
+      for that row. A row whose session would be complete with this row alone is counted as `late`.
     - Results are computed when a session is complete, from its tuples by (time, arrival).
 
     Cost: O(1) per tuple, and O(open sessions + held tuples) per call. Memory: the tuples of open

@@ -1,8 +1,9 @@
 """Results over extents of tuples that may share outcomes.
 
-Tuples with a shared outcome take the alternative of the same number in every possible world. For
-counts, sums and extremes, they are treated as one tuple, whose alternatives have their totals. For
-other functions, the results given each combination of outcomes are mixed by its probability.
+Tuples with a shared outcome have the alternative with the same number in every possible world. For
+counts, sums and extremes, these tuples are treated as one tuple, whose alternatives have their
+totals. For other functions, the results given each combination of outcomes are mixed by its
+probability.
 """
 
 from collections.abc import Sequence

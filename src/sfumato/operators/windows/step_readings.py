@@ -65,7 +65,7 @@ class StepReadings(Stateful):
     def results(
         self, found: Records, start: Ints, end: Ints, clock: Callable[[Ints], Ints]
     ) -> list[Moments]:
-        """Return the results of extents, for each wanted aggregate.
+        """Return the results of extents, for each requested aggregate.
 
         found : EXTENT[m]    start, end : int64[m]    clock : converts times to microseconds
         """

@@ -69,17 +69,17 @@ class UncertainWindow(Operator):
     rows
         int >= 1, the window's size w in existing tuples
     confidence
-        float in (0, 1], alpha. The window holds the fewest newest tuples with Pr(at least `rows` of
-        them exist) >= confidence, or all tuples until this is reached (Algorithm 1: evict the
+        float in (0, 1], alpha. The window contains the fewest newest tuples with Pr(at least `rows`
+        of them exist) >= confidence, or all tuples until this is reached (Algorithm 1: evict the
         oldest while Pr(N >= rows) without it is >= confidence)
     probability
         float in (0, 1], beta, or None. For operators that only report results of probability >=
         beta: the confidence is then min(confidence, 1 - beta) (Algorithm 2). For beta = 1 it is 0,
-        and the oldest tuple is evicted while Pr(N >= rows) without it is above 0. Exactly the
-        tuples remain that can still be inside with probability 1
+        and the oldest tuple is evicted while Pr(N >= rows) without it is above 0. The window then
+        contains exactly the tuples that can be inside with probability 1
     max_tuples
-        int >= 1 or None, the most held tuples. Above it, the oldest tuples are evicted and counted
-        in `overflow`; while `guaranteed` is False, the window is shorter than defined
+        int >= 1 or None, the maximum number of held tuples. Above it, the oldest tuples are evicted
+        and counted in `overflow`; while `guaranteed` is False, the window is shorter than defined
 
     Raises
     ------

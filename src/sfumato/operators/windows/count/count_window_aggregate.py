@@ -196,7 +196,7 @@ class CountWindowAggregate(Operator):
         by_group, before = np.arange(1, n + 1), groups.first + lengths - starts[1:]
         by_group += before if present.size == 1 else np.repeat(before, sizes)
         numbers = by_group
-        if present.size > 1:  # else the tuples are in order
+        if present.size > 1:  # otherwise the tuples are in order
             numbers = np.empty(n, np.int64)
             numbers[order] = by_group
         if self._plain:

@@ -17,13 +17,13 @@ from sfumato.operators.state.declared import Array, Offsets, Record, Sizes
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import check_held
 
-MAX_OUTCOMES = 2**40  # most candidate values of an extreme
+MAX_OUTCOMES = 2**40  # maximum number of candidate values of an extreme
 SPARE = 1024  # spare tuples, so that the arrays of a few groups are not moved at every call
 NO_TUPLES = np.empty(0, np.int64)
 
 
 class SavedGroups(NamedTuple):
-    """Saved groups, in order of appearance, and their tuples end to end."""
+    """Saved groups, in order of appearance, and their tuples, stored end to end."""
 
     codes: Annotated[Ints, Array(int, "groups", low=0)]
     held: Annotated[Ints, Array(int, "groups", low=0)]
@@ -42,8 +42,8 @@ class GroupStore(Stateful):
     integers, triples : numbers of integers and of triples of floats per group; int64[integers,
         groups] and float64[triples, groups, 3]
 
-    A group's tuples are written after all others, and their previous copy becomes dead. When the
-    arrays are full, the live tuples move to new arrays.
+    A group's tuples are written after all other tuples, and their previous copy becomes dead. When
+    the arrays are full, the live tuples move to new arrays.
     """
 
     state = {"saved": Record(SavedGroups)}

@@ -55,7 +55,8 @@ class WindowDistributions:
     """Distributions of one aggregate after each arrival.
 
     of : sum, avg or count of an attribute, or a function in LISTED
-    rows : the window's size; limit : int, the lesser of `rows` and the most held tuples
+    rows : the window's size; limit : int, the smaller of `rows` and the maximum number of held
+        tuples
 
     Exact distributions are recomputed at each arrival. If a sum has too many states, worlds are
     sampled until all tuples that caused this have left the window, so attempts cost O(1) per
