@@ -10,7 +10,7 @@ from sfumato.kernels.disorder import state
 ESTIMATORS = ("conformal", "normal", "max")
 SENT = "sent"  # not an estimator: rows carry their punctuation
 WAIT_OPTIONS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
-GUARD_DROP_RATIO = 0.01  # drop ratio of the guard if none is given
+GUARD_DROP_RATIO = 0.01  # default drop ratio of the guard
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Reorder(Operator):
       bounded buffer and without sources, the row is released immediately.
     - A row set aside by the guard is released in the same way, with exceptions. A row far ahead is
       emitted as late once a later row contradicts it, or at the end if it is also ahead of its
-      arrival. If a full buffer holds only such rows, the farthest row is emitted as late.
+      arrival. If a full buffer contains only rows far ahead, the farthest row is emitted as late.
     The results depend only on each source's sequence of rows, not on how arrivals are split into
     calls. They do not depend on how sources are interleaved if every source has sent rows, or is
     expected, before the punctuations of the other sources pass its rows. Output is grouped by key.

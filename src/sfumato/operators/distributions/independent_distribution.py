@@ -52,9 +52,9 @@ def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
 def distribution_of(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions
 ) -> DiscreteDistributions:
-    """Return the distribution of an aggregate over independent tuples. It is exact for count, min,
-    max and boundary_sum, and for other functions if it is small (see `discrete_distributions`).
-    Otherwise it is sampled, in the same worlds as for count windows."""
+    """Return the distribution of an aggregate over independent tuples. The result is exact for
+    count, min, max and boundary_sum, and for other functions if it is small (see
+    `discrete_distributions`). Otherwise it is sampled, in the same worlds as for count windows."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
@@ -99,7 +99,7 @@ def draw_tuples(
     """Return (tuple, world, place of its alternative) for each world in which a tuple exists.
 
     offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
-    Entries are ordered by tuple, then world. Equal hashes give equal draws.
+    Entries are ordered by tuple, then world. Equal hashes result in equal draws.
     """
     return draw_worlds(
         offsets, *(np.require(array, requirements=["C", "W"]) for array in (prob, hashes)), worlds

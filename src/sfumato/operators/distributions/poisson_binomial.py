@@ -131,8 +131,8 @@ class PoissonBinomial:
     def pmf(self) -> Floats:
         """Return Pr(N = k) at index k: float64[n + 1].
 
-        Approximate methods return differences of their cdf, with sum 1. These can be slightly
-        negative for "refined_normal", whose cdf is not monotone everywhere.
+        Approximate methods return differences of their cdf, with sum 1. The differences can be
+        slightly negative for "refined_normal", whose cdf is not monotone everywhere.
         """
         if self.method != "exact":
             return np.diff(self.cdf(np.arange(len(self) + 1)), prepend=0.0)

@@ -138,11 +138,11 @@ class Imputer:
         Names of the T attributes to impute and return (None: all). The others are only determinants
     joint
         Whether several missing attributes are taken from the same rows, their common donors, which
-        preserves their correlation. Without common donors, and by default, they are independent
+        preserves their correlation. Without common donors, and by default, values are independent
     max_alternatives
         int >= 1 or None, alternatives per object; values are merged, see `Imputed.error`. Always at
         most 1,024 for several independent attributes ("plain": 65,536); by default, at most 10,000.
-        Below 100 for two attributes, 1,000 for three and so on, "calibrated" takes the
+        Below 100 for two attributes, 1,000 for three and so on, "calibrated" imputes the
         missing values from the same rows, as with `joint`, if all have donors
     method
         "calibrated": a range of probability p contains the true value in a share p of cases.

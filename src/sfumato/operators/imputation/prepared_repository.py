@@ -25,7 +25,7 @@ ROUNDOFF = 2.0**-53  # relative error of one rounding
 # Numbers of held-out rows to fit a curve, to choose how an attribute is imputed, and to order its
 # dependencies.
 CALIBRATION_ROWS, HELD_OUT_ROWS, FEWER_HELD_OUT_ROWS = 1024, 512, 128
-MISSING_SHARE = 0.3  # share of other attributes that are missing, if the number is not given
+MISSING_SHARE = 0.3  # share of other attributes that are missing, if the number is not specified
 MAX_CURVES = 5  # curves per attribute; the last is for at least MAX_CURVES - 1 missing attributes
 RULE_LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(equal, power) for equal in (False, True) for power in (0.0, 1.0, 2.0, 4.0)]

@@ -286,7 +286,7 @@ def coupled(
 
     changing : bool[n, T], attributes imputed by their change    most : alternatives per row
     Each attribute keeps its distribution, and the ways are nearly independent, because the second
-    list is read in the order of a golden-ratio sequence. A row gets one alternative fewer than both
+    list is read in the order of a golden-ratio sequence. A row has one alternative fewer than both
     lists have together, or `most` equally probable alternatives if that number exceeds `most`.
     """
     (_, first), (_, second) = ways

@@ -26,7 +26,7 @@ HOWS = tuple(KEPT_SIDES)
 class LoneTuples(Columns, flat=("prob", "alone"), begins="offsets"):
     """Tuples of one side that may have no partner, by ascending number.
 
-    number, key, time : int64[n]    over : bool[n], whether the key can get no further tuples
+    number, key, time : int64[n]    over : bool[n], whether the key cannot receive further tuples
     offsets : int64[n + 1]    prob, alone : float64[m], alone: Pr(no partner so far | the sample)
     """
 

@@ -55,9 +55,9 @@ class PairJoin(Operator):
     treated as if it had the newest time. The contents of windows do not depend on matches, so they
     are known for a whole batch in advance.  Source: Dallachiesa et al. (2015), Algorithm 2.
 
-    A count window in which all tuples have existence 1 holds the newest `rows` tuples. Other count
-    windows have an `UncertainWindow`, built from the held tuples when first needed. Neither this
-    window nor attribute-delta windows are saved, because they depend only on held tuples.
+    A count window in which all tuples have existence 1 contains the newest `rows` tuples. Other
+    count windows have an `UncertainWindow`, built from the held tuples when first needed. Neither
+    this window nor attribute-delta windows are saved, because they depend only on held tuples.
     """
 
     most_pairs = MAX_ALTERNATIVES  # sample pairs per answer, see `matching_pairs`

@@ -160,7 +160,7 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
         answers, in any unit (microseconds at run time)
     plan
         "dp" (default) has the smallest sum of k per unit of time. "time" has the shortest running
-        time, where a run for k takes a time proportional to 200 + k. "greedy" (GA in the paper)
+        time, where the time of a run for k is proportional to 200 + k. "greedy" (GA in the paper)
         costs at most twice as much as "dp" and is planned faster. For comparison, "none" (NS)
         runs every query separately, "in" (IN) runs queries of equal `every` together, and in "inco"
         (INCO) queries of lower k join more frequent queries as well

@@ -53,8 +53,7 @@ class Columns:
         return cls(**arrays)
 
     def for_kernels(self) -> Self:
-        """Return the items as contiguous and writable arrays, so that kernels are compiled only
-        once."""
+        """Return the items as contiguous, writable arrays, so that kernels compile only once."""
         arrays = vars(self).items()
         return type(self)(
             **{name: a if a is None else np.require(a, None, ["C", "W"]) for name, a in arrays}

@@ -1,7 +1,7 @@
 """Declared state: arrays, values, parts and lists, validated when they are loaded.
 
 A declaration describes an attribute. Lengths have names: a name stands for the same length in all
-arrays of a state, and integers of its config are lengths too. Restored arrays are contiguous,
+arrays of a state, and integers of its config are also lengths. Restored arrays are contiguous,
 writable and of the declared dtype, shape and range.
 """
 

@@ -65,7 +65,7 @@ class DeltaWindowAggregate(Operator):
     describes the current window.
 
     Cost: O(l log l) per arrival with l alternatives, and O(held * l log l) per call and group with
-    an eviction. Moments take O(1), or about 100 nodes for an average if tuples may not exist; min
+    an eviction. Moments cost O(1), or about 100 nodes for an average if tuples may not exist; min
     and max move O(held) integers. Distributions, if requested, are recomputed for each arrival.
     Memory: the held tuples.  Source: Dallachiesa et al. (2015), section 8.1.
     """

@@ -188,7 +188,7 @@ class ReleasedAggregate(Operator):
 
     @abstractmethod
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
-        """Complete all windows that hold a tuple of these scopes, by default of all scopes.
+        """Complete all windows that contain a tuple of these scopes, by default of all scopes.
 
         Rows of these scopes that arrive later, before the end of the last window, are late.
         """
@@ -233,9 +233,9 @@ class ExtentAggregate(ReleasedAggregate):
     or has a higher punctuation. It is emitted exactly once for each group with a tuple in it, in
     order of completion, then of (end, group).
 
-    - A late row is flagged and has its source's punctuation. It enters every open extent that
-      contains it and ends after that punctuation, and completes none. A row without the flag enters
-      every open extent that contains it.
+    - A late row is flagged and has its source's punctuation. The row enters every open extent that
+      contains it and ends after that punctuation, and does not complete extents. A row without the
+      flag enters every open extent that contains it.
     - For time_avg and integral, which need `slide` <= `length` and have no distributions, a value
       holds until the group's next value. At the start of an extent, the newest earlier value holds,
       except values that arrived too late for all extents.
@@ -243,7 +243,7 @@ class ExtentAggregate(ReleasedAggregate):
       between extents (`outside`), or have no alternatives (`absent`; their times still complete
       extents).
     - An on-time row below an earlier punctuation, or with a decreasing punctuation, shows that the
-      rows come from several controllers. It is counted as `out_of_order`.
+      rows come from several controllers. The row is counted as `out_of_order`.
 
     Cost: O(1) per tuple (about 100 nodes for an average if the tuple may not exist, a sort of its
     pane for min and max) and O(1) per extent for any overlap (O(n/s) for min and max).
@@ -303,7 +303,7 @@ class ExtentAggregate(ReleasedAggregate):
             np.empty(0), NONE, np.empty(0), np.empty((self.attributes, 0)),
             np.empty((len(channels.extremes), 0), np.int64),
         )  # fmt: skip
-        # Nodes take most of the memory, so they are allocated on demand.
+        # Nodes use most of the memory, so they are allocated on demand.
         self._has_uncertain = False
         self._partials = extents.Partials(
             channels.empty_partials(0, False),

@@ -112,7 +112,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
     """`IdentifiedExtentAggregate` of rows with versions; an extent has one version per id.
 
     An extent contains the newest version of an id that arrived before the extent was complete, if
-    that row is within the extent. A row without alternatives is a version as well.
+    that row is within the extent. A row without alternatives is also a version.
 
     - A row replaces the earlier version in every extent for which it is not too late, even if its
       event time is outside the extent.

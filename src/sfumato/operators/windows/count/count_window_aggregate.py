@@ -113,7 +113,7 @@ class CountWindowAggregate(Operator):
     Cost per arrival: O(sqrt(rows)) amortised for sum, count and avg; O(c^2 + c sqrt(rows)) for min
     and max, where c, a few dozen, is the number of most extreme values down to a probability of
     1e-17 (see `slide_extremes`); O(held * rows * g) for avg while g tuples with a NaN are held.
-    Distributions take O(rows) for count, O(held * 4,096) for an exact sum, at most 4 million cell
+    Distributions cost O(rows) for count, O(held * 4,096) for an exact sum, at most 4 million cell
     updates for a quantile, and O(samples log samples) in sampled worlds.
     A call visits all held tuples of its groups. Derived state is rebuilt for short windows. For
     long windows, it is cached in at most MAX_CACHE_BYTES, for the groups with the latest arrivals.

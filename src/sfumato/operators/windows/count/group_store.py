@@ -64,7 +64,7 @@ class GroupStore(Stateful):
         return list(self._slots)
 
     def slots(self, codes: Sequence[int]) -> Ints:
-        """Return the slots of groups; new groups get new slots."""
+        """Return the slots of groups; assign new slots to new groups."""
         new = [code for code in codes if code not in self._slots]
         if self._end + len(new) > self._held.size:
             self._compact(len(new))
