@@ -226,7 +226,7 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
     numbers, prob = _doubles(tuples, attribute), _doubles(tuples, "prob")
     order = np.lexsort((prob, np.where(known, numbers, 0.0), known, tuples.owner))
     numbers, prob, known = numbers[order], prob[order], known[order]
-    # The sum of a few dozen doubles depends on their order by some ulps; 1e-12 covers this.
+    # The sum of a few dozen doubles varies by some ulps with their order; 1e-12 covers this.
     level = q * existence_of(tuples) - 1e-12
     rows = len(tuples.lengths)
     mass, found, has = np.zeros(rows), np.full(rows, np.nan), np.zeros(rows, np.bool_)

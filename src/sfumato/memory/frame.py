@@ -1,8 +1,8 @@
 """A user's table as an Arrow table: its schema, expressions, and uncertain event times.
 
-The metadata of Arrow schemas holds the order of a table's rows and the counters of operators. A
-pandas frame stores it in `attrs`, which pandas keeps through selections and filters. For a Polars
-frame, this module stores it as long as the frame exists.
+The metadata of Arrow schemas contains the order of a table's rows and the counters of operators. A
+pandas frame stores the metadata in `attrs`, which pandas keeps through selections and filters. For
+a Polars frame, this module stores the metadata as long as the frame exists.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class ArrowFrame(Frame):
     """A table with the types that Spark would have, and unique names.
 
     dropped_by : the library of the frame, if it dropped the metadata; otherwise ""
-    earlier : the schema of the result that a pandas or Polars frame was; its columns may have
-        changed since
+    earlier : the schema of the result from which a pandas or Polars frame was converted; the
+        frame's columns may have changed since
     """
 
     noun, filtered = "table", "a filter on it"
@@ -292,7 +292,7 @@ def _decoded(field: pa.Field) -> dict[str, str]:
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str, pa.Schema | None]:
     """Return the table, the library if it dropped the metadata, and the schema of kept metadata.
 
-    The schema is the schema of the result that the frame was.
+    The schema belongs to the result from which the frame was converted.
     """
     if isinstance(given, pa.Table):
         return given, "", None

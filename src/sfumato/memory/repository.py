@@ -42,7 +42,7 @@ def complete_rows(
 ) -> tuple[pa.Table, AttributeRanges] | None:
     """Return at most `max_rows` complete rows of finite numbers, and the columns' extents.
 
-    The extents, (minimum, length), are over all complete rows. Return None if there are fewer than
+    The extents, (minimum, length), are over all complete rows. Returns None if there are fewer than
     two rows or columns.
     """
     columns = dict(zip(asked, frame.resolve("attributes", asked), strict=True))

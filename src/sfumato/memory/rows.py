@@ -1,4 +1,4 @@
-"""Functions of rows for tables in memory, such as split_invalid, where and impute."""
+"""Functions of rows over tables in memory, such as split_invalid, where and impute."""
 
 from collections.abc import Sequence
 

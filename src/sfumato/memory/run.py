@@ -208,7 +208,7 @@ def count_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> dict[
 def warn_of_invalid(
     function: str, rows: int, reasons: Mapping[str, int], by_operator: bool = False
 ) -> None:
-    """Warn about invalid rows, with their number and the commonest reasons.
+    """Warn about invalid rows, with their number and the most common reasons.
 
     by_operator : whether the operator found them, and may have emitted them
     """

@@ -45,7 +45,7 @@ FILE_NAME = re.compile(r".*?\.(\w+?)(?:\.(?:gz|bz2|zst|lz4))?", re.IGNORECASE | 
 TIME_TYPES = re.compile(r"\b(timestamp|time32|time64|duration)\[")  # in names of Arrow types
 FILES_KEPT = 4  # loaded files cached per process
 TEXT_BLOCK = 16 << 20  # bytes; a row of CSV or JSON must fit into one block
-ARROW_ROWS = 10_000  # rows of one record batch handed to Spark
+ARROW_ROWS = 10_000  # rows of one record batch passed to Spark
 MAX_WAIT = 0.25  # seconds per call of latestOffset, so that a query can be stopped
 
 
@@ -57,8 +57,8 @@ class ReplaySource(DataSource):
     path
         The file; same as the argument of `load`. Options with other names are errors.
     order
-        Column, or comma-separated columns, that give the arrival order, ascending; NULL and NaN are
-        last, ties are in file order. Default: file order.
+        Column, or comma-separated columns, that define the arrival order, ascending; NULL and NaN
+        are last, ties are in file order. Default: file order.
     speed
         Replay speed: seconds of the first `order` column (a timestamp, or whole microseconds) per
         second of real time. Default "max": as fast as the query reads.
@@ -78,19 +78,20 @@ class ReplaySource(DataSource):
 
     Notes
     -----
-    The schema is the file's (for CSV and JSON, inferred by pyarrow from the whole file), or the
-    schema given with `.schema(...)`, whose columns are selected by name and converted. A CSV file
-    starts with the column names; empty fields are NULL, in numeric columns also NA, NaN and null. A
-    JSON column that contains only times becomes a timestamp column. A timestamp without a zone is
-    TIMESTAMP_NTZ, or in UTC if the given schema has TIMESTAMP; it is truncated to microseconds.
+    The schema is the file's schema (for CSV and JSON, inferred by pyarrow from the whole file), or
+    the schema given with `.schema(...)`, whose columns are selected by name and converted. A CSV
+    file starts with the column names; empty fields are NULL, in numeric columns also NA, NaN and
+    null. A JSON column that contains only times becomes a timestamp column. A timestamp without a
+    zone is TIMESTAMP_NTZ, or in UTC if the given schema has TIMESTAMP; it is truncated to
+    microseconds.
 
     A stream replays the file as of the start of the query. Offsets are row numbers in arrival
     order, so a restart from a checkpoint continues with the next row. The file must then be the
     same, except for rows added after the last replayed row. After a restart, the clock continues
-    from the last replayed row, no matter how much time has passed. ``availableNow=True`` replays to
-    the end of the file, at the given speed, in micro-batches of at most `rows_per_batch`, and ends.
-    Each micro-batch is one ordered partition. A static read returns all rows in one ordered
-    partition; `speed` and `rows_per_batch` then have no effect.
+    from the last replayed row, regardless of the time that has passed. ``availableNow=True``
+    replays to the end of the file, at the given speed, in micro-batches of at most
+    `rows_per_batch`, and ends. Each micro-batch is one ordered partition. A static read returns all
+    rows in one ordered partition; `speed` and `rows_per_batch` then have no effect.
 
     The file must be accessible under the same path on the driver and every worker. Cost: each
     of these processes loads and sorts it once (O(n log n)), and caches it in memory.

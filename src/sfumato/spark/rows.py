@@ -1,4 +1,4 @@
-"""Functions of rows over Spark frames, without state, such as split_invalid, where and impute."""
+"""Stateless functions of rows over Spark frames, such as split_invalid, where and impute."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -171,9 +171,9 @@ def _filtered_alternatives(frame: SparkFrame, condition: str) -> Column:
 
 
 def _count_invalid(df: DataFrame, reason: Column, metrics: MetricsName) -> DataFrame:
-    """Return the rows with the reasons why they are invalid, which are observed.
+    """Return the rows with the reasons why they are invalid.
 
-    Observed are the numbers of rows and of invalid rows, and the most common reason.
+    The number of rows, the number of invalid rows, and the most common reason are observed.
     """
     if df.isStreaming:
         warn_of_invalid_rows(df.sparkSession)

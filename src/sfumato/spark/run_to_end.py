@@ -10,7 +10,7 @@ from pyspark.sql.streaming import StreamingQuery
 from sfumato.spark.runtime.run import ENDING_STEPS, ENDS_SETTING, reuse_numbers
 
 OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
-WAITING = ("Waiting for data to arrive", "Waiting for next trigger")  # status of Spark's queries
+WAITING = ("Waiting for data to arrive", "Waiting for next trigger")  # status of a Spark query
 SECONDS_BETWEEN_LOOKS, LOOKS = 2, 3  # consecutive checks of a waiting query before it is stopped
 OTHER_SOURCES = "sources in the checkpoint offsets"  # part of Spark's error for a changed number
 
@@ -24,9 +24,9 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
         The session.
     start
         Function that builds the frame, starts it with ``trigger(availableNow=True)`` and a
-        checkpoint, and returns the query. It is called twice, with the same checkpoint. If the
-        query has no operator with state (``sf.where``; ``sf.impute`` without `order`), it is called
-        once.
+        checkpoint, and returns the query. The function is called twice, with the same checkpoint.
+        If the query has no operator with state (``sf.where``; ``sf.impute`` without `order`), the
+        function is called once.
 
     Returns
     -------
@@ -47,9 +47,9 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     All rows are processed first. A second run then flushes every operator of the query, upstream
     operators first, in one micro-batch. The sinks then have the same rows as for a static frame.
     The query may be continued later with new rows, by calling this function again, for example
-    every night. Results emitted at an end are not emitted again: rows older than a reorder's output
-    are late, and so are rows of a window that was open at an end and was emitted then.
-    Both are counted as `late`. The checkpoint cannot be shared with a query started in another way:
+    every night. Results emitted at the end of a run are not emitted again. Later rows that are
+    older than a reorder's output, or that belong to a window emitted at the end of a run, are late
+    and are counted as `late`. The checkpoint cannot be shared with a query started in another way:
     Spark refuses to continue with a different number of sources.
 
     Needs PySpark 4.2 if an operator keeps state. Cost: a second start of the query.

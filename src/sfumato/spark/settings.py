@@ -17,7 +17,7 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
         keys are hashed into this number of buckets during the lifetime of the checkpoint.
     local_disk
         Whether checkpoints are on a local disk: they are then committed by renaming files, which is
-        faster. Not for object stores.
+        faster. Do not set it for object stores.
 
     Returns
     -------

@@ -15,14 +15,14 @@ from sfumato.tables.row_store import RowStore
 
 NAN = float("nan")  # a single object, which dictionaries find by identity
 NO_ORDER = -np.inf
-MIN_FORGOTTEN = 1024  # number of keys below which none are dropped
+MIN_FORGOTTEN = 1024  # no keys are dropped below this number of keys
 
 
 class KeyIndex(Stateful):
     """A dictionary of codes for distinct combinations of key values.
 
     forget_after : float > 0 in the unit of the rows' order, or None. A code expires at a row that
-        is more than this after its key's newest row (which then gets a new code), or once the
+        is more than this after its key's newest row (the later row gets a new code), or once the
         newest order of all rows has advanced by more than this since its key's newest row arrived
 
     Values are equal if Spark groups them together: NULL equals NULL, NaN equals NaN, and -0.0
@@ -145,7 +145,8 @@ class KeyIndex(Stateful):
                 codes[places[begin:]] = self._codes[rows[0]]
 
     def take_expired(self) -> Ints:
-        """Return the distinct codes, int64[], that no later row has; call `forget` with them."""
+        """Return the distinct codes, int64[], that no later row will have; call `forget` with
+        them."""
         if self.forget_after is None:
             return np.empty(0, np.int64)
         over = np.array(self._replaced_codes, np.int64)

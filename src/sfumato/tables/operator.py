@@ -2,7 +2,7 @@
 
 Input columns have fixed names: `row` (a struct that is passed through), `key0`.., `order0`..,
 `__tie` (which orders simultaneous rows), and the operator's own inputs. The fields of `row` have
-fixed names too, so that user names cannot clash.
+fixed names as well, so that they cannot clash with user names.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class TableConfig:
 
     @property
     def tasks(self) -> int:
-        """Return the number of operators that share a bucket; each gets all of its rows."""
+        """Return the number of operators that share a bucket; each receives all of its rows."""
         return 1
 
     def for_task(self, number: int) -> Self:
@@ -215,7 +215,8 @@ class TableOperator(Stateful):
         raise NotImplementedError  # in operators that override `process`
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether rows can be processed; `process_invalid` gets the others."""
+        """Return bool[n]: whether rows can be processed; `process_invalid` receives the other
+        rows."""
         return has_all_values(rows, self.config.order_columns)
 
     def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
@@ -268,9 +269,10 @@ class TableOperator(Stateful):
     def set_clock(self, now: int) -> None:
         """Set the processing time of a call, with or without rows.
 
-        It may be earlier than before, because clocks may step back and a restart may move the state
-        to a different machine. An operator with an idle timeout then replaces saved times after
-        `now` with `now`, so that a timeout is delayed by at most its length.
+        The time may be earlier than in the previous call, because clocks may step back and a
+        restart may move the state to a different machine. An operator with an idle timeout then
+        replaces saved times after `now` with `now`, so that a timeout is delayed by at most its
+        length.
         """
 
     def idle(self, now: int) -> list[pa.Table]:

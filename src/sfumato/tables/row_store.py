@@ -12,7 +12,8 @@ from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import SavedTable, take_rows
 
-# Only dense, large chunks have a look-up table: numbers span at most MAX_SPARSITY times the rows.
+# A chunk of at least SMALL_STORE rows has a look-up table if it is dense: its numbers span at most
+# MAX_SPARSITY times the number of rows.
 MAX_SPARSITY, SMALL_STORE = 4, 1024
 
 
@@ -40,7 +41,7 @@ class _StoredRows(NamedTuple):
 
 
 def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
-    """Build a chunk. Dense numbers get a look-up table, ten times faster than a search."""
+    """Build a chunk. Dense numbers have a look-up table, ten times faster than a search."""
     span = int(numbers[-1] - numbers[0]) + 1
     if span > MAX_SPARSITY * len(numbers) or len(numbers) < SMALL_STORE:
         return _StoredRows(numbers, rows, None)

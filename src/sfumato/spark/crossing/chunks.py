@@ -2,8 +2,8 @@
 
 A chunk is one Arrow IPC stream with rows of one key bucket. Spark partitions rows by hashing a
 number, and might put 20 of 32 buckets into one of two partitions. The hash of an int is invertible:
-bucket i is sent under the int with hash i (its place), and so goes to partition i modulo the number
-of partitions.
+bucket i is sent under the int with hash i (its place), so Spark assigns it to partition i modulo
+the number of partitions.
 
 An operator's counters and gauges are next to its answers in one list column per type. One column
 per counter would be slow: Spark plans, compiles and passes on every column at each observation
@@ -41,7 +41,7 @@ PLACES_COLUMN = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
 QUERY = -1  # a place without rows, where a stream stores its query's identity
 ROWS_PER_PACK = 32_768  # rows packed together while Spark produces the next rows
-MAX_ROWS = 65_536  # rows per unpacked batch; bounds the rows that a downstream operator holds
+MAX_ROWS = 65_536  # rows per unpacked batch; bounds the memory of downstream operators
 FREEZE_SECONDS = 120.0
 MAX_BYTES = 16 << 20  # per chunk and per unpacked batch, unless one row is larger
 
@@ -74,14 +74,14 @@ def parts(table: pa.Table) -> Iterator[bytes]:
 
 
 def _rows_within(table: pa.Table) -> int:
-    """Return the number of rows that take MAX_BYTES on average, but at least one."""
+    """Return the number of rows that occupy MAX_BYTES on average, but at least one."""
     return max(1, int(MAX_BYTES * table.num_rows // max(table.nbytes, 1)))
 
 
 def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
     """Return the rows of a frame with an int column BUCKET as chunks (place, side, chunk).
 
-    tasks : number of operators that get each chunk; bucket i has the places of i * tasks + task
+    tasks : number of operators that receive each chunk; bucket i has the places of i * tasks + task
     On a stream, every Spark task with rows first yields an empty chunk at the place QUERY.
     """
     asks = df.isStreaming

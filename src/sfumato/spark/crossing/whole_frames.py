@@ -1,8 +1,8 @@
 """One pass over static frames; memory is bounded by an operator's state and one batch.
 
-Spark groups the rows by bucket and sorts them (`sorted_rows`). The operator gets them in batches,
-bucket by bucket. An output row has a list of answers, or counters and gauges; Spark explodes the
-lists, which is cheaper than another pass through Python.
+Spark groups the rows by bucket and sorts them (`sorted_rows`). The operator receives the rows in
+batches, bucket by bucket. An output row has a list of answers, or counters and gauges; Spark
+explodes the lists, which is cheaper than another pass through Python.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _require_types(made: Column, *elements: Column) -> Column:
 
 
 def _field_of(values: str | Column, prob: str | Column) -> str | None:
-    """Return the field of `values` that `prob` names, as "score" in "scores.score", or None."""
+    """Return the field that `prob` names in `values` ("score" in "scores.score"), or None."""
     whole, part = (re.sub(r"^Column<'(.*)'>$", r"\1", str(given)) for given in (values, prob))
     found = re.fullmatch(re.escape(whole) + r"(?:\.(\w+)|\.`([^`]+)`|\['?(\w+)'?\])", part)
     return None if found is None else next(filter(None, found.groups()))

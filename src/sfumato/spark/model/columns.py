@@ -31,8 +31,9 @@ def without_constraints(df: DataFrame) -> DataFrame:
     """Return the same rows and columns without the constraints that Spark has inferred.
 
     Spark infers constraints such as `tie = xxhash64(c0, ..., c99)` and repeats them for every
-    renamed column. This doubles their number per column, here to 2**100. The Expand of an unpivot
-    passes no constraints on; with one value column, it leaves the rows unchanged.
+    renamed column. This doubles their number per column, here to 2**100. The Expand operator of an
+    unpivot does not pass on constraints; with one value column, an unpivot leaves the rows
+    unchanged.
 
     df : column names must not contain dots, and must not be `__value` or `__name`
     """

@@ -1,8 +1,8 @@
 """A frame with declared columns, and an empty frame that has the same schema.
 
-Under Spark Connect, a frame is a plan that Spark has not analysed. What an operator needs (columns,
-types, whether it is a stream) is read from an empty frame with the same columns, to which the same
-methods are applied. Only public frame methods are called.
+Under Spark Connect, a frame is a plan that Spark has not analysed. The properties that an operator
+needs (columns, types, whether it is a stream) are read from an empty frame with the same columns.
+The same methods are applied to both frames. Only public frame methods are called.
 """
 
 from __future__ import annotations

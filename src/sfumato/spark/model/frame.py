@@ -159,7 +159,7 @@ class SparkFrame(Frame):
     def _evaluated(self, of: ReadExpression) -> tuple[Column, DataType]:
         """Return an expression's column, with a value per row or an array per row, and its type.
 
-        Exact values are of certain rows. Hashed values become strings.
+        Exact values are read only from certain rows. Hashed values become strings.
         """
         safe = for_spark(of.text, self.df.sparkSession)
         value = F.expr(safe)  # has been checked to be one expression

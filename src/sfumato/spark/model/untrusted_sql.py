@@ -1,6 +1,6 @@
 """Untrusted SQL: queries and expressions that may only read known tables.
 
-Unless a session trusts its SQL, Spark gets text rendered from our own tokens (`for_spark`,
+Unless a session trusts its SQL, Spark receives text that is rendered from tokens (`for_spark`,
 `query_for_spark`): a query in a position where Spark's grammar allows only queries, with functions
 from `ALLOWED_FUNCTIONS` and tables in the catalog.
 """
@@ -64,12 +64,12 @@ def check_expression(argument: str, text: str, spark: SparkSession) -> str:
 
 
 def for_spark(text: str, spark: SparkSession) -> str:
-    """Return the text that Spark gets for an expression that has passed `check_expression`."""
+    """Return the text that Spark receives for an expression that has passed `check_expression`."""
     return text if is_trusted(spark) else render(_insert_select_all(tokenize(text)))
 
 
 def query_for_spark(text: str, spark: SparkSession, *, frames: bool = False) -> str:
-    """Return the text that Spark gets for a query. Raises TokenError for a refused query."""
+    """Return the text that Spark receives for a query. Raises TokenError for a refused query."""
     if is_trusted(spark):
         return text
     tokens = tokenize(text, frames=frames)

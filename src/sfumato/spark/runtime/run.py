@@ -1,7 +1,7 @@
 """Execution of operators on frames: buckets, state, metrics, and user names.
 
-Upstream of an operator, columns get fixed names, so that no user name clashes with an operator's
-names. Downstream, they get their names, types and metadata back.
+Upstream of an operator, columns have fixed names, so that no user name clashes with an operator's
+names. Downstream, their names, types and metadata are restored.
 """
 
 import json
@@ -59,8 +59,8 @@ def run_operator(job: Job) -> DataFrame:
     """Return an operator's answers to one or two frames. Raises the config's errors.
 
     Names of metrics about invalid rows end in "_input", or in "_left" and "_right" for two inputs.
-    No query is started or collected. If stream rows may be invalid, the session gets one listener
-    that warns about them.
+    No query is started or collected. If stream rows may be invalid, one listener that warns about
+    them is added to the session.
     """
     job.config.check()
     answers = answers_of(job.outputs)

@@ -2,8 +2,8 @@
 
 At every start, Spark loads its processor in a new process next to the driver, only to read the
 state variables. That process must not import NumPy, Arrow or kernels, because these imports take
-longer than all others. This module imports none of them. Spark sends every processor pickled;
-nothing pickled is stored.
+longer than all other imports. This module imports none of them. Spark sends every processor
+pickled; nothing pickled is stored.
 """
 
 import pickle

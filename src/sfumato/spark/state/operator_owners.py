@@ -1,6 +1,6 @@
 """Live operators in the memory of Python workers: every operator is owned by one worker.
 
-Spark gives a task to any idle worker. Rows of a micro-batch are small compared with the operator,
+Spark assigns a task to any idle worker. Rows of a micro-batch are small compared with the operator,
 so they are sent to its owner, which returns the answers; the worker with the task writes the state.
 An owner that is busy with the same query declines and drops the operator, and the caller rebuilds
 and owns it (docs/decisions/0002). Workers of the same user on the same machine call each other over

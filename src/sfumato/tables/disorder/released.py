@@ -63,7 +63,7 @@ class LateRowBuffer(Stateful):
     def __init__(self, scope: Sequence[int]) -> None:
         self.names = [f"key{i}" for i in scope]
         self.scopes = KeyIndex()
-        self.reached = np.empty(0, np.int64)  # greatest punctuation per scope
+        self.reached = np.empty(0, np.int64)  # highest punctuation per scope
         self.waiting: pa.Table | None = None
 
     def take_ordered(self, rows: pa.Table) -> pa.Table:

@@ -36,8 +36,8 @@ class SeenIds(Stateful):
 
     columns : number of columns id0..    remember : minimum microseconds to remember an id
     A row with a NULL in its id has no id. Forgotten ids are dropped once they may exceed half of
-    all. Memory: the id and five numbers per remembered row. Cost of a call: O(its rows), plus one
-    binary search per row and run of `KeyedRuns`.
+    all ids. Memory: the id and five numbers per remembered row. Cost of a call: O(its rows), plus
+    one binary search per row and run of `KeyedRuns`.
     """
 
     state: ClassVar[Mapping[str, Any]] = {"values": Part(), "seen": Record(SeenRows)}

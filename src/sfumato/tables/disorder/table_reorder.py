@@ -186,7 +186,7 @@ class TableReorder(TableOperator):
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
         by_source = sources if self.config.sources else None
         first = self.operator.arrived
-        sent = NO_CODES  # unless punctuations are sent, and not estimated
+        sent = NO_CODES  # if punctuations are estimated
         if self.config.control.estimator == SENT:
             sent = np.minimum(punctuations_of(rows, PROMISED), MAX_TIME_US)
         out = self.operator.process(keys, event, arrival, by_source, ids, sent)
@@ -222,7 +222,7 @@ class TableReorder(TableOperator):
         staying: Ints = NO_CODES,
         duplicates: Ints = NO_CODES,
     ) -> list[pa.Table]:
-        """Return the released rows, and store those `fresh` rows whose numbers are in `staying`."""
+        """Return the released rows, and store the `fresh` rows whose numbers are in `staying`."""
         self.waits += np.bincount(wait_bins(out.wait[~out.late]), minlength=WAIT_BINS)
         rows = self.rows.take(out.number, fresh) if len(out.number) else None
         if fresh is not None:

@@ -111,7 +111,7 @@ class ImputationArguments(ABC):
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Return the arguments given to a join's `impute`, as an instance or a dict."""
+        """Return the arguments that are given as `impute` of a join, an instance or a dict."""
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):

@@ -169,7 +169,7 @@ class RepositoryImputer:
     ) -> tuple[Floats, dict[str, list[str]]]:
         """Return the columns of objects as float64[n, D], and the strings that codes stand for.
 
-        NaN is a missing value. Strings of an attribute that are not in the repository get the next
+        NaN is a missing value. Strings of an attribute that are not in the repository have the next
         codes. In a column that is only a determinant, a string with fewer than `least_donors` rows
         in the repository is treated as missing.
         """
@@ -224,7 +224,7 @@ class StreamRepository:
 
     @classmethod
     def of(cls, settings: ImputationSettings, past: pa.Table) -> StreamRepository:
-        """Return the imputers of a past, whose rows may have gaps and be in any order.
+        """Return the imputers of a stream's past, whose rows may have gaps and be in any order.
 
         past : table with the attributes, the order and the key
         Raises ValueError if no row has all attributes and earlier values of all of them.

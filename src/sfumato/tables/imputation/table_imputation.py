@@ -255,8 +255,8 @@ class TableStreamImputation(TableEarlierValues):
 
 
 def gaps_of(keys: pa.Table, places: Ints, since: Floats) -> list[pa.Array]:
-    """Return, per attribute, the number of the gap of each row: a hash of its key and of the time
-    of the last known value; NULL if the attribute was not imputed by a change.
+    """Return the number of each row's gap per attribute: a hash of its key and of the time of the
+    last known value; NULL if the attribute was not imputed by a change.
 
     places : the rows' places in `keys`    since : see `ImputedRows`
     """

@@ -26,7 +26,7 @@ class JoinMetric:
     "euclidean": sqrt(sum of ((x_i - y_i) / scale_i)**2). "haversine": the distance in metres along
     the surface of a sphere, for longitude and latitude in degrees. Its points lie on the sphere,
     and its limit is the chord of the distance. Chords grow with arcs, so bounds for Euclidean
-    distances hold. A longitude or latitude outside its range is invalid, see `bounds`.
+    distances remain valid. A longitude or latitude outside its range is invalid, see `bounds`.
     """
 
     name: str = "euclidean"
@@ -48,7 +48,8 @@ class JoinMetric:
         return 3 if self.name == "haversine" else attributes
 
     def bounds(self, attributes: Sequence[str]) -> list[tuple[str, float, str]]:
-        """Return (name, maximum magnitude, error) per bounded attribute. Raises as `dimensions`."""
+        """Return (name, maximum magnitude, error) per bounded attribute. Raises like
+        `dimensions`."""
         self.dimensions(len(attributes))
         if self.name == "euclidean":
             return []

@@ -70,7 +70,7 @@ COST_PER_TASK = 10.0
 COST_PER_OPPOSITE = 0.002
 TASKS_TO_CHOOSE = (8, 4, 2)
 MAX_TASKS = 1024
-NEGLIGIBLE_MEMBER = 1e-9  # probability of being in the count window that neighbours may ignore
+NEGLIGIBLE_MEMBER = 1e-9  # ignored probability that a neighbour is in the count window
 MIN_EFFICIENCY = 0.7  # minimum ratio of a single task's work to the total work of several tasks
 
 
@@ -131,7 +131,7 @@ class JoinSide:
         self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
-        """Return the positions of text in `on`. Raises an error for types that cannot be there."""
+        """Return the positions of text in `on`. Raises an error for unsupported types."""
         frame = self.frame
         type_of = frame.attribute_type if frame.uncertain else frame.type
         allowed, what, hint = {*NUMBER_KINDS, "text"}, "columns of numbers or strings", ""
@@ -254,7 +254,7 @@ class JoinQuery:
 
     @property
     def numbers_only(self) -> str:
-        """Return the argument that excludes text attributes, followed by a verb, or ""."""
+        """Return the argument that excludes text attributes, followed by a verb; "" without one."""
         if self.distance.name != "euclidean":
             return f'`metric`="{self.distance.name}" accepts'
         if self.limit is None:
@@ -417,7 +417,7 @@ class JoinQuery:
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None, **asked: Any
     ) -> OtherNeighboursTableConfig:
         """Return the config for neighbours in the right frame, or in a single frame."""
-        # Windows hold all tuples that may be among their newest rows.
+        # Windows contain all tuples that may be among their newest rows.
         own, other = (replace(of, confidence=1.0 - NEGLIGIBLE_MEMBER) for of in self.windows)
         kind: type[OtherNeighboursTableConfig] = NeighboursTableConfig
         if len(sides) == 2:
@@ -457,7 +457,7 @@ def alignment_of(
     """Return how two sides are aligned, see `TwoSidesConfig`.
 
     sides : the frame, order and keys of each side
-    needed : names what needs punctuations on streams, or None if nothing does
+    needed : name of the feature that needs punctuations on streams; None if there is none
     Raises TypeError for keys of different types, and ValueError for missing punctuations, if
     `needed` or `idle_timeout` is given.
     """

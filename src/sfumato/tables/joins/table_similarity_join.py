@@ -270,7 +270,7 @@ class TableOuterJoin(TableSimilarityJoin):
         return cast_answers(super()._table(answers), self.config.answers)
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
-        """Return the rows that can no longer get a partner."""
+        """Return the rows that cannot have further partners."""
         reached = None if self.sides is None else self.sides.emitted_until()
         tables = []
         for side, found in self.operator.release(reached, end):

@@ -94,9 +94,9 @@ class AlignedSides(Stateful):
     forget_after : microseconds after which a scope without rows loses its punctuations, see
         `Scopes`; an older row of the scope then waits for both sides. None for never
 
-    Rows are on time, with the columns order0 (event time), punctuation and key0... They are dropped
-    if a timeout has already released later rows. Without a timeout, the
-    emitted rows and their order depend only on each side's rows.
+    Rows are on time, with the columns order0 (event time), punctuation and key0... Rows are dropped
+    if a timeout has already released later rows. Without a timeout, the emitted rows and their
+    order depend only on each side's rows.
     Cost: O(1) per row and side, and O(log n) copies of waiting rows; state: the waiting rows.
     """
 
@@ -114,7 +114,7 @@ class AlignedSides(Stateful):
     def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
         """Add on-time rows of a side; return the numbers of (dropped rows, rows out of order).
 
-        An on-time row can only be below a punctuation if the rows come from several controllers.
+        An on-time row can be below a punctuation only if the rows come from several controllers.
         """
         mine = self.sides[side]
         mine.seen = now
@@ -250,8 +250,8 @@ class TwoSidesConfig(TableConfig):
 
     @property
     def by_punctuation(self) -> bool:
-        """Return whether static rows are sorted by punctuation, which must not fall between
-        micro-batches; aligned rows are then ordered by time alone."""
+        """Return whether static rows are sorted by punctuation, because punctuations must not
+        decrease between micro-batches; aligned rows are then ordered by time alone."""
         return self.aligned is not None
 
 

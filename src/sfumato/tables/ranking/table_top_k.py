@@ -239,8 +239,8 @@ class TableTopK(TableOperator):
         }
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether times are within 2**60 microseconds of 1970, and timestamps and
-        the instants of their answers in the calendar."""
+        """Return bool[n]: whether times are within 2**60 microseconds of 1970, and whether
+        timestamps and the instants of their answers are in the calendar."""
         time, low, high = punctuations_of(rows, "order0"), -MAX_TIME_US, MAX_TIME_US
         if self.config.time != "long":
             low, high = FIRST_US, LAST_US - self._answer_horizon
@@ -286,7 +286,7 @@ class TableTopK(TableOperator):
         return tables
 
     def _encode(self, rows: pa.Table, late: Bools) -> tuple[Ints, Ints]:
-        """Return (keys, scopes), int64[n] each; late rows in shared scopes get key 0."""
+        """Return (keys, scopes), int64[n] each; late rows in shared scopes have key 0."""
         if not self.config.shared:
             key = scope = self.codes(rows)
         else:

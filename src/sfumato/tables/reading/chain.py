@@ -1,4 +1,4 @@
-"""Chains of operators over tables that run as one; a single operator is a chain of one step.
+"""Chains of operators over tables, run as one operator; a single operator is a chain of one step.
 
 Each step reads frames or answers of earlier steps. Rows remain Arrow tables between steps.
 """

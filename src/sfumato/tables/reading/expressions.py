@@ -218,7 +218,7 @@ def find_name(name: str, known: list[str]) -> str | None:
 
 
 def field_at(column: pa.Array, name: ColumnRef) -> pa.Array:
-    """Return the struct field that `name` names in a column. Raises ValueError if missing."""
+    """Return the struct field at the path `name` in a column. Raises ValueError if missing."""
     for part in name.parts[1:]:
         fields = fields_of(column) if pa.types.is_struct(column.type) else {}
         field = find_name(part, list(fields))

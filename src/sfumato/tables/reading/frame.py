@@ -188,7 +188,7 @@ class Frame(ABC):
     def quoted_name(self, expression: str) -> str:
         """Return an expression, in backquotes if it can only be a name of several words.
 
-        Without a column `flow`, these are `flow rate` and `flow.rate` if such a column exists.
+        Without a column `flow`, such names are `flow rate` and `flow.rate`, if these columns exist.
         """
         known = (*self.attributes, *self.columns)
         words = SEVERAL_WORDS.fullmatch(expression)
@@ -305,7 +305,7 @@ class Frame(ABC):
 
     @property
     def semantic_hash(self) -> int | None:
-        """Return a number that frames with the same plan have; None if only the object counts."""
+        """Return a number, equal for frames with the same plan; None to compare by identity."""
         return None
 
     @abstractmethod
@@ -728,7 +728,7 @@ def check_keys(keys: Sequence[str]) -> None:
 def forget_after_of(
     frame: Frame, order: str, keys: Sequence[str], given: str | timedelta | float | None
 ) -> float | None:
-    """Return `forget_after` in the unit of the column `order`: microseconds, days or its own."""
+    """Return `forget_after` in the unit of `order`: microseconds, days or the column's unit."""
     if given is None:
         return None
     check_keys(keys)

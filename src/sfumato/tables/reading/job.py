@@ -2,7 +2,7 @@
 
 A frame of uncertain rows that no operator created is a source. An operator writes the sources of
 its answers to the metadata of their columns, which selections and filters keep, so that a join
-recognises readings that both of its sides contain. A filter cannot be seen: two selections of one
+recognises readings that both of its sides contain. Filters are not recorded: two selections of one
 source may have different rows, so they are not known to share readings.
 """
 
@@ -42,7 +42,7 @@ class Origins:
 
 
 def remember_frame(given: Any) -> str:
-    """Return the name of a frame's object, which it keeps as long as it exists."""
+    """Return the name of a frame's object, which the object keeps as long as it exists."""
     if id(given) not in _FRAME_NAMES:
         _FRAME_NAMES[id(given)] = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
         weakref.finalize(given, _FRAME_NAMES.pop, id(given), None)
@@ -61,7 +61,7 @@ def _source_name(frame: Frame) -> str:
 
 
 def _read_origins(text: str) -> Origins:
-    """Read the metadata. Raises ValueError for other text, as from a damaged file."""
+    """Read the metadata. Raises ValueError for other text, such as text in a damaged file."""
     try:
         found = Origins(**json.loads(text))
         return replace(found, sources={str(name): bool(of) for name, of in found.sources.items()})

@@ -26,7 +26,7 @@ class InputLayout:
     columns : (name, type) of each column of the frame, in order
     row : the pass-through columns, in the order of the fields of `row`
     chunk : the name in chunks of each column that is read; empty for answers of an earlier step
-    uses : the columns that are read other than to pass them on or to break ties
+    uses : the columns that are read for purposes other than passing them on or breaking ties
     types : types of the columns in `row`, for NULLs
     """
 

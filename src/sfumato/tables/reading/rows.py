@@ -199,8 +199,8 @@ class Rule:
     unless_late : whether rows flagged late may be invalid
     duplicate : the column that flags rows to ignore without counting them, or None
     early_copy : the column that flags early copies of rows, which are not counted
-    without_order : the reason why a row has no order, if this is not a NULL column
-    arrival : the arrival column of a controller, which could not order rows without it, or None
+    without_order : the reason why a row has no order, if the reason is not a NULL column
+    arrival : the arrival column that a controller needs to order rows, or None
     keeps_absent : whether rows with existence 0 are read
     max_alternatives : maximum per row; None for the maximum of in-memory tables
     """
@@ -317,7 +317,8 @@ class Reading:
         return [*dict.fromkeys([*self.passthrough, *self.uses(frame), *ties])]
 
     def uses(self, frame: Frame) -> list[str]:
-        """Return the columns that are read other than to pass them on or to break ties."""
+        """Return the columns that are read for purposes other than passing them on or breaking
+        ties."""
         read = [name for _, cells in self.values for name in cells.names(frame)]
         return [*self.order, *self.key, *read, *self.rule.names(frame)]
 

@@ -32,7 +32,7 @@ def hash_numbers(strings: pa.Array) -> pa.Array:
     """Hash strings or other values to finite numbers, float64[n], with NULL for NULL.
 
     Different values have different numbers unless their 62-bit hashes collide: among a million
-    values, with probability one in ten million.
+    values, with a probability of one in ten million.
     """
     hashes = new_hashes(len(strings))
     _add(hashes, strings)

@@ -82,7 +82,8 @@ class EarlyTableExtents(TableExtents):
         return self._revisions_and_finals(extents, *given)
 
     def _idle_keys(self) -> Ints:
-        """Return the keys that have no open extents and whose usual answers no longer matter."""
+        """Return the keys without open extents that can be forgotten without changing early
+        answers."""
         return self.early.idle_groups(super()._idle_keys())
 
     def forget(self, codes: Ints) -> None:

@@ -1,4 +1,4 @@
-"""Extents of rows with ids, over Arrow tables: of versions of a row, or of shared outcomes."""
+"""Extents of rows whose ids identify versions or shared outcomes, over Arrow tables."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -40,7 +40,7 @@ from sfumato.windows import duration_us
 
 FILLS = ("last", "linear", "mean", None)
 AGE = "age"
-MAX_GAP = 1_000_000  # maximum points between two rows of a key; longer gaps are skipped
+MAX_GAP = 1_000_000  # maximum number of points between two rows of a key; longer gaps are skipped
 
 
 @dataclass(frozen=True, kw_only=True)

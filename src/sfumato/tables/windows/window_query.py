@@ -307,7 +307,10 @@ class WindowQuery:
 
     @property
     def _needed_us(self) -> float:
-        """Return the time for which windows need a row, in microseconds, with MIN_UNIT_US."""
+        """Return the time for which windows need a row, in microseconds.
+
+        A calendar unit counts as MIN_UNIT_US.
+        """
         if isinstance(self.window, Session):
             return self.window.gap_us
         if not isinstance(self.window, Range):
@@ -368,7 +371,7 @@ class WindowQuery:
 
     @property
     def _picks_values(self) -> bool:
-        """Return whether results may be values of the window's rows, as they are."""
+        """Return whether results may be unchanged values of the window's rows."""
         others = (self.early, self.version, self.shared)
         plain = self._plain and self.timed and not self.by_extent
         return self.picks and plain and all(of is None for of in others)
@@ -447,8 +450,8 @@ class WindowQuery:
 
     @property
     def _over_time(self) -> dict[str, str]:
-        """Return the functions of aggregates whose values hold until the next value, each by the
-        name of the aggregate in errors."""
+        """Return the functions of aggregates whose values hold until the next value, by the name of
+        the aggregate in errors."""
         return {w.entry: w.function for w in self.specs if w.function in OVER_TIME}
 
     def _check_over_time(self) -> None:
