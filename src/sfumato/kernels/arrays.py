@@ -70,9 +70,9 @@ def sort_pairs(value, mass, n):
 
 @compiled
 def precedes(heap, a, b):
-    """Return whether entry a of a heap is before entry b: by row 0, then by row 1.
+    """Return whether entry a of a heap precedes entry b: compare row 0, then row 1.
 
-    A min-heap has an entry per column, and two or three rows.
+    Each column of a min-heap is an entry. A heap has two or three rows.
     """
     return heap[0, a] < heap[0, b] or (heap[0, a] == heap[0, b] and heap[1, a] < heap[1, b])
 
@@ -139,8 +139,8 @@ def kth_smallest(values, n, k):
 def stable_order(values):
     """Return the indices that sort `values` stably in ascending order, NaN last.  O(n log n).
 
-    The result equals np.argsort(values, kind="stable"), which Numba takes much longer to compile,
-    in every kernel and for every dtype.
+    The result equals np.argsort(values, kind="stable"). Numba takes much longer to compile
+    np.argsort, and compiles it again in every kernel and for every dtype.
     """
     n, numbers = values.size, 0
     order, merged = np.empty(n, np.int64), np.empty(n, np.int64)

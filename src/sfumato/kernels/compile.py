@@ -1,6 +1,6 @@
 """Decorators of compiled functions, and the cache of compiled code on disk.
 
-Every compiled function of the library carries one of seven decorators:
+Every compiled function of the library has one of seven decorators:
 
     compiled        the default; a division by zero raises ZeroDivisionError
     compiled_ieee   a division by zero gives inf or nan, so loops with divisions become SIMD
@@ -15,9 +15,9 @@ All of them release the GIL. Error bounds in a docstring hold for every rewritin
 function's decorator permits. Compiled functions must be at module level, because the content of
 their file identifies their code.
 
-A function whose name starts with an underscore is for compiled callers only: it has no Python entry
+A function whose name starts with an underscore is for compiled callers only. It has no Python entry
 point, because compiling all entry points takes a tenth of the total time. A call from Python would
-crash the process; `tests/project/test_layers.py` checks that there is none.
+crash the process; `tests/project/test_layers.py` checks that there are no such calls.
 
 Three conventions keep compilation short. Numba compiles a function again for each literal argument,
 such as 0 or True, and once more for a variable, so pass `np.int64(0)` or `np.bool_(True)`. Write
@@ -105,7 +105,7 @@ def _without_module(environment: Any) -> Any:
 
 
 class _KernelCache(FunctionCache):
-    """Numba's cache of one function, with counts; tolerates damaged files and full disks."""
+    """Numba's cache of one function; counts kernels, tolerates damaged files and full disks."""
 
     _impl_class = _KernelCacheImpl
 
@@ -118,7 +118,7 @@ class _KernelCache(FunctionCache):
             return None
         try:
             # Numba's own `load_overload` also imports everything that compilation needs, such as
-            # SciPy; this takes longer than all other imports. Loaded code needs only the allocator.
+            # SciPy. They take longer than all other imports. Loaded code needs only the allocator.
             rtsys.initialize(target_context)
             found = self._load_overload(sig, target_context)
             # Two concurrent processes may have used one file name for two signatures.
@@ -157,15 +157,15 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
         )
     entry = {"no_cpython_wrapper": function.__name__.startswith("_"), "no_cfunc_wrapper": True}
     dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options, **entry})(function)
-    if not config.DISABLE_JIT:  # otherwise it is the Python function
+    if not config.DISABLE_JIT:  # otherwise `dispatcher` is the Python function
         dispatcher._cache = _KernelCache(function)  # like `enable_caching`, with our folder
     return dispatcher
 
 
 compiled = _compiled
 compiled_ieee = partial(_compiled, error_model="numpy")
-# Numba counts references to array arguments with two atomic operations each, even where nothing
-# can be freed. This takes a third of the time of small functions; `_nrt=False` disables it.
+# Numba counts references to array arguments with two atomic operations each, even where nothing can
+# be freed. Counting takes a third of the time of small functions; `_nrt=False` disables it.
 lean = partial(compiled_ieee, _nrt=False)
 # Passing a tuple of many arrays costs as much as processing one cell.
 lean_inline = partial(lean, forceinline=True)

@@ -41,7 +41,7 @@ COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "D
 
 
 def cache_folders() -> list[Path]:
-    """Return the folders listed above, in this order and whether or not they exist; never none."""
+    """Return the folders listed above in this order, whether or not they exist; at least one."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(CACHE_VARIABLE):
         found.insert(0, Path(chosen).expanduser().absolute())
@@ -63,7 +63,7 @@ def user_folder() -> Path | None:
 
 @cache
 def folder() -> Path | None:
-    """Return the folder that this process uses; None, after one warning, if none is usable."""
+    """Return the folder that this process uses; warn once and return None if none is usable."""
     texts = sorted(Path(__file__).parent.rglob("*.py"))
     made_of = [hash_of(str(path)) for path in texts]
     versions = platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__
@@ -154,8 +154,8 @@ def _user() -> int:
 def _is_safe(place: Path, *paths: Path) -> bool:
     """Return whether only root and this user can write to all of these paths.
 
-    If not, warn, except about another user's private folder that $SFUMATO_KERNEL_CACHE does not
-    name.
+    If not, log a warning. No warning is logged about another user's private folder unless
+    $SFUMATO_KERNEL_CACHE names it.
     """
     if os.name != "posix":
         return True  # modes do not show permissions there, and the user's folders are private

@@ -5,17 +5,19 @@ buffered and released in order, but it neither feeds the estimator nor moves the
 is **far** ahead or behind if its delay differs from the others by more than even the heaviest tail
 explains.
 
-- *Far behind* and below the newest event time: the row is stale and is emitted at once, as late.
-  At or above the newest event time it overtook nothing, so it is buffered and released in order.
-- *Far ahead*: the row is buffered until a later row decides. If the later row has an earlier event
-  time, it contradicts the row, which is then emitted as late. PLAUSIBLE_ROWS consecutive far rows
+- A row *far behind* and below the newest event time is stale and is emitted at once, as late. If a
+  row far behind is at or above the newest event time, no row overtook it. Such a row is buffered
+  and released in order.
+- A row *far ahead* is buffered until a later row decides. A later row with an earlier event time
+  contradicts the row far ahead, which is then emitted as late. PLAUSIBLE_ROWS consecutive far rows
   are accepted if none is more than MAX_CLOCK_SKEW_US ahead of its arrival (a device set its clock).
   Otherwise, LASTING_ROWS consecutive far rows are accepted.
 
-A lasting change is accepted: rows ahead once they are a quarter of the last RECENT rows, far rows
-after LASTING_ROWS consecutive rows. A lasting **mode** is learned as well: far rows that keep
-arriving between other rows, with event times within the stream's lifetime. Their delays are
-credible from then on, and the estimator is reset.
+A lasting change is accepted. Rows ahead are accepted once they are a quarter of the last RECENT
+rows. Far rows are accepted after LASTING_ROWS consecutive rows. The guard also learns a lasting
+**mode**: far rows that keep arriving between other rows, with event times within the stream's
+lifetime. From then on, the delays of the mode are credible. The estimator is reset when a mode is
+learned.
 """
 
 from sfumato.kernels.arrays import sorted_values
@@ -27,12 +29,12 @@ RENEWAL_ROWS = 32  # rows between later renewals
 FAR_BOUND_US = 1 << 59  # microseconds: saturation of the far bounds, above any real spread
 MAX_CLOCK_SKEW_US = 600_000_000  # microseconds: no row within ten minutes is far
 LASTING_ROWS = 1024  # consecutive far rows after which they are accepted
-PLAUSIBLE_ROWS = 16  # the same for rows far ahead that are not ahead of their arrival
+PLAUSIBLE_ROWS = 16  # the same if no row is over MAX_CLOCK_SKEW_US ahead of its arrival
 NEAR, FUTURE, STALE, LEARNED = 0, -1, 1, 2
-RUNS, SPREAD = 16, 16  # a mode: RUNS groups of far rows over at least delay / SPREAD,
-FEW_RUNS, LONG_SPREAD = 4, 2  # or FEW_RUNS groups over at least delay * LONG_SPREAD
-SLOW_SHARE = 0.05  # least share of rows in a slow mode, as a multiple of the drop ratio
-FAST_SHARE = 1 / 16  # least share of rows in a fast mode
+RUNS, SPREAD = 16, 16  # a mode: RUNS groups of far rows spread over at least delay / SPREAD,
+FEW_RUNS, LONG_SPREAD = 4, 2  # or FEW_RUNS groups spread over at least delay * LONG_SPREAD
+SLOW_SHARE = 0.05  # minimum share of rows in a slow mode, as a multiple of the drop ratio
+FAST_SHARE = 1 / 16  # minimum share of rows in a fast mode
 SLOW_MARGIN, FAST_MARGIN = 4, 64  # learned bounds are 1 / margin beyond the farthest delay
 
 
@@ -44,7 +46,8 @@ def observe(tau, t, control, key):
     arrived. A row is ahead if its delay is below q - 16 (m - q) - T / 2, and far if it is beyond
     m -+ max(k u, MAX_CLOCK_SKEW_US), where u = min(m - q, r - m) + T / RECENT and k = 100 / drop
     ratio (10,000 without one). For delays with a 1/x tail, one hundredth of the drop ratio lies
-    beyond. The bounds derive from quartiles, so fewer than a quarter of the rows cannot move them.
+    beyond this bound. The bounds derive from quartiles, so fewer than a quarter of the rows cannot
+    move them.
     O(1), and a sort of RECENT numbers every RENEWAL_ROWS rows.
     """
     key.observed += 1
@@ -65,7 +68,7 @@ def observe(tau, t, control, key):
     if control.estimator == FIXED:  # max_delay defines lateness
         key.bound -= control.max_delay
         key.far_behind = END_OF_TIME
-    # If there are few rows, a quarter of them may be wrong; q is then wrong too, but m is not.
+    # If there are few rows, a quarter of them may be wrong; then q is also wrong, but m is not.
     key.bound = max(key.bound, key.far_ahead)
     key.guarded = 1
 
@@ -110,7 +113,7 @@ def begin_guard(key):
 def _is_lasting(delay, sign, t, share, key, mode):
     """Count a far row as evidence of a mode; return True once the evidence suffices.
 
-    sign : 1 for rows far behind, -1 for rows far ahead    share : least share of rows in a mode
+    sign : 1 for rows far behind, -1 for rows far ahead    share : minimum share of rows in a mode
     """
     if mode.rows < share * (key.count - mode.since):  # too rare to be a mode
         mode.rows = 0
@@ -130,7 +133,7 @@ def _is_lasting(delay, sign, t, share, key, mode):
 def learn_slow(tau, t, control, key):
     """Count a stale row as evidence of a mode, and learn the mode once the evidence suffices.
 
-    Rows older than the stream's first rows give no information about delays and are ignored.
+    Rows older than the stream's first rows contain no information about delays and are ignored.
     """
     share = SLOW_SHARE * control.drop_ratio
     if tau >= key.earliest and _is_lasting(t - tau, 1, t, share, key, key.slow):
@@ -143,7 +146,7 @@ def learn_slow(tau, t, control, key):
 
 @compiled
 def learn_fast(tau, t, key):
-    """Count a row far ahead as `learn_slow` does, unless it is also ahead of its arrival."""
+    """Count a row far ahead as evidence of a mode, unless it is also far ahead of its arrival."""
     near = tau <= t + MAX_CLOCK_SKEW_US
     if near and _is_lasting(t - tau, -1, t, FAST_SHARE, key, key.fast):
         key.fast_bound = key.fast.delay - (key.far_ahead - key.fast.delay) // FAST_MARGIN

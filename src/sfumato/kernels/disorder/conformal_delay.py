@@ -1,6 +1,6 @@
 """The conformal controller: a delay that keeps the drop ratio d.
 
-**Lateness.** There are four measures of a row's lateness. A threshold s on each gives a
+**Lateness.** There are four measures of a row's lateness. A threshold s on a measure determines a
 punctuation:
 
     NEWEST   time below the newest event time          max tau - s
@@ -9,30 +9,32 @@ punctuation:
     CLOCK    delay in excess of the smallest delay     t - smallest delay - s, at most max tau
     ROWS     earlier rows with later event times       the (s + 1)-th largest event time
 
-Which measure makes rows wait least depends on the stream. Each keeps a histogram of lateness, with
-geometric buckets and exponential forgetting, and tries its own punctuation on the stream.
+The measure with the shortest waits depends on the stream. Each measure has a histogram of lateness,
+with geometric buckets and exponential forgetting. The punctuation of each measure is tried on the
+stream.
 
 **Steering.** If l of n rows were late, the debt is x = (l - d' n) / T + c, where d' is slightly
 below d, and T = 4 m + 0.03 d n is the tolerated debt. Late rows arrive in bursts of m on average (m
-is capped at 1 + d n / 100), and one burst must stay below T. The threshold minimises
-s + price * (share of remembered rows it would drop), where log price = log slope of the tail at d
-(smoothed) + 1.5 x: late rows raise the price and so the threshold; rows in time lower both. This is
-online conformal inference (Gibbs & Candes 2021: the threshold follows the errors, not a model) with
-a price in place of the quantile level, because a level oscillates at gaps of the tail.
+is capped at 1 + d n / 100), and one burst must stay below T. The threshold minimises s + price *
+(share of remembered rows it would drop), where log price = log slope of the tail at d (smoothed) +
+1.5 x. Late rows raise the price and therefore the threshold; on-time rows lower both. This method
+is online conformal inference (Gibbs & Candes 2021), in which the threshold follows the errors, not
+a model. A price replaces the quantile level, because a level oscillates at gaps of the tail.
 
 The tail is flat at d if, for example, devices send buffered rows after a fixed time. A much shorter
-fixed wait then does not keep the ratio. It would also make all rows of that mode late that are in
-transit. So rows wait at least for the quantile.
+fixed wait would not keep the drop ratio. It would also make all rows of that mode late that are
+still in transit. Therefore rows wait at least for the quantile.
 
-**Following.** Each measure is steered by the rows that would have been late for it, so all are
-compared at one drop ratio. The cost is the number of held rows, summed over time (by Little's law,
-the mean wait), with a penalty for excess drops. The cheapest measure is followed, and is steered by
-the rows late for the actual punctuation. If its cost rises by the share MIN_COST_RISE, as after a
-pause, the measure is chosen again.
+**Following.** Each measure is steered by the rows that would have been late for it, so all measures
+are compared at the same drop ratio. The cost of a measure is the number of held rows, summed over
+time (by Little's law, the mean wait), with a penalty for excess drops. The cheapest measure is
+followed, and is steered by the rows late for the actual punctuation. If the cost of the followed
+measure rises by the share MIN_COST_RISE, for example after a pause, the measure is chosen again.
 
-**Caution.** Thresholds are learned from arrived rows, not from rows in transit. So rows wait longer
-at the start, as normally distributed delays would require, and while less event time has passed
-than YOUNG_FACTOR times the 1 - d quantile of the lateness.
+**Caution.** Thresholds are learned from arrived rows, not from rows in transit. Therefore rows wait
+longer in two cases. At the start, they wait as normally distributed delays would require. They also
+wait longer while less event time has passed than YOUNG_FACTOR times the 1 - d quantile of the
+lateness.
 
 Guarantees, measurements and failure cases: docs/research/conformal-delay.md.
 """
@@ -64,12 +66,12 @@ TARGET_SHARE = 0.98  # d' / d: leaves room for rows that arrive late at the very
 EARLY_MARGIN, EARLY_LATE_ROWS = 0.1, 120.0
 # T: number of bursts, and share of the expected late rows
 TOLERATED_BURSTS, TOLERATED_SHARE = 4.0, 0.03
-BURST_GAP = 0.1  # least distance between bursts, in rows times drop ratio
+BURST_GAP = 0.1  # minimum distance between bursts, in rows times drop ratio
 BURST_GROWTH = 100.0  # expected late rows per increment of the cap on burst sizes
 TARGET_DEBT = 0.6  # c: late rows are kept about c T below d' n
-GAIN, EARLY_GAIN = 1.5, 0.8  # from the debt to the log price, and more until EARLY_LATE_ROWS
+GAIN, EARLY_GAIN = 1.5, 0.8  # log price per debt; EARLY_GAIN is added until EARLY_LATE_ROWS
 OTHER_MEASURES_SHARE = 0.01  # of expected late rows, added to T for drops due to other measures
-MIN_PRICED_LATE_ROWS = 2.0  # expected late rows until which plain quantiles are used, not prices
+MIN_PRICED_LATE_ROWS = 2.0  # expected late rows below which quantiles are used, not prices
 # Flat tail: the quantile at d / FLAT_TAIL_PART is at most FLAT_TAIL_RATIO times the quantile at
 # STEADY_SHARE d; rows then wait at least for the latter.
 FLAT_TAIL_RATIO, FLAT_TAIL_PART = 1.25, 8.0
@@ -78,10 +80,10 @@ LEAST_SHARE, MOST_SHARE = 0.05, 3.0  # shares of rows that a threshold may drop,
 COMPARED_LATE_ROWS = 60.0  # rows remembered by the comparison, times drop ratio
 FOLLOWED_COST_FACTOR = 0.95  # the followed measure stays unless another is cheaper by this factor
 MIN_COST_RISE = 0.1  # rise of the followed measure's cost, as a share, that causes a new choice
-# Expected late rows until which delays are treated as normal, and standard deviations to wait then.
+# Expected late rows below which delays are treated as normal, and standard deviations to wait then.
 START_LATE_ROWS, START_DEVIATIONS = 12.0, 3.3
 NEWEST_DELAYS = 32  # delays used for mean and variance
-YOUNG_FACTOR = 1.3  # and the factor on the largest lateness, which young streams wait for
+YOUNG_FACTOR = 1.3  # and the wait of young streams, divided by the largest lateness
 
 
 @compiled
@@ -108,8 +110,8 @@ def quantile(histogram, wanted):
 def threshold_at_price(histogram, rows, price, least, most):
     """Return the threshold s that minimises s + price * (share of rows that exceed it).
 
-    It lies on the lower convex hull of (share, threshold). At a gap in the lateness, where a
-    quantile would oscillate, the price has to change a lot before the threshold moves.
+    The threshold lies on the lower convex hull of (share, threshold). At a gap in the lateness,
+    where a quantile would oscillate, the price must change a lot before the threshold moves.
     rows : float64, total weight    least, most : range of shares to search    O(buckets)
     Source: Lagrange multipliers.
     """
@@ -133,11 +135,11 @@ def count_later(sample, size, time):
 
 @compiled
 def remember_time(tau, key, sample):
-    """Insert one in `thinning` event times into the ascending sample of the newest ones.
+    """Insert one of `thinning` event times into the ascending sample of the newest event times.
 
     A full sample drops its older half if the rows above the punctuation fit into the other half;
     otherwise it drops every second time and doubles `thinning`. If these rows fit into an eighth, a
-    thinned sample is made denser: it keeps each time of the newest quarter twice.
+    thinned sample is made denser: each time of the newest quarter is stored twice.
     O(SAMPLE_SIZE).  Error: row counts deviate by about thinning * sqrt(rows / thinning).
     """
     # Fibonacci hashing, so that patterns of the stream and of the sample do not coincide.
@@ -238,7 +240,7 @@ def observe_late(tau, d, key):
 
 @compiled
 def choose_measure(d, allowed, tolerated, key):
-    """Follow the measure whose rows wait least at the same drop ratio."""
+    """Follow the measure with the shortest waits at the same drop ratio."""
     best, chosen = math.inf, key.measure
     for m in range(MEASURES):
         recent = (key.recent_late_of[m] + 1.0) / (TARGET_SHARE * d * key.recent_rows + 1.0)

@@ -50,7 +50,7 @@ def memory_parts(key, control, memory):
 def reserve_memory(rows, control, key, memory, usage):
     """Reserve memory for more rows of a controller; return the memory or a longer copy.
 
-    usage : int64[2], allocated entries, and how many of them are unused
+    usage : int64[2], the numbers of allocated and of unused entries
     """
     numbers, held_lanes, ring_lanes = memory_layout(control)
     wanted = 0
@@ -91,7 +91,7 @@ def reserve_memory(rows, control, key, memory, usage):
 
 @compiled
 def reached(key):
-    """Return the event time below which rows are late, or NO_TIME while there is none."""
+    """Return the event time below which rows are late, or NO_TIME while no rows are late."""
     return max(key.punctuation, key.floor)
 
 
@@ -127,8 +127,9 @@ def feed(tau, t, control, key, area, ring):
 def unguarded_step(tau, t, control, key, counts, area, ring):
     """Process a row while the guard has no bounds; return the estimator's punctuation.
 
-    SLACK and FIXED are fed at once, except with rows far ahead of their arrival. The other
-    estimators are fed the credible rows among the first GUARD_WARM_UP_ROWS once it has bounds.
+    SLACK and FIXED are fed every row at once, unless the row is far ahead of its arrival. The other
+    estimators are fed later, once the guard has bounds: they receive the credible rows among the
+    first GUARD_WARM_UP_ROWS.
     """
     wanted = NO_TIME
     at_once = control.estimator == SLACK or control.estimator == FIXED
@@ -187,7 +188,7 @@ def guarded_step(tau, t, control, key, counts, area, ring):
 
 @compiled
 def count_late(tau, t, control, key, counts):
-    """Count an arriving row by its reason for being late; return whether it is late."""
+    """Count an arriving row by its reason for being late; return whether the row is late."""
     guarded = control.guard and key.guarded == 1
     if guarded and tau < key.latest and guard.side_of(t - tau, key) == guard.STALE:
         counts.stale += 1
@@ -202,8 +203,8 @@ def count_late(tau, t, control, key, counts):
 
 @compiled
 def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
-    """Add a row to a bounded buffer unless it is late; return the number of the first row evicted
-    as late, or NO_ROW, and the end number."""
+    """Add a row to a bounded buffer unless the row is late; return the number of the first row
+    evicted as late, or NO_ROW, and the end number."""
     credible, end = guard.horizon(t, key), key.count - 1
     if first != NO_ROW:
         estimators.evict_rows(first, end, key, held)
@@ -220,8 +221,8 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
 
 @compiled
 def process_arrival(tau, t, sent, control, key, counts, area, held, ring):
-    """Process a row, which may carry the punctuation `sent`; return whether it is late, and the
-    first and end number of rows evicted as late."""
+    """Process a row, which may carry the punctuation `sent`; return whether the row is late, and
+    the first and end number of rows evicted as late."""
     if t < key.clock:
         counts.out_of_order += 1
         t = key.clock
@@ -251,15 +252,18 @@ def process_arrival(tau, t, sent, control, key, counts, area, held, ring):
 
 @compiled
 def is_duplicate(slot, t, key, ids):
-    """Return whether a row with the same id is remembered: the punctuation has not passed its event
-    time, or it arrived at most `remember` ago."""
+    """Return whether an earlier row with the same id is still remembered.
+
+    A row is remembered until the punctuation passes its event time, and at least until `remember`
+    after its arrival.
+    """
     kept = ids.kept[:, slot]
     return kept[0] != UNSEEN and (kept[1] >= reached(key) or t <= kept[2])
 
 
 @compiled
 def keep_id(i, slot, tau, t, late, ids):
-    """Remember the id of a row; a late row only for `remember`."""
+    """Remember the id of a row. The id of a late row is remembered only for `remember`."""
     if not late or ids.remember > 0:
         ids.kept[0, slot] = i
         ids.kept[1, slot] = NO_TIME if late else tau
@@ -295,10 +299,11 @@ def append_event(i, slot, first, end, states, events, count):
 def begin_pending(i, slot, control, states, held, evicted_late, gone):
     """Decide on the rows far ahead among the first GUARD_WARM_UP_ROWS, once the bounds are known.
 
-    Rows contradicted by a later row are evicted as late; those after all other rows are pending.
+    Rows contradicted by a later row are evicted as late. Rows far ahead after all other rows are
+    pending.
     Returns the number of `evicted_late` events.
     """
-    least = END_OF_TIME  # least event time of later rows that are not far ahead
+    least = END_OF_TIME  # smallest event time of later rows that are not far ahead
     pending, key = True, states[slot]
     key.pending = key.pending_early = key.far_rows = 0
     key.pending_top, key.far_side = NO_TIME, guard.FUTURE
@@ -325,8 +330,9 @@ def begin_pending(i, slot, control, states, held, evicted_late, gone):
 def add_top(slot, key, held, tops, listed, size):
     """Add a controller to the heap `tops` unless its oldest row is listed there.
 
-    tops : int64[2, room], event times and places in states; an entry is valid if its time equals
-    listed[slot], which is at or below the controller's oldest row    Returns the heap's size.
+    tops : int64[2, room], event times and places in states. An entry is valid if its time equals
+        listed[slot], which is at or below the event time of the controller's oldest row.
+    Returns the heap's size.
     """
     if key.held > 0 and held[0, 0] < listed[slot]:
         tops[0, size], tops[1, size] = held[0, 0], slot
@@ -386,13 +392,13 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
 def punctuate(
     event_time, arrival, sent, groups, which, ids, control, states, counts, memory, usage
 ):
-    """Compute the punctuation of each row's controller at its arrival, and which rows are late.
+    """Compute the punctuation of each row's controller at the row's arrival, and find late rows.
 
     A row is late if its event time is below its controller's punctuation (or floor) when it
     arrives, or if it is stale (see `clock_guard`). Duplicates and rows beyond `max_ahead` and
-    `max_behind` are late too, and change no controller.
+    `max_behind` are also late, and do not change any controller.
     event_time, arrival : int64[n] microseconds, within +-2**58, in order of arrival; if arrival
-    decreases, the clock stands still and the row is counted as out of order
+    decreases, the clock does not move and the row is counted as out of order
     sent : int64[n] microseconds, the punctuation that each row carries (CARRIED), or NO_TIME; or
         empty
     groups : (order int64[n], the rows by controller; starts int64[groups + 1])

@@ -18,7 +18,7 @@ def largest_step(tau, t, averaged, key):
     """Return t - D after a row, where D is the largest delay t - tau so far, or a mean of maxima.
 
     The largest delay is never forgotten: one slow row delays all later rows. With `averaged`, D is
-    the mean of the largest delays per block of DELAYS_PER_TERM rows, with the present block.
+    the mean of the largest delays per block of DELAYS_PER_TERM rows, including the current block.
     O(1).  Source: Srivastava & Widom (PODS 2004), as described in Kim et al. (2006), section 7.
     """
     delay = t - tau
@@ -93,7 +93,7 @@ def normal_step(tau, t, control, key, ring):
     """Return the punctuation for normally distributed delays, or NO_TIME while VSeq is filling.
 
     VSeq, a ring of the newest pairs (t, tau), stores arrivals in row 0 and event times in row 1.
-    When it is full, let theta be the mean gap between arrivals, and mu and sigma the mean and
+    When VSeq is full, let theta be the mean gap between arrivals, and mu and sigma the mean and
     standard deviation of the delays. Then n_p = (c + sqrt(c**2 + 8 c (sigma / theta)**2)) / 2, and
     the punctuation is t - mu - n_p theta (5.8). From then on VSeq has max(30, n_p) pairs, at most
     LONGEST_VSEQ. n_p is rounded up (the conservative choice), or down, as in the source, with
@@ -136,7 +136,7 @@ def normal_step(tau, t, control, key, ring):
 
 @compiled
 def remove_entry(heap, size, place):
-    """Swap the entry at `place` to the end; the other entries stay a heap. O(log n)."""
+    """Swap the entry at `place` to the end; the other entries remain a heap. O(log n)."""
     last = size - 1
     swap(heap, place, last)
     if place < last:
@@ -158,7 +158,7 @@ def drop_range(heap, size, lane, low, high):
 
 @compiled
 def slack_step(tau, slack, key, heap):
-    """Add an on-time row to the sort buffer; return the event time that leaves it, or NO_TIME.
+    """Add an on-time row to the sort buffer; return the event time that it releases, or NO_TIME.
 
     heap : int64[2, room], the event times and zeros
     O(log slack).  Source: Kim et al. (2006), section 4, after Aurora.
@@ -222,11 +222,12 @@ def farthest_aside(time, number, key, held):
 def bound_buffer(credible, plausible, max_buffer, key, counts, held):
     """Release rows until at most `max_buffer` are held; return the row evicted as late, or -1.
 
-    The oldest rows leave and force the punctuation forward. Rows set aside above `credible`, the
-    guard's horizon, may fill half of the buffer. If they fill more, or no other rows are left, the
-    row farthest in the future is evicted: it is emitted as late, and the punctuation stays. Such a
-    row must be contradicted by a later credible row, or, if no other rows are left, lie above
-    `plausible`. Otherwise it may be right, and the oldest rows leave.
+    The oldest rows are released and force the punctuation forward. Rows set aside above `credible`,
+    the guard's horizon, may fill half of the buffer. If they fill more than half, or if no other
+    rows are left, the row farthest in the future is evicted: it is emitted as late, and the
+    punctuation does not move. Such a row is evicted only if a later credible row contradicts it or,
+    if no other rows are left, if it is above `plausible`. Otherwise its event time may be correct,
+    and the oldest rows are released.
     held : int64[3, room], a heap: event times, arrival numbers, 1 for rows set aside
     O(log m) per row, O(m) if rows are set aside.  Source: Kim et al. (2006), section 4, BSIZE.
     """

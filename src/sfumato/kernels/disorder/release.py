@@ -1,7 +1,7 @@
 """Release of rows from several sources.
 
-A source's punctuation only grows, in steps. All rows up to a time have arrived once the punctuation
-of every source has reached that time.
+A source's punctuation increases in steps and never decreases. All rows up to a time have arrived
+once the punctuation of every source has reached that time.
 """
 
 import numpy as np
@@ -38,8 +38,9 @@ def least_punctuations(source, punctuation, starts, offsets, current):
 def least_steps(time, group, offsets, steps, places):
     """Return the punctuation at which each row is emitted if the slowest source is read first.
 
-    A row is emitted when the last source has reached it. The lowest step that reaches the row does
-    not depend on how fast sources are read: the rate only changes how far other sources are ahead.
+    A row is emitted when the last source has reached its time. The lowest step that reaches this
+    time does not depend on how fast sources are read: the rate only changes how far other sources
+    are ahead.
     time, group : int64[m]     offsets : int64[groups + 1], places of each group's sources
     steps : int64[], ascending punctuations of each source s: steps[places[s]:places[s + 1]]
     Returns int64[m], NO_TIME where no source has a step.  O(sources of the group, log steps) each.
@@ -58,10 +59,10 @@ def least_steps(time, group, offsets, steps, places):
 
 @compiled
 def release_positions(time, group, arrived, late, starts, punctuation):
-    """Return the position at which each row is released, int64[m], or -1 while it stays buffered.
+    """Return the position at which each row is released, int64[m], or -1 while it is buffered.
 
-    This is the first position in its group, at or after its arrival, whose punctuation is at or
-    above the row's event time.
+    The release position is the first position in the row's group, at or after the row's arrival,
+    whose punctuation is at or above the row's event time.
     time, group : int64[m]    arrived : int64[m], the row's position, or -1 if it arrived earlier
     late : bool[m], emitted on arrival    starts : int64[groups + 1], each group's positions
     punctuation : int64[n], after each position; not decreasing within a group

@@ -80,20 +80,20 @@ MODE = integers("rows runs since begin delay")
 _COMMON = integers(
     "place room length "  # its part of the memory: start, entries per lane, length
     "count clock "  # arrived rows, and the latest arrival
-    "punctuation floor "  # estimated or forced; time up to which rows left without a punctuation
+    "punctuation floor "  # estimated or forced; rows up to `floor` were released without one
     "held aside "  # rows in the bounded buffer, and how many of them were set aside
     "fed last_arrival "  # rows fed to the estimator, and the latest arrival among them
 )
 _GUARD = integers(
     "observed guarded "  # rows observed by the guard; 1 once the next three bounds are known
-    "bound far_behind far_ahead "  # the least credible delay; delays beyond which a row is far
+    "bound far_behind far_ahead "  # the smallest credible delay; delays beyond which a row is far
     "far_side far_rows "  # side of the latest row, and consecutive rows on that side
-    "earliest latest "  # least credible event time of the first rows, greatest event time fed
+    "earliest latest "  # smallest credible event time of the first rows, largest fed
     "credible_number credible_time "  # of the latest credible row
-    # rows far ahead not yet contradicted: their count, the first row's number, the greatest event
+    # rows far ahead not yet contradicted: their count, the first row's number, the largest event
     # time, and how many are also far ahead of their arrival
     "pending pending_first pending_top pending_early "
-    "slow_bound fast_bound "  # greatest and least delay of the learned modes
+    "slow_bound fast_bound "  # largest and smallest delay of the learned modes
     # The estimator does not count late rows below `forgiven`, nor any rows until `forgiven_until`,
     # because the mode that made rows late was unknown.
     "forgiven forgiven_until "
@@ -107,13 +107,13 @@ _SUMS = reals("total total_low squares squares_low blocks block_sum")
 
 _CONFORMAL = integers(
     "counted late_fed late_steered "  # counted rows, late rows now and at the last steering
-    "thinning first_time largest_lateness "  # the sample holds one in `thinning` event times
+    "thinning first_time largest_lateness "  # the sample holds one of `thinning` event times
     "bursts last_late measure "  # groups of late rows, number of the latest one, measure followed
     "newest_before"  # the largest event time before the latest arrival time
 )
 _WEIGHTS = reals(
     "mean variance "  # of the delays
-    "weight rows recent_rows "  # weight of the present row, of all rows, of the compared rows
+    "weight rows recent_rows "  # weight of the current row, of all rows, of the compared rows
     "followed typical "  # the current threshold; the lateness exceeded by a share d of the rows
     "waited_then"  # cost of the followed measure when it was chosen
 )

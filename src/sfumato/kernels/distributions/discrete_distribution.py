@@ -11,7 +11,7 @@ from sfumato.kernels.tolerances import OUTCOME_ROUNDING, SHARE_TIE
 
 
 class Distributions(NamedTuple):
-    """Concatenated distributions with ascending values; the rest to 1 is Pr(no value).
+    """Concatenated distributions with ascending values; the remaining probability is Pr(no value).
 
     places : int64[distributions + 1], start of each; int64[0] if no distributions are requested
     prob, value : float64[...], enlarged if they are too short
@@ -52,7 +52,7 @@ def distribution_moments(prob, value):
 
 @compiled
 def _merge_cost(prob, value, i, j):
-    """Return a quarter of the cost of merging outcomes i and j, rounded so that ties stay ties.
+    """Return a quarter of the cost of merging outcomes i and j, rounded so that ties remain ties.
 
     The quarter does not overflow. An infinite or NaN distance costs MAX_MERGE_COST, which is less
     than the infinite cost of a missing neighbour.
@@ -67,7 +67,7 @@ def _merge_cost(prob, value, i, j):
 
 @compiled
 def _update_tree(tree, cost, place):
-    """Update the tree of least costs from the leaf of `place` upwards; the leftmost wins ties."""
+    """Update the tree of minimum costs from the leaf of `place` upwards; the leftmost wins ties."""
     node = (tree.size // 2 + place) // 2
     while node >= 1:
         left, right = tree[2 * node], tree[2 * node + 1]
@@ -80,9 +80,9 @@ def reduce_support(prob, value, most):
     """Reduce to at most `most` outcomes by repeatedly merging the cheapest neighbours.
 
     The cost of a merge is the sum of probability times distance to the common mean; the leftmost
-    pair wins ties. Merges keep the mean and hardly move likely outcomes.
+    pair wins ties. Merges preserve the mean, and move likely outcomes only slightly.
     Returns (prob, value, moved): moved is the Wasserstein distance (of order 1) from the input.
-    Cost: O(k log k).  Source: Ward (1963), with distances instead of squares.
+    Cost: O(k log k).  Source: Ward (1963), with distances instead of squared distances.
     """
     k = prob.size
     p, v = prob.copy(), value.copy()

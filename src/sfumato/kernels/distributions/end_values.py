@@ -1,8 +1,9 @@
 """Distributions of the first and the last value of the w newest existing tuples.
 
-The last value is the value of the newest inside tuple that has one. A pass from the newest tuple to
-the oldest keeps, for each number of newer existing tuples, the probability that none of them has a
-value. The first value also needs the probability that no older inside tuple has one.
+The last value is the value of the newest inside tuple that has a value. A pass from the newest
+tuple to the oldest computes, for each number of newer existing tuples, the probability that none of
+them has a value. For the first value, the probability that no older inside tuple has a value is
+also needed.
 """
 
 import numpy as np
@@ -53,7 +54,7 @@ def end_value(tuples, head, end, w, newest, most):
 
     newest : bool, the last value instead of the first
     Returns (done, prob, value), newest tuple first; equal values may occur several times. done :
-    bool, False if a first value would take more than `most` cells
+    bool, False if a first value would require more than `most` cells
     Cost: O(tuples * band of their number) for a first value, O(tuples * w) if tuples may have no
     value. O(tuples until a value is certain) for a last value, times w while newer tuples may have
     no value.
@@ -66,7 +67,7 @@ def end_value(tuples, head, end, w, newest, most):
         last = older.shape[1] - 1
         if older.size == 0:
             return False, prob[:0], value[:0]
-    counts = np.zeros(w + 1)  # numbers of newer existing tuples; for a last value, all without one
+    counts = np.zeros(w + 1)  # numbers of newer existing tuples; without a value, for a last value
     counts[0], low, high, steps = 1.0, np.int64(0), np.int64(1), np.int64(0)
     for i in range(end - 1, head - 1, -1):
         reached = 0.0

@@ -1,8 +1,9 @@
 """The distribution of MIN and MAX over independent tuples, from sorted alternatives.
 
 Pr(max <= x) = product over tuples of (1 - Pr(the tuple exists with a value above x)). From the
-largest value downwards, this falls with each passed alternative. Once it is below NEGLIGIBLE_REACH,
-the remaining alternatives are negligible. MIN is minus the MAX of the negated values.
+largest value downwards, this product decreases with each passed alternative. Once the product is
+below NEGLIGIBLE_REACH, the remaining alternatives are negligible. MIN is minus the MAX of the
+negated values.
 """
 
 from typing import NamedTuple
@@ -29,7 +30,7 @@ class PassedValues(NamedTuple):
 
 @compiled_ieee
 def take_alternative(p, tuple_, rest, reached):
-    """Pass an alternative; return Pr(it is the extreme) and Pr(the next one is reached)."""
+    """Pass an alternative; return Pr(it is the extreme) and Pr(the next alternative is reached)."""
     old = rest[tuple_]
     new = old - p
     if new < REMAINDER:
@@ -66,7 +67,8 @@ def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
     begins, kept : int64[lists], see `cut_alternatives`
     to_value, to_prob : float64[at least sum of kept], written: distinct values, starting with the
         extreme, and their probabilities, whose sum is the probability that there is a value
-    O(lists + r log lists), r reached alternatives.  Error: relative 1e-15 r, and NEGLIGIBLE_REACH.
+    O(lists + r log lists) for r reached alternatives.
+    Error: relative 1e-15 r, and NEGLIGIBLE_REACH.
     """
     size, value = np.int64(0), of.value
     heap = np.empty((2, begins.size))  # per list, minus its next sign * value, and its index

@@ -1,7 +1,7 @@
 """Mean and variance of COUNT, SUM and AVG over independent tuples, from mergeable partials.
 
-In a channel (one attribute, or count(*)), a tuple is three numbers: e, the probability that it
-exists with a value; mu and var, the mean and variance of that value given that it does. The
+In a channel (one attribute, or count(*)), three numbers represent a tuple: e, the probability that
+it exists with a value; mu and var, the mean and variance of that value, given that it exists. The
 moments of a sum add up. The moments of the average S / N do not, but for N >= 1
 
     1/N = integral over u > 0 of exp(-N u) du,        1/N**2 = integral of u exp(-N u) du,
@@ -12,8 +12,8 @@ so with t = exp(-u), d_i = 1 - e_i (1 - t) and values taken relative to a centre
     E[(S - cN)**2 / N**2] = integral of u t F (D + t A**2) du      A = sum e_i mu_i / d_i
                                    D = sum e_i var_i / d_i + e_i (1 - e_i) mu_i**2 / d_i**2
 
-at each of a few fixed nodes u. Over tuples and over sets of tuples, F multiplies, and A and D add.
-No term of D is negative. A change of centre is linear in A and quadratic in D. Tuples that
+at each of a few fixed nodes u. Over tuples and over sets of tuples, F is a product, and A and D are
+sums. No term of D is negative. A change of centre is linear in A and quadratic in D. Tuples that
 certainly have a value need no nodes. Merging two sets of any size costs O(NODES).
 """
 
@@ -218,7 +218,7 @@ def _merge_nodes(nodes, shift, to):
 
 @lean
 def merge_set(source, s, to, t):
-    """Add the tuples of set s, which stays unchanged, to set t; t gets the mean of both centres.
+    """Add the tuples of set s to set t; s is unchanged, and t gets the mean of both centres.
 
     O(NODES) per averaged channel with uncertain tuples, otherwise O(1).
     """

@@ -1,7 +1,7 @@
 """Order statistics of the w newest existing tuples, per window, from the newest to the oldest.
 
 In a world whose count has reached w, older tuples do not matter. So one pass whose state includes
-the count gives the distribution of any function of the inside tuples.
+the count computes the distribution of any function of the inside tuples.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from sfumato.kernels.tolerances import OUTCOME_ROUNDING
 
 @compiled
 def rank_of(share, k):
-    """Return how many of k values a quantile must reach; ignores rounding errors of share * k."""
+    """Return how many of k values a quantile must reach, ignoring rounding errors of share * k."""
     return max(1, int(np.ceil(share * k - 1e-9)))
 
 
@@ -42,7 +42,7 @@ def _quantile_of_certain(tuples, head, end, w, share):
 
 @compiled
 def quantile_is_small(tuples, head, end, w, most):
-    """Return whether `order_statistic_distribution` takes at most `most` cell updates."""
+    """Return whether `order_statistic_distribution` needs at most `most` cell updates."""
     if _are_certain(tuples, head, end, w):
         return True
     held, counts = end - head, min(w, end - head) + 1.0
@@ -62,7 +62,7 @@ def order_statistic_distribution(tuples, head, end, w, share):
 
     tuples : AttributeTuples    share : float64 in [0, 1]; the quantile is the smallest inside
     value v such that at least share * k of the k inside values are <= v
-    Returns (probabilities, values), ascending; the rest to 1 is Pr(no value).
+    Returns (probabilities, values), ascending; the remaining probability is Pr(no value).
     Cost: O(values * held * w**2); O(values * held * w**3) with a NaN among more than w held tuples;
     O(w) if everything is certain.
     """
@@ -109,8 +109,10 @@ def order_statistic_distribution(tuples, head, end, w, share):
 
 @compiled
 def _sums_above(prob, owner, order, size, n):
-    """Return, for each sorted alternative, the total probability of later alternatives of its
-    tuple, float64[size]; and for each tuple, of its alternatives without a value, float64[n].
+    """Return sums of probabilities of alternatives: float64[size] and float64[n].
+
+    The first array has, per sorted alternative, the sum over later alternatives of the same tuple.
+    The second array has, per tuple, the sum over its alternatives without a value.
 
     order : int64[m], alternatives by value; after `size`, without a value    owner : int64[m]
     """

@@ -47,8 +47,8 @@ def trim(distribution, low, high, negligible):
 def mix_next(cells, count, stay, come):
     """Set cells[x] = stay * cells[x] + come * cells[x + 1] for x < count, in place.
 
-    This adds one tuple to a distribution that stores count k at w - k, or to one that stores the
-    tail Pr(x + N >= w) at x. The loop runs forward and becomes SIMD.
+    This adds one tuple to a distribution that stores count k at w - k, or to a tail that stores
+    Pr(x + N >= w) at x. The loop runs forward and becomes SIMD.
     """
     for x in range(count):
         cells[x] = stay * cells[x] + come * cells[x + 1]
@@ -59,8 +59,8 @@ def count_one(distribution, low, high, stay, come, w, negligible):
     """Add one tuple in place: set distribution[c] = stay * distribution[c] + come *
     distribution[c - 1] for counts c below w.
 
-    The mass 1 - stay - come leaves the distribution. Returns the new band, without entries below
-    `negligible` at its ends; an empty band stays empty.
+    The mass 1 - stay - come is removed from the distribution. Returns the new band, without entries
+    below `negligible` at its ends; an empty band stays empty.
     """
     if low == high:
         return low, high
@@ -81,8 +81,9 @@ def count_one(distribution, low, high, stay, come, w, negligible):
 def convolve_four(source, low, high, p, begin, target):
     """Compute the distribution after up to four more tuples p[begin:begin+4], in one pass.
 
-    source, target : float64 buffers with MARGIN and at least high + 2 * (MARGIN + LANES) cells; in
-    `source` the cells next to its band are zeroed, in `target` counts low ... high + 3 are valid.
+    source, target : float64 buffers with MARGIN and at least high + 2 * (MARGIN + LANES) cells; the
+        cells next to the band of `source` are set to zero; counts low ... high + 3 of `target` are
+        valid
     Cost: five multiplications per count, instead of eight.  Error: a factor (1 +- u)**7 per entry.
     Source: direct convolution with RF1's factors (Dallachiesa et al. (2015), 5.1).
     """
@@ -135,7 +136,7 @@ def tails_of_distribution(distribution, least, most):
     """Return Pr(N <= k) and Pr(N > k) at index k + 1, for k = -1 ... n: float64[2, n + 2].
 
     distribution : float64[n + 1], Pr(N = k) of a count in least ... most
-    Each tail is summed from its end, so small tails keep their digits.
+    Each tail is summed from its end, so small tails keep their precision.
     """
     n = distribution.size - 1
     tails = np.empty((2, n + 2))

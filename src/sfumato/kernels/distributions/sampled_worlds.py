@@ -1,4 +1,4 @@
-"""Seeded possible worlds of a stream: the alternative that a tuple takes in world s."""
+"""Seeded possible worlds of a stream: the alternative of each tuple in world s."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ def _mix64(z):
 
 @compiled
 def tuple_hashes(seed, index):
-    """Return a hash of each tuple number of a key, uint64[n]; all draws for the tuple use it."""
+    """Return a hash per tuple number of a key, uint64[n]; all draws for a tuple use its hash."""
     out = np.empty(index.size, np.uint64)
     for i in range(index.size):
         out[i] = _mix64(np.uint64(seed) * GOLDEN_BITS + np.uint64(index[i]))
@@ -112,7 +112,7 @@ def draw_worlds(offsets, prob, hashes, worlds):
 
 @compiled
 def distributions_of_samples(samples, existence, near):
-    """Return a distribution for each of k rows of samples, which have equal weights.
+    """Return the distribution of each of k rows of equally weighted samples.
 
     samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
     existence : float64[k], the sum of each distribution's probabilities

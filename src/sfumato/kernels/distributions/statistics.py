@@ -1,4 +1,4 @@
-"""Statistics of the values of the w newest existing tuples: exact while small, otherwise sampled.
+"""Statistics of the values of the w newest existing tuples: exact if small, otherwise sampled.
 
 In a world with k >= 2 values of mean m, the sample variance is sum (x - m)**2 / (k - 1). Deviations
 are taken from each world's mean, so large values with a small spread keep their precision.
@@ -63,7 +63,7 @@ def _count_choices(tuples, i):
 
 @compiled
 def _oldest_inside(tuples, head, end, w, most):
-    """Return the oldest tuple that may be inside, or -1 if all worlds have over `most` tuples."""
+    """Return the oldest tuple that may be inside, or -1 if the worlds total over `most` tuples."""
     worlds, certain = 1.0, 0
     for i in range(end - 1, head - 1, -1):
         worlds *= _count_choices(tuples, i)
@@ -114,7 +114,7 @@ def _distribution_by_worlds(tuples, first, end, w, what):
 
 @compiled
 def merge_near(prob, value, near):
-    """Return outcomes in ascending order, and merge values within near * value."""
+    """Return outcomes in ascending order; values within near * value of each other are merged."""
     order, kept = stable_order(value), -1
     to_prob, to_value, last = np.empty(prob.size), np.empty(prob.size), np.nan
     for k in order:
@@ -133,7 +133,8 @@ def exact_distribution(what, share, tuples, head, end, w, limits):
     tuples : AttributeTuples    share : float64, for QUANTILE
     limits : maximum numbers of states of a sum or average, of cell updates of a quantile or first
         value, and of tuples in all enumerated worlds
-    Returns (True if small enough, prob, ascending values); the rest to 1 is Pr(no result).
+    Returns (True if small enough, prob, ascending values); the remaining probability is Pr(no
+    result).
     """
     most_states, most_work, most_spread = limits
     prob, value, done = np.empty(0), np.empty(0), True
@@ -221,7 +222,7 @@ def _result_existence(tuples, head, end, w, distribution):
     for i in range(end - 1, head - 1, -1):
         valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
         stay, left = max(1.0 - valued - without, 0.0), 0.0
-        for c in range(min(high, w) - 1, -1, -1):  # a count of w is full
+        for c in range(min(high, w) - 1, -1, -1):  # a world with count w is full
             some += valued * distribution[least - 1, c]
             for r in range(least - 1, -1, -1):
                 distribution[r, c + 1] += without * distribution[r, c]

@@ -92,9 +92,10 @@ def sum_distribution(tuples, head, end, w, average, most):
     """Return the distribution of the sum or average of the w newest existing tuples of [head, end).
 
     tuples : AttributeTuples; a tuple without a value adds nothing
-    most : maximum number of states (count, number of values, sum), with the count only if more than
-        w tuples are held, and the number of values only for an average
-    Returns (bool done, probabilities, values), ascending; the rest to 1 is Pr(no average).
+    most : maximum number of states. A state has the sum, the count if more than w tuples are held,
+        and, for an average, the number of values
+    Returns (bool done, probabilities, values), ascending; the remaining probability is Pr(no
+    average).
     Cost: O(held * states * alternatives per tuple), and sorting the states once.
     Error: sums that differ by rounding only are merged; states below 1e-19 are dropped.
     """
@@ -112,7 +113,7 @@ def sum_distribution(tuples, head, end, w, average, most):
             break
         begin, last = tuples.offsets[i], tuples.offsets[i + 1]
         stay = 1.0 - existence_of(tuples.offsets, tuples.prob, i)
-        if stay == 0.0 and last - begin == 1 and movable == states:  # all states move alike
+        if stay == 0.0 and last - begin == 1 and movable == states:  # all states move equally
             none = np.isnan(tuples.value[begin])
             for s in range(states):
                 now[0][s] += one + (1 if average and not none else 0)

@@ -47,8 +47,8 @@ def check_probabilities(existence, most):
 
 @compiled_ieee
 def round_to_one(total, terms):
-    """Return a sum of probabilities, or 1 if it is above 1 or misses 1 by rounding only: 2**-52 per
-    term for two or more terms."""
+    """Return a sum of probabilities, or 1 if the sum is above 1 or is below 1 only by rounding: by
+    at most 2**-52 per term for two or more terms."""
     if total > 1.0 or (terms > 1 and total >= 1.0 - terms * 2.0**-52):
         return 1.0
     return total
@@ -58,8 +58,8 @@ def round_to_one(total, terms):
 def reaches(probability, threshold):
     """Return whether a computed probability is at least a threshold in [0, 1].
 
-    Every operator applies this rule: a probability that misses the threshold by a share of at most
-    CERTAIN reaches it, so that rounding does not decide ties such as 8 * 0.1 and 0.8.
+    Every operator applies this rule: a probability below the threshold by a share of at most
+    CERTAIN reaches it. Rounding therefore does not decide ties such as 8 * 0.1 and 0.8.
     """
     return probability >= threshold * (1.0 - CERTAIN)
 
@@ -79,8 +79,8 @@ def existence_of(offsets, prob, i):
 def existence_within(prob, begin, end):
     """Return the sum of probabilities [begin, end), the alternatives of one tuple, at most 1.
 
-    The sum is compensated (one rounding), then `round_to_one`, so ten alternatives of 0.1 make a
-    certain tuple.  Source: Neumaier (1974).
+    The sum is compensated (one rounding), then passed to `round_to_one`, so a tuple with ten
+    alternatives of probability 0.1 is certain.  Source: Neumaier (1974).
     """
     total, lost = 0.0, 0.0
     for k in range(begin, end):
@@ -168,7 +168,7 @@ class WindowTuples(NamedTuple):
 def centred_moments(tuples, i, reference):
     """Return tuple i's existence, and the mean and variance of value - reference, 0 if absent.
 
-    The value of a NaN alternative is taken as 0.
+    The value of a NaN alternative counts as 0.
     """
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     existence, mean, total = existence_within(prob, offsets[i], offsets[i + 1]), 0.0, 0.0

@@ -1,19 +1,19 @@
 """Calibration of distributions by leaving out each row of the repository.
 
 The rank of a left-out value is its position, from 0 to 1, in the distribution inferred from the
-other rows. Ranks are uniform if distributions are right, and concentrate in the middle if they are
-too wide. A curve fitted to the ranks turns cumulated shares into probabilities with uniform ranks.
-Values beyond all donors have no rank: the curve starts at the share of values below and ends at one
-minus the share above. The distances of these values, in units that grow with the donors' deviation,
-form the tails of `TAIL` values at each end.
+other rows. Ranks are uniform if the distributions are right, and concentrate in the middle if the
+distributions are too wide. A curve fitted to the ranks turns cumulated shares into probabilities
+with uniform ranks. Values beyond all donors have no rank: the curve starts at the share of values
+below and ends at one minus the share above. The distances of these values, in units that grow with
+the donors' deviation, form the tails of `TAIL` values at each end.
 
 A new value is below the smallest of m left-out values with probability 1 / (m + 1), at an unknown
 distance. So each tail gets a further value at its far end, with probability 1 / (m + 2), at the
 distance of the farthest left-out row times `reach_of`. Central ranges of probability above
-1 - 2 / (m + 2) end there.
+1 - 2 / (m + 2) end at these values.
 
-An object with more missing attributes has different donors. So there is a curve, with tails, per
-number of missing attributes in the dependencies; the last curve also covers all larger numbers.
+An object with more missing attributes has different donors. Therefore each number of missing
+determinants has a separate curve with tails. The last curve also covers all larger numbers.
 
 Source: recalibration of Kuleshov, Fenner and Ermon (2018), by leaving one row out; a split
 conformal predictive system (Vovk et al. 2019) by groups, with ranks among the donors.
@@ -91,7 +91,7 @@ def _tail_value(repository, t, x, info):
 
 @lean
 def merge_equal(distribution, weight, n):
-    """Merge equal values of n, in ascending order; drop values without weight; return the count."""
+    """Merge equal values among n ascending ones; drop values without weight; return the count."""
     k = 0
     for i in range(n):
         if weight[i] <= 0.0:
@@ -137,8 +137,8 @@ def calibrate(repository, t, group, scratch):
 def reach_of(rows):
     """Return the far end of a tail as a multiple of the farthest row's distance.
 
-    It is 1 with `ENOUGH_ROWS` or more rows. With fewer rows, the tail is assumed to fall like
-    Student's t with one or two degrees of freedom.
+    The multiple is 1 with `ENOUGH_ROWS` or more rows. With fewer rows, the tail is assumed to fall
+    like Student's t with one or two degrees of freedom.
     """
     if rows >= ENOUGH_ROWS:
         return 1.0
@@ -148,7 +148,7 @@ def reach_of(rows):
 
 @lean
 def widen_few(distribution, weight, info):
-    """Add far ends to an attribute's distribution in a repository of few rows.
+    """Add far ends to an attribute's distribution if the repository has few rows.
 
     Nothing changes with `ENOUGH_ROWS` or more rows, or if most rows repeat another row's value.
     """

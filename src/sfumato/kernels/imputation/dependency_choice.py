@@ -4,8 +4,8 @@ An attribute's donors are found in its tree. A dependency, or a conjunction of s
 is a box over the other attributes. A choice is a set of dependencies: a bit mask, with bit i for
 the attribute's i-th dependency. All attributes are scaled.
 
-There are two methods. The plain method tries all combinations in a given order and takes the first
-combination with enough donors, with all its donors. The other method narrows a box by one
+There are two methods. The plain method tries all combinations in a given order and uses the first
+combination with enough donors, and all of its donors. The other method narrows a box by one
 dependency after another, the tightest first, while there are enough donors, and uses the nearest
 donors.
 """
@@ -131,8 +131,8 @@ def choose_dependencies(repository, scratch, raw, chosen):
     """Scale an object and choose how to impute each missing attribute; return the result.
 
     chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NO_RULE
-    Returns COMPLETE, IMPUTED, or the reason why the object cannot be imputed. An attribute that is
-    not one of these T prevents dependencies from applying if it is missing or infinite.
+    Returns COMPLETE, IMPUTED, or the reason why the object cannot be imputed. If an attribute
+    outside these T is missing or infinite, dependencies that constrain it do not apply.
     Source: Ren et al. (2019), section 3.
     """
     scale(repository, raw, scratch.scaled)

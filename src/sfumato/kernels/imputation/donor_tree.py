@@ -6,7 +6,7 @@ A tree is implicit. The rows of every node are at consecutive places; a leaf has
     nodes    1: all; 2i and 2i + 1: the two halves of node i, cut at a multiple of 64
 
 So a leaf is filtered as 64 consecutive numbers per attribute, in SIMD, and a node that lies
-entirely in the box is taken without reading its rows.
+entirely in the box is accepted without reading its rows.
 
 A row lies in a box iff |row[a] - centre[a]| <= reach[a] in float64, for every constrained
 attribute. Subtraction rounds monotonically, so a test that holds for both ends of a node's extent
@@ -61,7 +61,7 @@ def tree_order(points, weight):
     """Return the order of rows for a tree: int64[N], row by place. O(N log N).
 
     points : float64[N, D], finite
-    weight : float64[D] >= 0, best 1 / (usual reach); nodes are cut on the attribute with the
+    weight : float64[D] >= 0, ideally 1 / (usual reach); nodes are cut on the attribute with the
         largest extent times weight
     """
     order = np.arange(len(points))
@@ -125,7 +125,7 @@ def new_search(nodes, attributes):
 
 @lean
 def nodes_in_box(tree, constrained, centre, search):
-    """Find nodes that together hold all rows in the box: whole nodes, and leaves to filter.
+    """Find nodes that together contain all rows in the box: whole nodes, and leaves to filter.
 
     constrained : int <= 62, the number of constrained entries of `search.attributes`
     centre : float64[D], finite where constrained    search : `nodes` and `unsure` are written

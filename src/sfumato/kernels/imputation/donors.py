@@ -25,7 +25,7 @@ from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box
 
 EQUAL_DISTANCE_SHARE = 0.05  # of the farthest donor's distance; nearer donors have equal shares
 RIDGE = 1e-3  # of the determinants' mean square; nearly constant determinants have no effect
-DONORS_PER_SLOPE = 4  # least number of donors per coefficient; fewer leave too little residual
+DONORS_PER_SLOPE = 4  # minimum donors per coefficient; with fewer, residuals are too small
 
 
 @compiled_ieee
@@ -91,7 +91,7 @@ def _count_distinct(codes, values, n, scratch, distribution, weight):
 def _write_distinct(scratch, n, distribution, weight):
     """Write the distinct scratch.local_values[:n], ascending, with shares; return their number."""
     distribution[:n], weight[:n] = scratch.local_values[:n], scratch.share[:n]
-    sort_pairs(distribution, weight, n)  # a few dozen, unless many tie
+    sort_pairs(distribution, weight, n)  # a few dozen values, unless there are many ties
     return merge_equal(distribution, weight, n)
 
 
@@ -171,7 +171,7 @@ def move_along_line(repository, t, p, n, scratch, low, high):
 @lean
 def interval_of_nodes(repository, t, search, count):
     """Return bounds for values of attribute t: the range of the first `count` found nodes, or of
-    all rows if it is 0, with a margin."""
+    all rows if `count` is 0, with a margin."""
     trees, weighting, own = repository.trees, repository.weighting[t], repository.span.size
     least, most = trees.low[t, 1, own], trees.high[t, 1, own]
     low, high = (most, least) if count > 0 else (least, most)
@@ -187,7 +187,7 @@ def _nearest_distribution(repository, t, n, constrained, nodes, scratch, left_ou
     """Write the nearest donors' values, ascending, and shares; return their number.
 
     Unless most values repeat, enough donors' values are moved along a line. If a row was left out,
-    one donor fewer is enough.
+    one fewer donor suffices.
     """
     moved, info, own = scratch.local_values, scratch.info[t], repository.span.size
     distribution, weight = scratch.distribution[t], scratch.weight[t]

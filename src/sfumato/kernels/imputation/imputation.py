@@ -29,16 +29,16 @@ from sfumato.kernels.signals import after_signals
 # donors, and from the nearest donors, which are a sample of a few dozen anyway.
 MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
 UNLIMITED = 2**62
-DEFAULT_MAX_ALTERNATIVES = 10_000  # of an object, without a limit
-# Values that each independent attribute needs if the nearest donors are used: fewer values lose the
-# 90% range (`reduced_values`).
+DEFAULT_MAX_ALTERNATIVES = 10_000  # of an object, if no limit is set
+# Values that each independent attribute needs if the nearest donors are used: with fewer values,
+# the 90% range is lost (`reduced_values`).
 CLOSE_DONORS = 10
-STEPS_PER_OBJECT = 10_000  # rough estimate
+STEPS_PER_OBJECT = 10_000  # rough estimate, for `after_signals`
 
 
 @compiled_ieee
 def _joint_distribution(repository, most, scratch, chosen, which, report):
-    """Return values of the g attributes `which` in rows that are near on all determinants, and
+    """Return values of the g attributes `which` in rows that are near in all determinants, and
     their probabilities, float64[g, >= k] and float64[k]; k = 0 if there are too few rows."""
     donors, spread, error = report
     constrained, choice = np.int64(0), repository.choice
@@ -86,9 +86,9 @@ def _joint_distribution(repository, most, scratch, chosen, which, report):
 
 @lean
 def share_limits(info, missing, most):
-    """Set how many values each missing attribute keeps, so that the product is at most `most`.
+    """Set the number of values that each missing attribute keeps, with a product of at most `most`.
 
-    Small attributes keep all their values; the other attributes get equal shares of the rest.
+    Attributes with few values keep all of them; the others keep about equal numbers of values.
     """
     left, open_attributes = most, 0
     for t in range(info.size):
@@ -129,10 +129,11 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
 
 @lean
 def _is_taken_jointly(repository, joint, limit, chosen):
-    """Return whether several missing attributes are taken from the same rows.
+    """Return whether several missing attributes are imputed from the same rows.
 
-    They are if requested, or if all have nearest donors and the limit on alternatives would leave
-    independent attributes fewer than CLOSE_DONORS values each.
+    This is the case if it is requested. It is also the case if all missing attributes have nearest
+    donors and the limit on alternatives would leave each independent attribute fewer than
+    CLOSE_DONORS values.
     """
     missing, needed, lent = 0, 1.0, repository.choice.most_donors > 0
     for t in range(chosen.size):
@@ -192,7 +193,7 @@ def _grow(prob, points, needed, trees):
 def impute_batch(repository, joint, limit, objects):
     """Return the alternatives of many objects.
 
-    joint : bool, take several missing attributes from the same rows if there are such rows
+    joint : bool, impute several missing attributes from the same rows if such rows exist
     limit : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
         DEFAULT_MAX_ALTERNATIVES    objects : float64[n, D], NaN = missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T] and
@@ -247,7 +248,7 @@ def held_out_ranks(repository, t, objects, rows, chance):
 
     objects : float64[s, D], the rows without attribute t and others    rows : int64[s], row numbers
     chance : float64[s] in [0, 1), see `rank_of`
-    repository : with `least_donors` increased by one, because each row also finds itself
+    repository : with `least_donors` increased by one, because each row also finds itself as a donor
     Returns float64[4, s], NaN without donors: the rank of each value within the donors' range (NaN
     beyond it), its distance below (< 0) or above (> 0) that range, the standard deviation of the
     donors' values, and the continuous ranked probability score.

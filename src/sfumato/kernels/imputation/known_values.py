@@ -1,4 +1,4 @@
-"""Known values of a stream: the newest before each row, and conformal feedback from hidden ones.
+"""Known values of a stream: the newest before each row, and feedback from hidden values.
 
 For feedback, a known value is hidden, imputed as if it were missing, and compared with the range
 from 5% to 95%. Each value beyond an end of the range widens that side of later distributions. Each
@@ -34,7 +34,7 @@ def _quantile(value, prob, order, level):
 
 @compiled
 def earlier_values(key, time, values, known, since):
-    """Return (earlier, its time), float64[n, T] each; NaN if there is no earlier value.
+    """Return (earlier values, their times), float64[n, T] each; NaN if there is no earlier value.
 
     key : int64[n] in [0, keys)    time : float64[n]
     values : float64[n, T]; values that are not finite are missing

@@ -59,8 +59,8 @@ def merge_nearest(points, weight, n, most, span, moved):
     first places of both are overwritten with the result, still ascending in one dimension
     span : float64[g] > 0, the unit of each attribute
     moved : float64[g], written: the largest distance by which a value was moved
-    Returns min(n, most). Starting with one group, the group with the largest extent is cut at the
-    middle of its widest attribute until there are `most` groups.
+    Returns min(n, most). The values are one group at first. The group with the largest extent is
+    cut at the middle of its widest attribute until there are `most` groups.
     Cost: O(n log most) for evenly spread values, O(n * most) at worst.
     """
     moved[:] = 0.0
@@ -102,8 +102,8 @@ def merge_nearest(points, weight, n, most, span, moved):
 
 
 LOWEST_LEVEL = 0.05  # lowest level of three or more kept values
-FEW_LEVELS = 10  # number of kept values from which levels are evenly spaced
-TWO_ENDED_LEVELS = 24  # number of kept values from which two at each end have outer levels
+FEW_LEVELS = 10  # minimum number of kept values with evenly spaced levels
+TWO_ENDED_LEVELS = 24  # minimum number of kept values with two outer levels at each end
 OUTER_LEVEL, INNER_LEVEL = 0.005, 0.025
 
 

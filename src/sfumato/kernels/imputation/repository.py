@@ -34,7 +34,7 @@ TAIL = 4  # values per tail, without the value at its far end; see `calibration`
 class Choice(NamedTuple):
     """Settings of the choice of dependencies.
 
-    least_donors : int >= 1, least number of donors of a choice
+    least_donors : int >= 1, minimum number of donors of a choice
     marginal : bool, without donors use the attribute's distribution in the repository
     most_donors : int, the number of nearest donors; 0: the plain method, with all donors
     """

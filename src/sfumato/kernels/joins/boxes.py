@@ -1,9 +1,9 @@
 """Boxes around the samples of imputed objects, for pruning pairs without samples.
 
 An arrival is compared with the boxes of all objects in a window, in SIMD. There is no grid, because
-few objects have small boxes in every attribute and a grid would hold each object in many cells.
-Pairs with near boxes are decided by their boxes or regions, if these are conclusive. Otherwise
-samples are compared along the one axis in which most objects' samples differ.
+few objects have small boxes in every attribute and a grid would store each object in many cells.
+If boxes or regions are conclusive, they decide pairs with near boxes. Otherwise samples are
+compared along the one axis in which most objects' samples differ.
 
 Source: Ren et al. (2019), Algorithm 2 and Lemmas 4.1, 4.2, with a scan of boxes instead of the
 grid's cells.
@@ -18,7 +18,7 @@ NEVER_SURE = -1.0  # limit of `certain_square` without sure matches
 
 
 def certain_square(within: float, probability: float, pairs_wanted: bool) -> float:
-    """Return the largest squared distance of box ends that surely matches, or NEVER_SURE."""
+    """Return the largest squared distance of box ends that implies a match, or NEVER_SURE."""
     square = within * within
     trusted = probability <= 1.0 - SIFT_SLACK and not pairs_wanted and 1e-280 < square < 1e300
     return square * (1.0 - 4.0 * SIFT_SLACK) if trusted else NEVER_SURE

@@ -71,9 +71,9 @@ def distance_limit(within: float, dimensions: int) -> float:
 
 @lean_inline
 def widest_reach(within, rounding):
-    """Return the largest distance of floats whose decimals are `within` apart.
+    """Return the largest distance between floats whose decimals are `within` apart.
 
-    So 0.8 is within 0.1 of 0.7, as in decimals.
+    For example, 0.8 is then within 0.1 of 0.7, as in decimal arithmetic.
     rounding : at least the sum of both tuples' roundings; 0 for whole numbers, which are exact
     """
     return within if rounding == 0.0 else within * (1.0 + 4.0 * EPSILON) + rounding
@@ -83,7 +83,8 @@ def widest_reach(within, rounding):
 def chord(arc, sphere):
     """Return the length of an arc's chord on a sphere of radius `sphere`.
 
-    From half a circumference onwards it is longer than the diameter, so all points are within it.
+    If the arc is at least half a circumference, the returned length exceeds the diameter, so all
+    points are within it.
     """
     angle = arc / sphere
     return 2.0 * sphere * math.sin(angle / 2.0) if angle < math.pi else 3.0 * sphere
@@ -126,7 +127,7 @@ def is_near(blocks, x, x_length, y, y_length, d, limit):
 def defining_sum(tuples, u, v, criterion, wanted=True):
     """Sum Pr(u_k) Pr(v_l) over the pairs of samples that are near (if `wanted`) or not near.
 
-    This is the definition, and it decides near the threshold.
+    This sum is the definition of Pr(match), and decides near the threshold.
     u, v : slots of the arriving and the held tuple    O(pairs * d), without SIMD.
     Source: Dallachiesa et al. (2015), equations (20), (21); Lian and Chen (2009), equation (2).
     """
@@ -199,10 +200,10 @@ def _masses(blocks, at, row, count, place, low, high):
 def _sum_along_axis(tuples, u, v, criterion):
     """Return bounds of the sum if the samples of slot u differ along one axis, for d > 1.
 
-    A sample x of u is near a sample of v if (x - place)**2 <= budget: `place` is the latter's value
-    on that axis, `budget` the limit minus the squared differences of all other coordinates. Budgets
-    round by up to `band`. Summation stops once `least` cannot be reached; the returned values are
-    then below `least` and are not bounds.
+    A sample x of u is near a sample of v if (x - place)**2 <= budget: `place` is the value of v's
+    sample on that axis, and `budget` is the limit minus the squared differences of all other
+    coordinates. Budgets round by up to `band`. Summation stops once `least` cannot be reached; the
+    returned values are then below `least` and are not bounds.
     O(samples of v * (d + samples of u)), in SIMD over u.
     """
     blocks, d, axis, other = tuples.blocks, criterion.d, tuples.axis[u] + 1, tuples.axis[v] + 1
@@ -220,7 +221,7 @@ def _sum_along_axis(tuples, u, v, criterion):
                 limit -= difference * difference
         if limit + band < 0.0:
             return 0.0, 0.0
-    if other > 0 and other != axis:  # so are the places; masses near them decide most pairs
+    if other > 0 and other != axis:  # the places are also equal; masses near them decide most pairs
         at, place, wide = np.uint64(other), blocks[y + places], limit + band
         while first < last and not _at_most(blocks[first + row], place, wide):
             first += one
@@ -300,7 +301,7 @@ def _sum_any(us, vs, n, limit, least, left, other):
     return total
 
 
-SIFTED_SAMPLES = 24  # least number of samples for which sifting pays off
+SIFTED_SAMPLES = 24  # minimum number of samples for which sifting is faster
 
 
 @compiled_ieee
@@ -344,8 +345,8 @@ def _sift(tuples, s, other, criterion):
 def _sum_of_points(tuples, u, v, criterion):
     """Compute the sum in several dimensions, in any order; return -1 if it is surely below `least`.
 
-    Samples too far from the other tuple's ball are dropped. Samples near to all of it are counted
-    without pairing. O(samples of u * samples of v * d), in SIMD over v.
+    Samples too far from the other tuple's ball are dropped. Samples near to the whole ball are
+    counted without pairing. O(samples of u * samples of v * d), in SIMD over v.
     """
     d, least, limit = criterion.d, criterion.least, limit_of(tuples, u, v, criterion)
     us, n, left, certain = _sift(tuples, u, v, criterion)
@@ -369,9 +370,10 @@ def _sum_of_points(tuples, u, v, criterion):
 
 @lean
 def resolve_near_one(tuples, u, v, criterion, total):
-    """Return the answer for a sum: 1 if it misses 1 by rounding only, -1 if below the threshold.
+    """Return the answer for a sum: 1 if only rounding separates it from 1, -1 below the threshold.
 
-    This is the rule of `reaches`. Near 1, the sum of the complement decides: it rounds much less.
+    This is the rule of `reaches`. Near 1, the sum of the complement decides, because its rounding
+    error is much smaller.
     """
     if total >= criterion.probability:
         return min(total, 1.0)
@@ -383,7 +385,7 @@ def resolve_near_one(tuples, u, v, criterion, total):
 
 @lean
 def resolve_near_threshold(tuples, u, v, criterion, total):
-    """Return the answer for a sum, or -1 below the threshold; the definition decides near it."""
+    """Return the answer for a sum, or -1 below the threshold; near it, `defining_sum` decides."""
     probability = criterion.probability
     if abs(total - probability) <= 2.0 * SIFT_SLACK * probability:
         total = defining_sum(tuples, u, v, criterion)
@@ -392,7 +394,7 @@ def resolve_near_threshold(tuples, u, v, criterion, total):
 
 @lean_inline
 def probability_if_cheap(tuples, u, v, criterion):
-    """Return `match_probability` if it is cheap or clear; otherwise UNDECIDED."""
+    """Return `match_probability` if it is cheap to compute, or surely -1; otherwise UNDECIDED."""
     if tuples.samples[u] * tuples.samples[v] <= FEW_PAIRS:
         return resolve_near_one(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
@@ -411,7 +413,7 @@ def match_probability(tuples, u, v, criterion):
     Cost: O(samples of u * samples of v * d), in SIMD; less if the remaining mass cannot suffice. In
     one dimension beyond MANY_PAIRS pairs of samples: O(samples log samples), by `sorted_sum`.
     Error: `defining_sum` makes the same decision; its value may differ by at most the number of
-    samples * 2**-52. Beyond MANY_PAIRS, `sorted_sum` decides, which rounds less.
+    samples * 2**-52. Beyond MANY_PAIRS, `sorted_sum` decides; its rounding error is smaller.
     """
     total = probability_if_cheap(tuples, u, v, criterion)
     if total != UNDECIDED:
@@ -446,7 +448,7 @@ def match_probabilities(tuples, one, other, criterion):
 
 @lean
 def near_mass(tuples, u, k, v, criterion):
-    """Return the probability of the samples of slot v that are near sample k of slot u."""
+    """Return the total probability of the samples of slot v that are near sample k of slot u."""
     blocks, d, limit, total = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion), 0.0
     x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
     y, y_length = tuples.at[v], padded(tuples.samples[v])
@@ -457,9 +459,9 @@ def near_mass(tuples, u, k, v, criterion):
 
 @compiled_ieee
 def exclude_partners(tuples, slots, partners, places, alone, criterion):
-    """Multiply each sample's probability of having no near partner by Pr(a partner is not near).
+    """Multiply each sample's probability of having no near partner by Pr(the partner is not near).
 
-    Given the sample, partners are near independently.
+    Given the sample, its partners are near independently of each other.
     slots, partners : int64[n]    places : int64[n], place in `alone` of each slot's first sample
     alone : float64[m], multiplied in the order of the pairs
     Cost: O(samples of u * samples of v * d) per pair.  Source: this project.

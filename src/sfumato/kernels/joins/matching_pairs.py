@@ -160,7 +160,8 @@ def _write(pairs, n, prob, match, k, j):
 def _write_rows(tuples, match, found, total, most, n, pairs, work):
     """Write the `found` near pairs of a match with many pairs, or `most` pairs that represent them.
 
-    In the latter case, pair i is at a point in the i-th of `most` parts of equal probability.
+    If `most` pairs are written, pair i is at a point in the i-th of `most` parts of equal
+    probability.
     total : the probability of all pairs, without the factor
     """
     blocks, at, count = tuples.blocks, tuples.at[match.u], tuples.samples[match.u]
@@ -203,7 +204,8 @@ def matching_pairs(tuples, arriving, held, swap, total, factor, criterion, most)
     are ordered by the arrival's samples (in one dimension, then by the held values) and divided
     into `most` parts of equal probability. One pair represents each part.
     O(samples of u * samples of v * d) per answer; in one dimension with many samples O(samples log
-    samples). Pairs are counted first, because writing them costs more than finding them twice.
+    samples). Pairs are counted before they are written, because writing them costs more than
+    finding them twice.
     """
     offsets, longest, count = np.zeros(arriving.size + 1, np.int64), 0, tuples.samples
     for v in held:

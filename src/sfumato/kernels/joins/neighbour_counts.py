@@ -1,4 +1,4 @@
-"""The near tuples in the opposite window, per arrival: their number and their near samples."""
+"""Number and near samples of the near tuples in the opposite window, per arrival."""
 
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ class NearSamples(NamedTuple):
 
 @lean
 def _count_all(near, n, weight, part, distribution):
-    """Add weight * the distribution of the number of near tuples, of n independent ones.
+    """Add weight * the distribution of the number of near tuples among n independent tuples.
 
     near : float64[n], their probabilities    part : working memory, float64[n + 1]
     """
@@ -103,7 +103,7 @@ def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, di
 
 @compiled_ieee
 def _append(prob, value, n, distribution, top):
-    """Append the counts of `distribution` at place n; return the arrays, maybe new, and the end."""
+    """Append the counts of `distribution` at place n; return the arrays, or copies, and the end."""
     prob, value = with_room(prob, n + top), with_room(value, n + top)
     for m in range(top):
         if distribution[m] >= NEGLIGIBLE_NEIGHBOURS:
@@ -114,7 +114,7 @@ def _append(prob, value, n, distribution, top):
 
 @compiled_ieee
 def _list_near(tuples, u, k, slots, near, place, criterion, listed, counts):
-    """Append the neighbours of sample k of slot u to `listed`; return it, maybe with longer arrays.
+    """Append the neighbours of sample k of slot u to `listed`; return `listed` or longer copies.
 
     slots, near : int64[n], float64[n], possible neighbours and the masses of their near samples
     place : of the sample in the batch    counts : int64[2], listed neighbours and near samples
@@ -143,13 +143,14 @@ def _list_near(tuples, u, k, slots, near, place, criterion, listed, counts):
 def count_neighbours(store, batch, criterion, rows, listed, counts):
     """Return, per arrival, the distribution of the number of near tuples in the opposite window.
 
-    The distribution is conditional on the arrival's existence. Given its sample, tuples are near
-    independently; if existences are uncertain in a full window, newer tuples are counted as well.
-    store, batch : as for `join_indexed`    criterion : with a negligible `least`
+    The distribution is conditional on the arrival's existence. Given the arrival's sample, tuples
+    are near independently of each other. If existences are uncertain in a full window, newer tuples
+    are also counted.
+    store, batch : as for `join_tuples`    criterion : with a negligible `least`
     rows : int64[streams], window sizes in existing tuples    counts : JOIN_COUNTS[1], updated
     listed : whether the near samples of arrivals of the first stream are returned
     Returns (offsets int64[n + 1], prob, value float64[m], counts ascending, NearSamples); the
-    windows are moved.
+    windows are moved to include the arrivals.
     Cost: per sample of an arrival O(candidates * (samples * d + near tuples)); with uncertain
     existences in a full window O(held tuples * rows * near tuples).
     Error: absolute, NEGLIGIBLE_NEIGHBOURS per count, and rounding.

@@ -2,20 +2,20 @@
 
 Object-level pruning: two tuples cannot match if their regions are farther apart than the distance.
 Sample-level pruning excludes mass from the regions: if smaller regions with masses m_X, m_Y are
-farther apart, Pr(match) is at most Pr(X) Pr(Y) - m_X m_Y. There are three ways to exclude mass, and
-each makes this bound less than the threshold `least`. They depend on `least` alone, so the regions
-are computed once per tuple:
+farther apart than the distance, Pr(match) is at most Pr(X) Pr(Y) - m_X m_Y. There are three ways to
+exclude mass. Each way makes this bound less than the threshold `least`. The ways depend on `least`
+alone, so the regions are computed once per tuple:
 
     full, trimmed    all of X, and Y without mass < least
-    trimmed, full    the other way round
+    trimmed, full    the same with X and Y exchanged
     half, half       both without mass < 1 - sqrt(1 - least)
 
 In one dimension the regions are intervals, and mass is excluded at one end at a time, because only
 the end that faces the other tuple matters. In more dimensions they are balls about the centroid,
 the weighted mean of the samples.
 
-A line of `summary` holds, for d dimensions, KEY[0..d-1], the point under which a tuple is indexed,
-then REACH, the distance from KEY within which the trimmed region ends, then
+A line of `summary` contains, for d dimensions, KEY[0..d-1], the point under which a tuple is
+indexed, then REACH, the distance from KEY within which the trimmed region ends, then
     d = 1:  lowest, highest, trimmed lowest, trimmed highest, half lowest, half highest sample
     d > 1:  full radius, half radius                       (REACH is the trimmed radius)
 """

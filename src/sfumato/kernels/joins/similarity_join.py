@@ -67,10 +67,10 @@ def filter_regions(tuples, u, slots, n, criterion):
 
 @compiled_ieee
 def join_tuples(store, batch, criterion, sure, counts):
-    """Return the pairs of an arrival and a tuple then held opposite with Pr(match) >= probability.
+    """Return pairs of an arrival and a tuple of the opposite window with Pr(match) >= probability.
 
     store : `Store` with two streams, or one stream joined with itself; arrivals are written, but
-        windows not yet moved. A task compares arrivals with the tuples that it owns
+        windows are not yet moved. A task compares arrivals with the tuples that it owns
     criterion : `Criterion`, whose probability excludes T_j
     sure : see `certain_square`, for tuples with boxes    counts : JOIN_COUNTS[1], updated
     Returns MATCHED_PAIR[m], by arrival, then by held tuple, oldest first, and the number of pairs

@@ -77,7 +77,7 @@ def _find_candidates(tuples, u, begin, end, held, criterion, limit, mass, likely
 
 @compiled_ieee
 def join_sorted(store, batch, criterion, counts):
-    """Return the same pairs as `join_tuples`, by key first, for one dimension.
+    """Return the same pairs as `join_tuples`, ordered by key first, for one dimension.
 
     `visited` counts samples.
     Cost: O(n log n) per batch with n held and arriving samples; O(l log n) plus the matching pairs

@@ -11,7 +11,7 @@ tuples are copied to new arrays. Both cost O(1) amortised per arrival.
 The samples of a tuple form a block of rows of equal padded length L: the probabilities, then one
 row per coordinate. Padding has probability 0 and coordinate NaN, so it never matches.
 
-Several tasks may share a join. Each task has the lines of all tuples, but keeps the samples only of
+Several tasks may share a join. Each task has the lines of all tuples, but keeps only the samples of
 tuples whose number modulo `tasks` is `task`.
 """
 
@@ -97,7 +97,7 @@ class Batch(NamedTuple):
     code, number, time : int64[n], window, number in the stream, and microseconds (0 if unused);
         times of one key do not decrease
     offsets : int64[n + 1]    prob : float64[m]    points : float64[m, d]
-    slots, begins : int64[n], written: the tuple's slot, and its window's first slot then
+    slots, begins : int64[n], written: the tuple's slot, and its window's first slot at that time
     """
 
     code: np.ndarray

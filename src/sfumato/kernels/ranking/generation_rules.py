@@ -1,10 +1,10 @@
-"""The number of items ranked above a position: its factors, and the positions that it decides.
+"""Factors of the number of items ranked above a position, and the positions that it decides.
 
 Items are in rank order, best first. At position x, every generation rule except the rule of x acts
 as an independent tuple that exists with the mass of its members above x (Chen et al. 2013, section
-3). It contributes a factor 1 - m + m z to the distribution of the number of items above. Item i
-therefore adds one factor, with the mass of its rule up to i. The factor holds for the positions
-strictly between i and the rule's next member.
+3). Each such rule contributes a factor 1 - m + m z to the distribution of the number of items
+above. Item i therefore adds one factor, with the mass of its rule up to i. The factor holds for the
+positions strictly between i and the rule's next member.
 """
 
 from typing import NamedTuple
@@ -56,8 +56,8 @@ def rule_factors(prob, rule, rules):
 def undecided(factors, least, most):
     """Return the positions where Pr(fewer than k above) is neither 1 nor 0, for least <= k <= most.
 
-    Returns (begin, end). Before position `begin`, at least `least` items are above only with
-    probability < 4e-18. Starting at `end`, fewer than `most` items are above only with probability
+    Returns (begin, end). Before position `begin`, the probability that at least `least` items are
+    above is < 4e-18. From `end` onwards, the probability that fewer than `most` items are above is
     < 4e-18; end = m if there is no such position.
     O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, for all
     rules above; leaving out the item's own rule changes the mean by at most 1.

@@ -3,7 +3,7 @@
 A node of the tree is a range of positions [a, b). Its distribution is the product of the factors
 (see `Factors`) that hold on all of [a, b). A factor enters at the O(log m) nodes that its range
 covers without covering their parent. Probabilities are only multiplied, so each entry keeps its
-relative precision. (Dividing out the item's rule would be shorter, but has no digits left after
+relative precision. (Dividing out the item's rule would be shorter, but would lose all digits after
 about a hundred ordinary pairs.)
 Source: Chen et al. (2013), (1), (2) and section 3, offline as a segment tree over rank positions.
 """
@@ -20,7 +20,7 @@ from sfumato.kernels.tolerances import NEGLIGIBLE
 
 # For rank distributions: at most three factors hold on a part of such a leaf, so one pass suffices.
 ITEMS_PER_LEAF = np.int64(4)
-SUMMED_K = 8  # least number of k for which a row is summed at once and leaves are smaller
+SUMMED_K = 8  # minimum number of k for which a row is summed at once and leaves are smaller
 
 
 class RankTree(NamedTuple):
@@ -185,7 +185,7 @@ def top_k_tails(factors, begin, end, ks, place, out):
     """Write Pr_k of each position x, for all `ks`, to row place[x] of `out`, in one descent.
 
     begin, end : from `undecided`, for the smallest and the largest k;  ks : int64[c], ascending
-    out : float64[..., c], zeros on entry; left so from `end` onwards, where Pr_k < 4e-18
+    out : float64[..., c], zeros on entry; unchanged from `end` onwards, where Pr_k < 4e-18
     The factors that hold on a part of a leaf are multiplied into a small polynomial q, which is
     rebuilt only where one of these factors ends, at its rule's next member.
     Cost: O(m band + (end - begin) log(end - begin) band), band about 10 standard deviations.

@@ -36,13 +36,13 @@ class RankedItems(NamedTuple):
 
 @compiled
 def round_probability(value):
-    """Return a probability in whole units of 1e-12, the error bound, so that ties stay ties."""
+    """Return a probability in whole units of 1e-12, the error bound, so that ties remain ties."""
     return np.rint(value * 1e12)
 
 
 @compiled
 def round_digits(value):
-    """Round to 12 significant digits, so that exactly equal values stay equal."""
+    """Round to 12 significant digits, so that exactly equal values remain equal."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(np.rint(mantissa * 2.0**40), exponent - 40)
 
@@ -80,7 +80,7 @@ def leading_scores(items):
 
 @compiled
 def rank_order(key, wanted):
-    """Return about `wanted` of the best positions in rank order, with all ties of the last."""
+    """Return about `wanted` of the best positions in rank order, and all ties with the last one."""
     if wanted >= 0.6 * key.size:
         return stable_order(key)
     sample = key[::SAMPLED].copy()
@@ -166,11 +166,12 @@ def _repair(order, value):
 
 @compiled
 def best_of_columns(values, ks):
-    """Return, for each column c, the places of its min(n, ks[c]) greatest values, greatest first.
+    """Return, for each column c, the places of its min(n, ks[c]) largest values, largest first.
 
     values : float64[n, c], no NaN; ties, to within 1e-12, by place;  ks : int64[c], at least 1
     Returns offsets int64[c + 1] and places int64[offsets[c]], column by column.
-    O(n log n) per column; O(n) if its order is similar to the previous one, as for neighbouring k.
+    O(n log n) per column; O(n) if its order is similar to the previous column's, as for
+    neighbouring k.
     """
     n = values.shape[0]
     offsets = np.zeros(ks.size + 1, np.int64)

@@ -139,8 +139,8 @@ def rank_items(items, ks, least, parameters):
     """Return the `Rankings` of several answers.
 
     ks : int64[a], k of each answer, ascending; distinct except with Pr_k
-    least : float64[a], with Pr_k, an answer has all tuples that reach it, or the k greatest if NaN;
-        other semantics ignore it
+    least : float64[a], with Pr_k, an answer has all tuples that reach this value, or the k largest
+        if it is NaN; other semantics ignore it
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
     U-Topk gave up.  Cost: as for the largest k; under U-Topk, as for each k separately.
     """

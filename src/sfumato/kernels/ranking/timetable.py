@@ -19,7 +19,7 @@ def extend_costs(lower, bound, cost, row):
 
     lower : int64[bound], DP(i - 1, t);  bound, cost : f[i], k[i];  row : int64[>= bound], written
     O((row.size - bound) * steps), steps <= bound. DP(i, t) never decreases, so where `lower` is
-    constant, the longest rest after the last run of group i is the best one.
+    constant, the longest time after the last run of group i is optimal.
     Source: Chen et al. (2013), (7), which is needed only for t < f[i + 1].
     """
     row[:bound] = lower

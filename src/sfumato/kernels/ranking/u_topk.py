@@ -3,9 +3,9 @@
 A vector V is the top k of a world if its members exist and no other item above its last member
 exists. Among the first i items, the best vector has the most probable item, with probability p, of
 each of k chosen rules; every other rule R is absent, with probability 1 - m_R. So the chosen rules
-are the k rules with greatest gain log p - log(1 - m_R). Requiring absence below V's last member as
-well can only lower a vector's probability, so the maximum over all i is the answer. A rule's gain
-never decreases with i, so a heap of the k greatest gains tracks the chosen rules.
+are the k rules with the largest gains log p - log(1 - m_R). If absence is also required below V's
+last member, a vector's probability can only decrease, so the maximum over all i is the answer. A
+rule's gain never decreases with i, so a heap of the k largest gains tracks the chosen rules.
 Sources: Soliman, Ilyas and Chang (2007), named in Chen et al. (2013), section 2 (definition); Yi,
 Li, Kollios and Srivastava (2008) (scan over prefixes for x-relations). The search over tuples with
 several alternatives is new.
@@ -28,7 +28,7 @@ MAX_SEQUENCES = 20_000  # largest number of sequences examined for one vector of
 class ChosenRules(NamedTuple):
     """State of the rules.
 
-    inside : bool[rules], whether the rule is among the k with greatest gain
+    inside : bool[rules], whether the rule is among the k with the largest gains
     pick : int64[rules], the most probable item, -1 before the rule's first item
     mass, absent, gain : float64[rules], mass, log(1 - mass), and gain
     """
@@ -51,7 +51,7 @@ def track_best_rules(prob, unit, units, k, stop):
     none, zeros = np.full(units, -1), np.zeros(units)
     chosen = ChosenRules(none > 0, none, zeros, zeros.copy(), zeros.copy())
     mass, gain, within = chosen.mass, chosen.gain, chosen.inside
-    heap = [(0.0, np.int64(0))]  # (gain, rule), least first; some entries have outdated gains
+    heap = [(0.0, np.int64(0))]  # (gain, rule), smallest first; some gains are outdated
     heap.clear()
     best, length, size = -np.inf, 0, 0
     inside, outside, mean = 0.0, 0.0, 0.0  # logs of members and of absences; expected count
@@ -145,10 +145,10 @@ def likeliest_vector(ordered, k, full):
 
     ordered : `ordered_units` of all items in rank order
     full : bool, consider only vectors of k members; empty, with probability 0, if no world has k
-        items. Otherwise, the vector of a world of fewer than k items is all of them.
-    Among vectors whose probabilities differ by less than a factor of 1 + 1e-10, the one that ends
-    earlier is returned.  O(m log k).  Error of the probability: relative, (m + k) u; it is 0 below
-    1e-308, where the logarithm is still valid.
+        items. Otherwise, the vector of a world with fewer than k items is all of its items.
+    Among vectors whose probabilities differ by less than a factor of 1 + 1e-10, the vector that
+    ends earliest is returned.  O(m log k).  Error of the probability: relative, (m + k) u; it is 0
+    below 1e-308, where the logarithm is still valid.
     """
     order, prob, unit, units = ordered
     best, length, ended, chosen = track_best_rules(prob, unit, units, k, prob.size)
@@ -251,8 +251,8 @@ def likeliest_vector_of_tuples(items, keys, k, full):
         with the better keys wins, first rank first;  full : as in `likeliest_vector`
     A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
     of a subset of the same worlds, so a sequence's probability bounds its extensions. The first
-    complete vector that a best-first search takes is therefore the answer. The probability is -1 if
-    it is not among MAX_SEQUENCES sequences.  O(e + k) per sequence.
+    complete vector that a best-first search examines is therefore the answer. The probability is -1
+    if that vector is not among MAX_SEQUENCES sequences.  O(e + k) per sequence.
     """
     reachable, tuples = _tuple_items(items, k)
     place = np.empty(tuples.size, np.int64)
@@ -260,7 +260,7 @@ def likeliest_vector_of_tuples(items, keys, k, full):
     for i, t in enumerate(by_tuple[stable_order(keys[tuples[by_tuple]])]):
         place[t] = i
     # Sequence n is sequence parent[n] and then tuple last[n]. Among equally probable sequences,
-    # incomplete ones are taken first.
+    # incomplete sequences are examined first.
     parent, last = [np.int64(-1)], [np.int64(-1)]
     waiting = [(-1.0, np.int64(0), np.int64(0), 1.0)]
     size = min(k, tuples.size)

@@ -17,7 +17,7 @@ NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation or time
 
 @compiled
 def select_late(scope, time, late, punctuation, clock, newest):
-    """Select rows that are marked as late or are behind the clock, and advance the clocks.
+    """Select rows that are marked as late or are earlier than the clock, and advance the clocks.
 
     scope, time, punctuation : int64[n]    late : bool[n], rows marked as late
     clock, newest : int64[scopes], updated: the last closed instant, and the highest punctuation
@@ -40,10 +40,9 @@ def select_late(scope, time, late, punctuation, clock, newest):
 
 @compiled
 def known_times(begin, steps, scope, time, otherwise):
-    """Return when some times became known: the scope's first step that reaches each, int64[n].
-
+    """Return the scope's first step that reaches each time, int64[n]: when it became known.
     begin : int64[scopes + 1], scope s has the ascending steps begin[s] ... begin[s + 1]
-    otherwise : int64[n], used if a scope has no steps. NO_PUNCTUATION if no step reaches the time
+    otherwise : int64[n], used if a scope has no steps; NO_PUNCTUATION is used if no step suffices
     """
     found = otherwise.copy()
     for i in range(scope.size):
@@ -84,7 +83,7 @@ def closed_intervals(tuples, time, latest, until, since, before, length):
 
     time : int64[n], of all tuples;  latest : int64[w], updated: the last closed instant
     until : int64[w], instant up to which each window is closed after its arrivals
-    since : int64[n], for an arrival, the `place` of the oldest tuple in a count window after it
+    since : int64[n], the `place` of the oldest tuple in a count window after an arrival
     before : int64[w], the same before all arrivals;  length : of time windows; 0 for count windows
     Returns int64[6, i]: window, the interval (after, upto] of instants, the time that closed them,
     the end of the tuples there, and `since`; and the number of arrivals older than `latest`.
@@ -187,7 +186,7 @@ def _window_items(tuples, chosen, number, rescale):
 def _reject_overfull(tuples, chosen, mass):
     """Mark tuples that would raise their rule above 1 as invalid; return the other places.
 
-    mass : float64[rules], working memory, all 0.  Rejected tuples do not count for later ones.
+    mass : float64[rules], working memory, all 0.  Rejected tuples do not count for later tuples.
     """
     kept = 0
     for i in chosen:

@@ -1,14 +1,14 @@
-"""Attribute-delta windows: evict the oldest tuple while another is probably too far from it.
+"""Attribute-delta windows: evict the oldest tuple while another tuple is probably too far away.
 
-Moments are kept by two stacks laid end to end, so that nothing is ever subtracted:
+Moments are maintained in two adjacent stacks, so that nothing is ever subtracted:
 
     head ===== front ===== middle ---- back ---- tail
     suffixes of the front, built        one partial that
-    when it was turned over             grows with arrivals
+    when it was flipped                 grows with arrivals
 
-When the front is used up, the back is turned over into it. Only every STRIDE-th suffix is kept (a
-partial with nodes takes 5 KB); the others are built one stride at a time. Turning over depends only
-on arrivals and evictions, so results are reproducible bit for bit.
+When the front is used up, the back is flipped into it. Only every STRIDE-th suffix is kept (a
+partial with nodes has 5 KB); the others are built one stride at a time. Flips depend only on
+arrivals and evictions, so results are reproducible bit for bit.
 
 Source: windows, Dallachiesa et al. (2015), section 8.1; two stacks, window aggregation literature.
 """
@@ -47,7 +47,7 @@ class DeltaRule(NamedTuple):
 
     attribute : int, whose distance is tested; delta : float, the largest allowed distance
     threshold : float, the minimum probability of a distant tuple that causes an eviction
-    max_tuples : int, the largest number of tuples; more are evicted as well
+    max_tuples : int, the largest number of tuples; further tuples are also evicted
     """
 
     attribute: int
@@ -81,7 +81,7 @@ class PartialStacks(NamedTuple):
 
 @lean
 def _build_front(header, per_tuple, stacks):
-    """Build the suffixes of the front, and keep every STRIDE-th."""
+    """Build the suffixes of the front, and keep every STRIDE-th suffix."""
     block, header.block = stacks.block, -1
     clear_set(block, FIRST_SET)
     copy_set(block, FIRST_SET, stacks.kept, FIRST_SET)
@@ -182,9 +182,9 @@ def _eviction_probability(head, tuples, survival):
 
 @compiled_ieee
 def _list_alternatives(begin, end, values, sign, order, listed):
-    """Merge alternatives [begin, end) into a list by descending sign * value, after equal ones.
+    """Merge alternatives [begin, end) into a list by descending sign * value, after equal values.
 
-    order : int64[m], `listed` are in use.  Returns their new number.  O(moves + l log l).
+    order : int64[m], of which `listed` are in use.  Returns the new number.  O(moves + l log l).
     """
     fresh = stable_order(-sign * values[begin:end])  # NaN at the end
     many, old = fresh.size, listed
@@ -248,7 +248,7 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
                     if header.tail - header.head <= rule.max_tuples:
                         break
                     overflow += 1
-                if header.head == header.middle:  # turn the back over
+                if header.head == header.middle:  # flip the back
                     clear_set(stacks.back, FIRST_SET)
                     header.middle = header.tail
                     _build_front(header, tuples.tuple_moments, stacks)

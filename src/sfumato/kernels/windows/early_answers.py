@@ -1,6 +1,6 @@
-"""Early answers of time extents: aggregates of the rows so far, and intervals for the final ones.
+"""Early answers of time extents: aggregates of the rows so far, and intervals for final answers.
 
-Rows come in order of release, each with its scope's punctuation. The first row in order whose
+Rows arrive in order of release, each with its scope's punctuation. The first row in order whose
 punctuation reaches the next multiple of `early` is a tick. A tick emits a revision of each open
 extent whose rows have changed since its last revision. The revision includes the rows that arrived
 before the punctuation, so it does not depend on how rows are divided into calls.
@@ -16,16 +16,17 @@ answer from one extent to the next. Predictions from c rows:
 
 For uncertain rows, c and t are still numbers of rows. Answers and intervals refer to expected
 values, computed from the partials of `mergeable_moments` and `early_extremes`. The expected minimum
-and maximum, given a value, may move both ways, so they are predicted like averages.
+and maximum, given a value, may rise or fall, so they are predicted like averages.
 
-The first scores of a stage give their range: with 2 / (1 - level) - 1 of them, each end is missed
-with probability (1 - level) / 2 if scores are exchangeable. After that, a quantile moves outwards
-when it is missed and inwards otherwise, in the ratio that keeps its long-run share of misses for
-any scores. The scores of one extent of several groups are sorted, so their order is irrelevant.
+A stage's first interval is the range of its first scores. With 2 / (1 - level) - 1 scores, each end
+is missed with probability (1 - level) / 2 if scores are exchangeable. After that, a quantile
+moves outwards when it is missed and inwards otherwise, in the ratio that keeps its long-run share
+of misses for any scores. The scores of one extent of several groups are sorted, so their order is
+irrelevant.
 
-A final answer corrects a quantile late: intervals of the next extents have already been emitted. So
-each emitted interval is kept, and the excess of its misses over the misses that its level allows
-is summed, per stage and over all stages. Both sums move the ends:
+A final answer corrects a quantile late, because intervals of the next extents have already been
+emitted. Therefore each emitted interval is kept. The excess of its misses over the misses that its
+level allows is summed, per stage and over all stages. Both sums move the ends:
 
     end = predicted + unit * (quantile +- deviation * (STAGE_GAIN * excess + TOTAL_GAIN * total))
 
@@ -63,15 +64,15 @@ EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN, EARLY_MAX = range(5)
 # Places of a final answer relative to its interval.
 SIDE_UNKNOWN, SIDE_WITHIN, SIDE_BELOW, SIDE_ABOVE = range(4)
 QUANTILE_STEP = 0.3  # step of a quantile per score, in mean deviations of the scores
-LEAST_WEIGHT = 0.05  # least weight of a new number in a running mean
+LEAST_WEIGHT = 0.05  # minimum weight of a new number in a running mean
 STAGE_GAIN, TOTAL_GAIN = 0.1, 0.05  # mean deviations per excess miss of a stage, and of all
-MAX_SHIFT = 3.0  # most mean deviations by which excess misses move an end
+MAX_SHIFT = 3.0  # maximum shift of an end by excess misses, in mean deviations
 # Final answers before a group's mean change is used; more if more extents are open.
 MIN_COMPLETED = 8
 MAX_GAP_EXTENTS = 64  # extents without a row after which a group is treated as new
 
-# Greatest punctuation of a row in order, and the two before it; its multiple of `early`; the first
-# entry that is changed.
+# Largest punctuation of a row in order, and the two previous ones; its multiple of `early`; the
+# first entry that is changed.
 EARLY_SCOPE = integers("reached before earlier tick changed")
 # first : first open extent; completed, open : numbers of extents; latest : the last extent that was
 #   opened or completed
@@ -148,7 +149,7 @@ class EarlyRows(NamedTuple):
 
 
 class EarlyState(NamedTuple):
-    """Open extents, their predictions, and what is known from completed extents.
+    """Open extents, their predictions, and statistics of completed extents.
 
     cells : float64[entries * attributes * CELL_SIZE], of certain rows
     sets, extremes : partials by entry, of uncertain rows
@@ -210,7 +211,7 @@ def _find_entry(g, extent, earlier, slide, s):
 
 @lean
 def _note_extent(g, extent, s):
-    """Note that a group has an extent; after a long gap, reset what is known of the group."""
+    """Record that a group has an extent; after a long gap, reset the group's statistics."""
     group, many = s.groups[g], s.usual.size // s.groups.size
     if extent > group.latest + MAX_GAP_EXTENTS:
         group.completed = 0
@@ -362,7 +363,7 @@ def _allowed_misses(what, level):
 
 @lean
 def _side_of_interval(answer, low, high):
-    """Return on which side of an interval a final answer lies."""
+    """Return the side of an interval on which a final answer lies."""
     if math.isnan(low):
         return SIDE_UNKNOWN
     slack = 1e-9 * (1 + abs(answer))  # the two sums may be rounded differently
@@ -559,16 +560,16 @@ def _score_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
 
 @lean
 def _steps_of(n, extents, rows, extremes):
-    """Return how many steps row n may add to the extremes of this number of extents."""
+    """Return the number of steps that row n may add to the extremes of this number of extents."""
     alternatives = rows.offsets[n + 1] - rows.offsets[n]
     return extents * extremes.sign.size * (alternatives + 1)
 
 
 @lean
 def _take_rows(i, rows, place, finals, grid, attributes, s):
-    """Process rows from i onwards; return the first that needs the caller, or their number.
+    """Process rows from i onwards; return the first row that needs the caller, or the row count.
 
-    This row completes extents, is a tick, or needs room for more entries or steps.
+    A row needs the caller if it completes extents, is a tick, or needs room for entries or steps.
     place : int64[scopes], place of each scope's next final answer
     """
     pool = s.pool[0]

@@ -10,10 +10,10 @@ such a list, and is added by multiplying:
     both    -inf: 0.03    4: 0.15   5: 0.6     9: 1         0.15 is 0.3 of the list times 0.5
 
 Steps above the tuple's values are unchanged. The probability of a value is the difference of two
-steps. It is also stored, as a sum of products of probabilities, so that small probabilities keep
-their digits. Steps below NEGLIGIBLE are dropped, so a tuple that certainly has a value drops all
-lower values. Once it is negligible that there is no value, a tuple below all remaining values
-changes nothing. MIN is the MAX of the negated values.
+steps. This difference is also stored, as a sum of products of probabilities, so that small
+probabilities keep their precision. Steps below NEGLIGIBLE are dropped, so a tuple that certainly
+has a value drops all lower values. Once it is negligible that there is no value, a tuple below all
+remaining values changes nothing. MIN is the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -114,7 +114,7 @@ def _changes_nothing(offsets, prob, values, i, s, r, extremes):
         return False
     lowest, sign = extremes.steps[first.following].value, extremes.sign[r]
     for k in range(offsets[i], offsets[i + 1]):
-        if prob[k] > 0.0 and sign * values[k] >= lowest:  # NaN is not
+        if prob[k] > 0.0 and sign * values[k] >= lowest:  # false for NaN
             return False
     return True
 

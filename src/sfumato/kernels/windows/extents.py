@@ -4,9 +4,9 @@ With slide s and length n, extent j (numbered by its end) holds the rows of [j s
 at time t is in extents t // s + 1 ... (t + n) // s. The extent is complete when the punctuation, up
 to which all rows in order have arrived, is at least j s - 1.
 
-A row may be late, with its source's punctuation at or above its time. It is still part of the
-extents that contain it and end after its punctuation, because they cannot be complete however fast
-other sources are read. It is missing from the others.
+A row may be late, with its source's punctuation at or above its time. Such a row is still part of
+the extents that contain it and end after its punctuation. These extents cannot be complete, however
+fast other sources are read. The row is missing from the other extents.
 
     slide      |--------|--------|--------|      time units of s, aligned to time 0
     panes      |-----|--|-----|--|-----|--|      cut where extents start (b) and where they end
@@ -57,7 +57,7 @@ NO_INDEX = np.int64(-1)  # no tuple, pane, group or alternative
 
 # Verdicts on a row. TAKEN: in all extents that contain it. JOINED: only in the later of these.
 # TOO_LATE: in none, because it was late. OUTSIDE: no extent contains it. ABSENT: no alternatives.
-# OUTDATED: a version at least as new came before. UNEQUAL: not its shared outcome's weights.
+# OUTDATED: a version at least as new arrived earlier. UNEQUAL: not the weights of its outcome.
 TAKEN, JOINED, TOO_LATE, OUTSIDE, ABSENT, OUTDATED, UNEQUAL = range(7)
 
 # Punctuation and the previous one, last completed extent, time of the newest taken row; first of
@@ -134,7 +134,7 @@ class PaneGrid(NamedTuple):
 class Gaps(NamedTuple):
     """The listed extents without a tuple.
 
-    most : int, list the empty extents of gaps of at most this many, with the next extent; -1: none
+    most : int, list the empty extents of gaps of up to this length, with the next extent; -1: none
     around : bool, instead list the first `most` after each extent with a tuple, once complete, and
         the last `most` before a group's first extent, starting at extent `first`
     """
@@ -259,7 +259,7 @@ def _has_weights(versions, i, g, last, closed):
 
 @compiled
 def assign_rows(rows, grid, scopes, groups, index, verdicts, completions, late_rows, versions):
-    """Judge rows in order and record the extents that they complete.  O(n).
+    """Assign rows to extents, in order, and record the extents that they complete.  O(n).
 
     scopes : SCOPE[], groups : GROUP[], updated;  verdicts : int8[n], written: TAKEN to UNEQUAL
     index : int64[n], written: index of each stored row in its group, NO_INDEX for others; restarts
@@ -278,7 +278,7 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, completions, late_r
         p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
         group.scope, index[i] = c, NO_INDEX
         if not ordered and rows.late[i]:
-            # The punctuation is its source's only, and does not advance the scope.
+            # The punctuation is only the source's, and does not advance the scope.
             first = max(last_complete(p, slide), scope.closed) + 1
         else:
             if p > scope.punctuation:
@@ -347,7 +347,7 @@ def list_groups(scopes, groups, used):
 def close_all(wanted, grid, scopes, completions):
     """Record all extents of some scopes that hold a row; return the number of records.
 
-    wanted : int64[], scopes. Later rows are missing from these extents, but are judged by the
+    wanted : int64[], scopes. Later rows are missing from these extents, but are assigned by the
         scope's punctuation, which does not change.
     """
     found = 0
@@ -505,8 +505,8 @@ def _free_pane(s, panes, tuples):
 def _empty_extents(j, previous, after, last, gaps):
     """Return the range of a group's empty extents to list before extent j, and the skipped number.
 
-    previous : its last extent with a tuple    after : last extent that was complete before
-    last : bool, j is not an extent with a tuple, but the end of the complete ones
+    previous : the group's last extent with a tuple    after : last extent that was complete before
+    last : bool, j is not an extent with a tuple, but the end of the complete extents
     """
     if previous <= NO_EXTENT:
         before = gaps.around and not last

@@ -58,7 +58,7 @@ def _drop_complete(heads, g, sessions, reached, gap, most):
 
 @lean
 def _nearest_session(heads, g, sessions, time, bound, target, gap, most):
-    """Return the latest open session that a row is near to; target : its session, or NO_INDEX."""
+    """Return the latest open session near a row. target : the row's session, or NO_INDEX."""
     best, s = NO_INDEX, heads[g]
     while s != NO_INDEX:
         one = sessions[s]

@@ -97,7 +97,7 @@ def _integral(values, clock, readings, begin, until, mean, variance):
 def time_weighted(windows, columns, values, clock):
     """Return mean, standard deviation and probability of each window's result, float64[m, 3].
 
-    Mean and deviation are given that the result is defined, and NaN if it never is.
+    Mean and deviation are conditional on a defined result, and NaN if no result is ever defined.
     clock : int64[n], microseconds of the readings
     O(n) per series and O(k) per window of k readings; O(k^2) while all readings may be missing.
     """

@@ -21,14 +21,15 @@ The back stack also has these curves, and six functions of the front stack's cou
     E[M^k r^j],  k = 0, 1, 2,  j = 1, 2,  r = (w - n) / n for 0 < n = l + B < w, otherwise 0,
 
 where B is the back stack's count and M its sum of deviations. One recursion adds a tuple to all of
-these; it shifts the cells by one where the tuple exists. Functions are kept only for the counts l
-in use. A cell that comes into use is computed as a sum over the back stack's curves, O(band), and
-is then updated. If a window may be empty, its moments are conditional on a value.
+these arrays, and shifts the cells by one where the tuple exists. Functions are kept only for the
+counts l in use. A cell that comes into use is computed as a sum over the back stack's curves,
+O(band), and is then updated. If a window may be empty, its moments are conditional on a value.
 
-An answer is used only if the rounding errors of its terms are small relative to it. Otherwise, and
-if a held value is missing, `average_of` computes the window in one pass from the newest tuple to
-the oldest. For every count of existing tuples so far, it keeps the probability, and the mean and
-variance of their sum given that count. Two cases with the same count are mixed,
+An answer is used only if the rounding errors of its terms are small relative to the answer.
+Otherwise, and if a held value is missing, `average_of` computes the window in one pass from the
+newest tuple to the oldest. For every count of existing tuples so far, the pass keeps the
+probability of the count, and the mean and variance of the sum given the count. Two cases with the
+same count are mixed,
 
     mean = a mean_1 + b mean_2,  variance = a variance_1 + b variance_2 + a b (mean_1 - mean_2)^2,
 
@@ -51,7 +52,7 @@ MAX_ERROR_SHARE = 1e-10  # largest share of rounding errors in the variance
 
 @compiled_ieee
 def average_of(offsets, prob, value, head, end, w):
-    """Return mean and variance of the inside values' average, given a value, and Pr(a value).
+    """Return mean and variance of the inside values' average, given a value, and Pr(any value).
 
     offsets : int64[n + 1], prob, value : float64[...], NaN for no value; held: head ... end - 1
     Cost: O(held * band * min(g, w)) for g tuples with a NaN, because the state includes the number
@@ -60,7 +61,7 @@ def average_of(offsets, prob, value, head, end, w):
     n, gaps, steps = min(w, end - head), 0, np.int64(0)
     for i in range(head, end):
         gaps += np.isnan(value[offsets[i] : offsets[i + 1]]).any()
-    # Indexed by the number of existing tuples, and the number of these without a value.
+    # Indexed by the numbers of existing tuples and of existing tuples without a value.
     shape = n + 1, min(gaps, n) + 1
     distribution, mean, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     distribution[0, 0] = 1.0
@@ -224,7 +225,7 @@ def fill_cells(stack, low, cell):
 
 @lean
 def activate_cells(stack, mu, scalars, w, cell):
-    """Bring into use the functions that the front stack is likely to need.
+    """Activate the functions at the counts that the front stack is likely to need.
 
     mu : mean count of the back stack    scalars : FRONT_SCALARS, of when the front was built
     Lower cells are filled for each answer that needs them.
@@ -297,7 +298,7 @@ def _short_worlds(stack, front, depth, row, w, means):
 
 @lean
 def answer_average(stack, front, depth, row, terms, held, w, short, out):
-    """Write the fields of an average; return whether their digits are certain.
+    """Write the fields of an average; return whether rounding errors are small enough.
 
     terms : sum of the m_i, e, variance of the sum of the rest, and reference, see `count_moments`
     short : float64[7], working memory;  out : one row of MOMENTS, with the other fields written

@@ -13,8 +13,8 @@ updates R, and an eviction steps to the next S_i. When the front stack is used u
 become the front stack. All distributions are banded, to about 9 standard deviations on each side.
 
 The S_i are stored only at a stride (`checkpoints`, packed). The S_i between two checkpoints are
-rebuilt when they are needed (`block_rows`), so the S_i in use fit a fast cache. A test too close
-for the error bound is decided by plain recursion over all held tuples.
+rebuilt when they are needed (`block_rows`), so the S_i in use fit a fast cache. If a test is too
+close for the error bound, plain recursion over all held tuples decides it.
 """
 
 from typing import NamedTuple
@@ -69,8 +69,8 @@ def empty_boundary() -> Boundary:
     )  # fmt: skip
 
 
-LEAST_SHIFT = 3  # the least stride is 8
-MOST_CHECKPOINTS = 512  # most saved distributions; beyond this, the stride doubles
+LEAST_SHIFT = 3  # the smallest stride is 8
+MOST_CHECKPOINTS = 512  # maximum number of saved distributions; beyond it, the stride doubles
 LEAD = 1  # cells before a row's first count, so that count k - 1 always exists
 BUFFER = 4 * (MARGIN + LANES)
 
@@ -235,9 +235,9 @@ def _evict(held, header):
 
 @compiled
 def _advance(window, held, start, begin, rule, status, heads):
-    """Run `slide_boundary` from arrival `start` until distributions must be built; return where.
+    """Run `slide_boundary` from arrival `start` until a rebuild is needed; return the next arrival.
 
-    Separate from allocating code, for speed.
+    This function is separate from code that allocates memory, for speed.
     """
     # Pass arrays one by one to hot functions: passing the tuple costs a reference count per array.
     (w, target, max_tuples), front, header = rule, window.front, window.header[0]
@@ -245,7 +245,7 @@ def _advance(window, held, start, begin, rule, status, heads):
     negligible = max(1e-17 * (1.0 - target), 1e-290)
     for t in range(start, held.size):
         p = held[t]
-        if header.built == 0 or header.mid <= t:  # otherwise it is already in the front stack
+        if header.built == 0 or header.mid <= t:  # otherwise the front stack has the tuple
             header.ones += p == 1.0
             if header.built == 1:
                 _add_to_back(front, header, p, negligible)

@@ -1,4 +1,4 @@
-"""Distributions of the largest value of the w newest existing tuples, from the few candidates.
+"""Distributions of the largest value of the w newest existing tuples, from a few candidates.
 
 Values are passed in descending order. After all values down to x are passed, tuple i exists with a
 passed value (takes its passed part) with probability k_i. The largest inside value is below x if no
@@ -8,16 +8,16 @@ inside tuple takes its passed part. Let a be the newest tuple that takes its pas
     Pr(one inside)  =                  sum over a of k_a D_a Pr(fewer than w others newer than a)
 
 where D_a is the product of 1 - k_i over newer tuples, and the others are counted given that none
-takes its passed part. All terms are positive. The smaller of the two sums keeps its digits, and its
-differences are the probabilities of the distribution. Pr(at least w others newer than a) is nonzero
-only for the few "deep" tuples near the window's old end.
+takes its passed part. All terms are positive. The smaller of the two sums keeps its precision, and
+its differences are the probabilities of the distribution. Pr(at least w others newer than a) is
+nonzero only for the few "deep" tuples near the window's old end.
 
-The candidates are the held tuples with a value of at least `floor`: 1.5 times the number reached
-before Pr(nothing larger is inside) falls below 1e-17. All other tuples are only counted, in a front
-stack and a back stack (see `front_stack`). For each candidate a of the front stack, S_a is the
-distribution of the number of others between it and mid. The back stack has F[x] = Pr(x + B >= w)
-and G[x] = Pr(x + B < w), where B is its count of others. Candidates are added to these where
-needed, and are never divided out.
+The candidates are the held tuples with a value of at least `floor`. The floor is chosen to include
+at least 1.5 times the number of values reached before Pr(nothing larger is inside) falls below
+1e-17. All other tuples are only counted, in a front stack and a back stack (see `front_stack`). For
+each candidate a of the front stack, S_a is the distribution of the number of others between it and
+mid. The back stack has F[x] = Pr(x + B >= w) and G[x] = Pr(x + B < w), where B is its count of
+others. Candidates are added to these where needed, and are never divided out.
 """
 
 from typing import NamedTuple
@@ -42,7 +42,7 @@ from sfumato.kernels.tolerances import (
 EXTRA_CANDIDATES = 64
 
 # size : number of candidates, in order of arrival; outcomes : number of their sorted outcomes
-# limit, want : largest number of outcomes, least number to choose; low, high : where 0 < F < 1
+# limit, want : largest number of outcomes, smallest number to choose; low, high : where 0 < F < 1
 EXTREME_HEADER = integers("mid built low high size outcomes limit want")
 EXTREME_SCALARS = reals("floor mu pq")  # mu, pq : mean and variance of the back stack's count
 # index : stream index; place, low, high : place of S_a, and its range of counts
@@ -154,7 +154,10 @@ def _choose_floor(tuples, existence, head, end, sign, want):
 
 @compiled
 def _insert(state, tuples, i, slot):
-    """Merge tuple i's outcomes into the sorted ones, after equal values.  O(outcomes + k log k)."""
+    """Merge tuple i's k outcomes into the sorted outcomes, after equal values.
+
+    O(outcomes + k log k).
+    """
     outcomes, owner, header = state.outcomes, state.owner, state.header[0]
     begin, end, floor = tuples.offsets[i], tuples.offsets[i + 1], state.scalars[0].floor
     value = state.sign * tuples.value[begin:end]
@@ -178,7 +181,7 @@ def _insert(state, tuples, i, slot):
 
 @compiled
 def _evict(state, oldest, w):
-    """Drop candidates below `oldest`, or surely outside.  O(candidates + outcomes) if any are."""
+    """Drop candidates below `oldest` or surely outside.  O(candidates + outcomes) if any are."""
     header, scalars, gone, kept = state.header[0], state.scalars[0], 0, 0
     places, stats, outcomes, owner = state.places, state.stats, state.outcomes, state.owner
     while gone < header.size and places[gone].index < header.mid:
@@ -233,8 +236,9 @@ def _oldest_possibly_inside(existence, head, mid, w):
 def _build(state, tuples, existence, head, mid, w, choose):
     """Make tuples head ... mid - 1 (positions) the front stack, and empty the back stack.
 
-    choose : bool, choose a new floor and limit; otherwise use the state's, for a restored window,
-        which may exceed the limit until outcomes that are surely outside are evicted
+    choose : bool, choose a new floor and limit; otherwise use the floor and limit of the state, for
+        a restored window. Such a window may exceed the limit until outcomes that are surely outside
+        are evicted
     Returns the ExtremesState.  Cost: O(tuples * band + outcomes log outcomes).
     """
     header, scalars, offsets = state.header[0], state.scalars[0], tuples.offsets
@@ -366,7 +370,10 @@ def _deep_candidates(state, w, base):
 
 @lean
 def _bound_of_none(state, deep, clear):
-    """Return a cheap bound of Pr(none inside); clear : the same for the shallow tuples alone."""
+    """Return a cheap bound of Pr(none inside).
+
+    clear : Pr(none inside) of the shallow tuples alone
+    """
     stats, total = state.stats, 0.0
     for slot in range(deep - 1, -1, -1):
         total += clear * stats[slot].mass_passed * stats[slot].outside
@@ -378,7 +385,8 @@ def _bound_of_none(state, deep, clear):
 def _combine_deep(state, deep, front, low, high, none, some, negligible):
     """Return Pr(none inside), and Pr(one inside) if below 1/2.
 
-    none, some : the same for the shallow tuples alone    front : F and G with these, overwritten
+    none, some : Pr(none inside) and Pr(one inside) of the shallow tuples alone
+    front : F and G including the shallow tuples, overwritten
     """
     stats, places, oldest, both = state.stats, state.places, np.int64(0), some < 0.5
     while oldest < deep and stats[oldest].mass_passed == 0.0:
@@ -408,7 +416,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
     low, high = header.low, header.high
     base, front = work[0], work[1]
     _copy(state.front, low, high, base)
-    # The smaller the probability at stake, the more can be dropped at the ends.
+    # More can be dropped at the ends if the probability to compute is smaller.
     own = stages[begin]
     least, alone = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3), own.some >= 0.5
     for slot in range(deep, header.size):
@@ -438,7 +446,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
             exists, counted = stats[slot].existence, stats[slot].mass_left == stats[slot].existence
             stats[slot].mass_left = outcomes[j].mass_left_before
             stats[slot].mass_passed = outcomes[j].mass_passed_before
-            # An outcome too unlikely to change `left` leaves the tuple whole and counted.
+            # If an outcome is too unlikely to change `left`, the whole tuple is already counted.
             if slot >= deep and not counted and stats[slot].mass_left == exists:
                 low, high = _add_to_curves(base, low, high, exists, least, not alone)
 
@@ -447,7 +455,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
 def _pass_value(state, j, deep, reached, some):
     """Pass the outcomes of one value, starting at j.
 
-    Returns (next j, Pr(no shallow tuple takes its passed part), Pr(one does), any deep one).
+    Returns (next j, Pr(no shallow tuple takes its passed part), Pr(one does), whether one is deep).
     """
     outcomes, stats, x, deeper = state.outcomes, state.stats, state.outcomes[j].value, False
     while j < state.header[0].outcomes and outcomes[j].value == x:
@@ -516,10 +524,10 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
     """Compute the distributions after each arrival; return the ExtremesState and Distributions.
 
     tuples, heads, w, limit : as in `slide_moments`; existence : float64[n]
-    Cost per arrival: O(passed values * (deep candidates + partly passed ones) * band) amortised,
-    and O(c * band) for c candidates, the band about sqrt(w). About band / w of the candidates are
-    deep. With one alternative per tuple this is O(c^2 + c sqrt(w)), with c a few dozen at ordinary
-    existences for any w.
+    Cost per arrival: O(passed values * (deep candidates + partly passed candidates) * band)
+    amortised, and O(c * band) for c candidates, the band about sqrt(w). About band / w of the
+    candidates are deep. With one alternative per tuple this is O(c^2 + c sqrt(w)), with c a few
+    dozen at ordinary existences for any w.
     Error: relative 1e-13 of the probabilities, absolute 1e-17.
     Source: T_j of Dallachiesa et al. (2015), equation (24), for the candidates; otherwise original.
     """

@@ -1,9 +1,10 @@
 """Count windows of many groups, advanced by their arrivals in one call.
 
-A group is its held tuples, and the few numbers that cannot be derived from them. The distributions
-are rebuilt from these at each call, in arrays shared by all groups. If rebuilding a long window
-would take longer than its arrivals, its distributions are kept: the caller passes them for one
-group at a time, and the kernels continue with them. The answers are the same bit for bit.
+A group consists of its held tuples and a few numbers that cannot be derived from them. The
+distributions are rebuilt from this state at each call, in arrays shared by all groups. If
+rebuilding a long window would take longer than processing its arrivals, its distributions are kept:
+the caller passes them for one group at a time, and the kernels continue with them. The answers are
+the same bit for bit.
 """
 
 from typing import NamedTuple
@@ -45,7 +46,7 @@ class Groups(NamedTuple):
 
 @lean
 def _append(source, begin, end, to, place, at):
-    """Copy tuples [begin, end) to `place`, their alternatives to `at`; return the latter's end."""
+    """Copy tuples [begin, end) to `place`, alternatives to `at`; return the alternatives' end."""
     shift, low, high = at - source.offsets[begin], source.offsets[begin], source.offsets[end]
     for i in range(begin, end):
         to.offsets[place + i - begin + 1] = source.offsets[i + 1] + shift
@@ -206,7 +207,8 @@ def _running_sums(x, first, mid, heads, begin, out):
 
     x : float64[n], held tuples, then arrivals from position `begin`;  out : float64[n - begin]
     first, mid : stream indices of position 0 and of the front stack's end
-    Two stacks, suffix sums and one growing sum: nothing is ever subtracted.  Cost: O(1) amortised.
+    The two stacks are suffix sums and one growing sum, so nothing is ever subtracted.
+    Cost: O(1) amortised.
     """
     older = np.zeros(max(mid - first, 0) + 1)
     for i in range(older.size - 2, -1, -1):
@@ -244,12 +246,13 @@ def certain_totals(groups, value, sign, order, w, totals, counts):
     """Write the sum, maximum or minimum of a value in windows of the w newest certain tuples.
 
     A group's stream is cut into blocks of w tuples. A window is a suffix of one block and a prefix
-    of the next. So nothing is subtracted, and answers do not depend on how calls divide arrivals.
+    of the next. Therefore nothing is subtracted, and answers do not depend on how arrivals are
+    divided into calls.
 
     value : float64[n], of each tuple; NaN for no value    sign : 0 sum, 1 maximum, -1 minimum
     order : int64[arrivals], the arrivals of the groups one after another
     counts : int64[arrivals], written: the numbers of values
-    totals : float64[arrivals], written; without a value 0 for a sum, otherwise NaN
+    totals : float64[arrivals], written; without a value, 0 for a sum, otherwise NaN
     O(1) per arrival and held tuple.  Source: prefixes and suffixes of blocks, van Herk (1992).
     """
     total, count = np.empty(w + 1), np.empty(w + 1, np.int64)  # of the previous block's suffixes

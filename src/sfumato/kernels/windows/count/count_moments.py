@@ -2,7 +2,7 @@
 
 The held tuples are split into a front stack and a back stack (`front_stack`) of at most w tuples.
 Tuple i has the value Y_i (0 if it does not exist), mean m_i and variance v_i, and is inside (I_i)
-if at most w - 1 newer ones exist. M is the sum of the Y_i - m_i, a martingale from newest to
+if at most w - 1 newer tuples exist. M is the sum of the Y_i - m_i, a martingale from newest to
 oldest. The sum of the inside tuples is  sum (Y_i - m_i) I_i  +  sum m_i I_i,  so that
 
     mean = sum m_i - e,                        e = sum m_i Pr(not I_i)
@@ -22,7 +22,7 @@ are computed once, in the curves G and K below, cumulated from mid to every head
 
 Values are taken relative to a reference c near their mean. The sum is c N + (sum of the rest),
 where N = w - D is the number inside and D = max(w - count, 0). So the variance of N, the covariance
-and the variance of the rest are three small numbers to add, not large ones to subtract.
+and the variance of the rest are three small numbers to add, not large numbers to subtract.
 """
 
 from typing import NamedTuple
@@ -190,7 +190,7 @@ def _deficit_sums(row, back, sums, base, begin, zone, end, w):
 
 
 # Not `lean`, with which the compiler reorders the sums of `_outside_sums` and `_deficit_sums`.
-# Takes few arrays, because each costs a reference count.
+# It has few array arguments, because each costs a reference count.
 @compiled
 def _write_answer(depth, band, about, back, header, sums, w, out):
     """Write one row of answers; return the sum of the m_i, e, and the variance of the rest's sum.
@@ -239,7 +239,7 @@ def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at)
     """Write the distribution of min(N, w), N existing held tuples, to place `at`; return its end.
 
     row : depth of the head; newer : float64[w + 1], working memory
-    The back stack's distribution is the differences of C[l]; the front stack's is curve S.
+    The differences of C[l] are the back stack's distribution; curve S is the front stack's.
     Cost: O(band of the front stack * band of the back stack).  Error: about 1e-16 per entry.
     """
     header, reach = back.header[0], back.curves[C]
@@ -272,7 +272,7 @@ def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at)
 
 @compiled
 def _count_missing(offsets, value):
-    """Return how many tuples before each position have a missing value: int64[n + 1]."""
+    """Return the number of tuples with a missing value before each position: int64[n + 1]."""
     missing = np.zeros(offsets.size, np.int64)
     for i in range(offsets.size - 1):
         missing[i + 1] = missing[i] + np.isnan(value[offsets[i] : offsets[i + 1]]).any()
@@ -294,8 +294,8 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
 
     tuples : WindowTuples, the last of which are the arrivals;  out : MOMENTS[arrivals], written
     heads : int64[arrivals], position of the oldest held tuple after each arrival
-    limit : int64, most tuples of the back stack: w, or the window's largest size if smaller
-    Rebuilds of the front stack depend only on the stream, not on the calls.
+    limit : int64, maximum size of the back stack: w, or the window's largest size if smaller
+    Rebuilds of the front stack depend only on the stream, not on its division into calls.
     Cost: O(band) amortised per arrival, the band about 20 standard deviations of the count; with
     distributions O(band of the front stack * band of the back stack). Averages with a missing
     value, or with too few digits, cost as much as `average_of`.

@@ -1,9 +1,9 @@
 """Sampled worlds of a count window, updated with every arrival.
 
-**Quantiles.** All worlds share one order of the alternatives by value; each world has some of them
-inside. A world keeps the place of its quantile and the number of its inside values before it. A
-value that enters or leaves moves the quantile by at most one inside value. To find that value, the
-order is scanned past the alternatives that are not inside in this world.
+**Quantiles.** All worlds share one order of the alternatives by value; in each world, some
+alternatives are inside. A world keeps the place of its quantile and the number of inside values
+before the quantile. A value that enters or leaves moves the quantile by at most one inside value.
+To find that value, the order is scanned past the alternatives that are not inside in this world.
 
 **Sums and averages** take O(1) per arrival and world. Nothing is ever subtracted, so nothing
 drifts, and a total depends only on the held tuples and their stream indices, not on the start of
@@ -80,7 +80,8 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
     state : QUANTILE_WORLD[worlds]; drawn, arriving, out : as in `slide_totals`
     ranked : RankedAlternatives;  share : float64 in [0, 1]; `out` is the smallest inside value v
         such that at least this share of the inside values are <= v, NaN without a value
-    Cost: O(1 + a) amortised per arrival and world, for a alternatives in `order` per inside one.
+    Cost: O(1 + a) amortised per arrival and world, for a alternatives in `order` per inside
+    alternative.
     """
     offsets, value, order = drawn.tuples.offsets, drawn.tuples.value, ranked.order
     first, hashes, heads, w = drawn.first, drawn.hashes, arriving.heads, arriving.rows
@@ -214,7 +215,8 @@ def slide_totals(state, drawn, arriving, average, out):
     state : WorldTotals; the blocks of all held tuples must fit state.blocks
     drawn : SampledWorlds, held tuples and arrivals; arriving : WorldArrivals
     average : bool, average instead of sum
-    out : float64[k, worlds], written unless it has no rows; without a value, sum 0 and average NaN
+    out : float64[k, worlds], written unless it has no rows; without a value, a sum is 0 and an
+        average NaN
     Cost: O(1) amortised per arrival and world.  Error: as for adding the inside values once.
     """
     size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1

@@ -32,7 +32,7 @@ FRONT_SCALARS = reals("reference ratio count")
 # Stored with the curves of every depth: sums over held[head:mid] (`scale` is the sum of p |value|),
 # and the curves' cell w, which represents all counts >= w.
 DEPTH_STATS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w scale")
-# A checkpoint: place in `checkpoints`, first cell, low, high, and least count of G and K.
+# A checkpoint: place in `checkpoints`, first cell, low, high, and smallest count of G and K.
 CHECKPOINT = integers("place base low high floor")
 
 
@@ -183,7 +183,7 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
 def _floor(mu, ratio, w):
     """Return the smallest relevant count of the front stack if `mu` of its tuples are expected.
 
-    A generous guess: if the back stack's distribution exceeds it, the front stack is rebuilt.
+    The estimate is generous. If the back stack requires smaller counts, the front stack is rebuilt.
     """
     newer = max(w - mu, 0.0) + 4.0 * np.sqrt(ratio * w)
     most = newer + DEVIATIONS * np.sqrt(ratio * newer) + 2.0 * np.sqrt(w) + 16.0
