@@ -75,7 +75,7 @@ class PairJoin(Operator):
         criterion: Criterion,
         counts: tuple[str, ...],
         *,
-        summarised: bool = True,
+        columns: int | None = None,
         rows: int = 0,
         indexed: bool = False,
         task: Shard = SINGLE_TASK,
@@ -83,7 +83,7 @@ class PairJoin(Operator):
         """Create the state of a join without tuples.
 
         counts : names of the counters of pairs    indexed : whether to maintain a grid
-        summarised : whether tuples have summaries of regions    rows : size of the tuples' boxes
+        columns, rows : sizes of the tuples' summaries (None: summaries of regions) and boxes
         """
         windows: Sequence[JoinWindow] = self.config.windows
         self.output, self.alternatives = self.config.output, self.config.alternatives
@@ -92,7 +92,7 @@ class PairJoin(Operator):
         # Sizes of windows without uncertain existences.
         self._row_limits = np.minimum(self.rows, [w.max_tuples or MAX_SPAN for w in windows])
         spans = np.array([MAX_SPAN if w.span_us is None else w.span_us for w in windows])
-        columns = summary_columns(criterion.d) if summarised else 0
+        columns = summary_columns(criterion.d) if columns is None else columns
         within = criterion.within if indexed else -1.0
         self.store = empty_store(criterion.d, columns, rows, within, spans, task.number, task.tasks)
         self._uncertain: dict[int, UncertainWindow] = {}

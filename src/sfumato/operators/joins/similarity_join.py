@@ -1,7 +1,7 @@
 """Joins of uncertain tuples by the similarity of their values."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -114,13 +114,15 @@ class SimilarityJoin(PairJoin):
     config: SimilarityJoinConfig
     state = {"tuples": Record(HeldSamples)}
 
+    columns: ClassVar[int | None] = None  # of summaries, see `PairJoin`
+
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         of = self.config
         indexed = of.strategy in ("auto", "index")
         self._set_up(
             criterion(of.dimensions, of.within, of.probability, of.sphere), JOIN_COUNTS.names or (),
-            summarised=indexed, indexed=indexed, task=of.task,
+            columns=self.columns if indexed else 0, indexed=indexed, task=of.task,
         )  # fmt: skip
 
     def process(self, arrivals: ArrivalBatch) -> JoinAnswers:
