@@ -11,6 +11,7 @@ from sfumato.memory.frame import ArrowFrame
 from sfumato.operators.row_hash import add_bytes, new_hashes
 from sfumato.tables.reading.expressions import (
     ColumnRef,
+    evaluate_condition,
     evaluate_doubles,
     parse_expression,
     spark_kind,
@@ -288,6 +289,14 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
 def test_other_expressions_are_refused(text):
     with pytest.raises(ValueError, match="without Spark, `by` can use only"):
         parsed(text)
+
+
+def test_long_lists_are_computed_and_long_chains_are_refused():
+    listed = parsed(f"x in ({', '.join(map(str, range(5000)))})")
+    found = evaluate_condition(listed, lambda name: pa.array([4999, 5000, None]), 3)
+    assert found.to_pylist() == [True, False, None]
+    with pytest.raises(ValueError, match="has too many operations"):
+        parsed(" or ".join(f"x = {i}" for i in range(5000)))
 
 
 def test_expressions_are_computed_as_spark_does():

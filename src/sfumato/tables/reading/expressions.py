@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial, reduce
+from functools import cache
 from pkgutil import get_data
 from typing import Any, TypeAlias
 
@@ -93,6 +93,11 @@ def parse_expression(argument: str, text: str) -> Expression:
     try:
         tokenize(text)  # rejects very long or deeply nested text
         return _to_expression(_parser().parse(text))
+    except RecursionError:
+        raise ValueError(
+            f"`{argument}` has too many operations, {text[:100]!r}...: compare a column with many "
+            "values by IN (...)"
+        ) from None
     except (LarkError, TokenError):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise ValueError(
@@ -142,12 +147,20 @@ def _to_expression(node: Any) -> Any:
             return Operation("or", Operation("<", value, low), Operation(">", value, high))
         case "one_of":
             value, _, *listed = parts
-            return reduce(partial(Operation, "or"), (Operation("=", value, v) for v in listed))
+            return _combined("or", [Operation("=", value, each) for each in listed])
         case "none_of":
             value, _, _, *listed = parts
-            return reduce(partial(Operation, "and"), (Operation("<>", value, v) for v in listed))
+            return _combined("and", [Operation("<>", value, each) for each in listed])
     left, sign, right = parts
     return Operation({"==": "=", "!=": "<>"}.get(sign, sign.lower()), left, right)
+
+
+def _combined(sign: str, parts: list[Operation]) -> Operation:
+    """Combine operations in a balanced tree, so that a list of any length has a small depth."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return Operation(sign, _combined(sign, parts[:middle]), _combined(sign, parts[middle:]))
 
 
 def names_in(expression: Expression) -> Iterator[ColumnRef]:
