@@ -125,6 +125,7 @@ LETTERS = re.compile(
 )
 DOCSTRING_LINES = 60
 PAGE_WIDTH = 128
+CODE_WIDTH = 102  # characters of a Python block on a page 1280 pixels wide
 GENERATED = {"docs/results.md"}
 
 
@@ -249,6 +250,19 @@ def test_lines_of_pages_are_short():
             wrapped = not line.lstrip().startswith("![") and not any(number in w for w in whole)
             if wrapped and len(line) > PAGE_WIDTH:
                 found.append(f"{name}:{number + 1}: {len(line)} characters")
+    assert not found, "\n".join(found)
+
+
+def test_python_blocks_are_not_clipped():
+    """Blocks of other languages are wrapped (docs/_static/site.css)."""
+    found = [
+        f"{page.relative_to(ROOT)}:{t.map[0] + 2 + number}: {len(line)} characters"
+        for page in pages()
+        for t in tokens(page)
+        if t.type == "fence" and t.info.split()[:1] == ["python"]
+        for number, line in enumerate(t.content.splitlines())
+        if len(line) > CODE_WIDTH
+    ]
     assert not found, "\n".join(found)
 
 
