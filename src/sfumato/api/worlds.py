@@ -7,7 +7,7 @@ from typing import Any
 from sfumato.api.calls import ColumnNames, engine_module, frame_of, public_function
 from sfumato.tables.reading.frame import EXISTENCE
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.user_warnings import SHARED_KEY
+from sfumato.tables.reading.user_warnings import REPEATED_KEY, SHARED_KEY
 from sfumato.tables.reading.worlds import Draw, Merge
 
 
@@ -169,7 +169,8 @@ def assume_independent(df: Any) -> Any:
     True
     """
     frame = frame_of(df)
-    columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
+    marks = SHARED_KEY, REPEATED_KEY
+    columns = [n for n in frame.columns if any(frame.metadata(n).get(mark) for mark in marks)]
     if not columns and not frame.certain:
         columns = [ALTERNATIVES if frame.uncertain else EXISTENCE]
     if not columns:

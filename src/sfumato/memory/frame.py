@@ -11,7 +11,7 @@ import base64
 import sys
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,13 @@ from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
-from sfumato.tables.reading.types import has_more_digits, spark_type
+from sfumato.tables.reading.types import (
+    has_more_digits,
+    is_bytes,
+    is_list,
+    is_text,
+    spark_type,
+)
 from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
 from sfumato.windows import Range
 
@@ -83,10 +89,14 @@ def metadata_of(given: Any) -> pa.Schema | None:
 
 
 def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
-    """Restore the earlier types and metadata of columns; other columns are unchanged."""
+    """Restore the earlier types and metadata of columns; other columns are unchanged.
+
+    A column whose values now have a different kind of type was replaced by the user.
+    """
     columns, fields = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
         known = earlier.field(field.name) if field.name in earlier.names else field
+        known = known if _is_form_of(field.type, known.type) else field
         cells = column
         if not known.type.equals(field.type, check_metadata=True):
             try:
@@ -96,6 +106,33 @@ def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
         columns.append(cells)
         fields.append(known)
     return pa.table(columns, schema=pa.schema(fields, earlier.metadata))
+
+
+SCALAR_KINDS: Sequence[Callable[[pa.DataType], bool]] = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_date,
+    pa.types.is_time,
+    pa.types.is_duration,
+    lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
+    lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None,
+    is_text,
+    is_bytes,
+)
+
+
+def _is_form_of(found: pa.DataType, known: pa.DataType) -> bool:
+    """Return whether a library may have returned values of the type `known` with type `found`."""
+    if found == known or pa.types.is_null(found) or pa.types.is_map(known):
+        return True
+    if is_list(known) and is_list(found):
+        return _is_form_of(found.value_type, known.value_type)
+    if pa.types.is_struct(known) and pa.types.is_struct(found):
+        parts, same = {part.name: part.type for part in found}, {part.name for part in known}
+        return {*parts} == same and all(_is_form_of(parts[of.name], of.type) for of in known)
+    return any(of(found) and of(known) for of in SCALAR_KINDS)
 
 
 PLAUSIBLE_SECONDS = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
@@ -131,7 +168,11 @@ class ArrowFrame(Frame):
     def shares_rows_with(self, other: Any) -> bool:
         names = [name for name in self.tie_columns if name in other.tie_columns]
         names = [name for name in names if self.type(name) == other.type(name)]
-        if len(names) < 2 or not {ALTERNATIVES, EXISTENCE} & {*names}:
+        if self.filtered_by or other.filtered_by:
+            names = [name for name in names if name != ALTERNATIVES]
+            if not names:
+                return True
+        elif len(names) < 2 or not {ALTERNATIVES, EXISTENCE} & {*names}:
             return False
         hashes = [as_numbers(ties_of(frame.table.select(names))) for frame in (self, other)]
         few, many = sorted(hashes, key=len)
@@ -159,7 +200,8 @@ class ArrowFrame(Frame):
 
     @property
     def all_metadata(self) -> list[Mapping[str, str]]:
-        lost = [of for of in self.earlier or () if of.name not in self.columns]
+        now = {name: self.type(name) for name in self.columns}
+        lost = [of for of in self.earlier or () if now.get(of.name) != of.type]
         return [*super().all_metadata, *map(_decoded, lost)]
 
     def _own_metadata(self, column: str) -> Mapping[str, str]:

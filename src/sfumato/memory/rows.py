@@ -23,7 +23,8 @@ from sfumato.tables.reading.expressions import (
     names_in,
     parse_expression,
 )
-from sfumato.tables.reading.frame import FILTERED, Names
+from sfumato.tables.reading.frame import Names
+from sfumato.tables.reading.job import filtered_metadata
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, UncertainTable
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
@@ -121,13 +122,13 @@ def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     kept &= (lengths > 0)[tuples.owner]
     counts = count_invalid("where", frame.table.num_rows, reasons.counts())
     left = lists_of_lengths(tuples.flat.filter(pa.array(kept)), lengths)
-    result = _replace_alternatives(frame, left, filtered=True).filter(pa.array(lengths > 0))
+    result = _replace_alternatives(frame, left, condition).filter(pa.array(lengths > 0))
     return with_record(result, [frame.table], "where", name, {"_input": counts})
 
 
 def prune(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.Table:
     made = pruned(as_array(frame.table.column(ALTERNATIVES)), min_prob, top, normalize)
-    table = _replace_alternatives(frame, made.field(0), filtered=True)
+    table = _replace_alternatives(frame, made.field(0), f"prune({min_prob}, {top}, {normalize})")
     return table.append_column(PRUNED, made.field(1))
 
 
@@ -137,14 +138,16 @@ def fuse(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
     return _replace_alternatives(frame, made.field(0)).append_column(CONFLICT, made.field(1))
 
 
-def _replace_alternatives(frame: ArrowFrame, made: pa.Array, *, filtered: bool = False) -> pa.Table:
-    """Return the table with new alternatives. filtered : whether some were removed"""
+def _replace_alternatives(
+    frame: ArrowFrame, made: pa.Array, filtered_by: str | None = None
+) -> pa.Table:
+    """Return the table with new alternatives. filtered_by : the filter that removed some"""
     if not frame.uncertain:
         return frame.table.append_column(ALTERNATIVES, made)
     place = frame.columns.index(ALTERNATIVES)
     field = frame.schema.field(place)
-    if filtered:
-        field = field.with_metadata({**frame.metadata(ALTERNATIVES), FILTERED: "true"})
+    if filtered_by is not None:
+        field = field.with_metadata(filtered_metadata(frame, filtered_by))
     return frame.table.set_column(place, field, made.cast(field.type))
 
 

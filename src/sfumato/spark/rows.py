@@ -29,7 +29,8 @@ from sfumato.tables.imputation.table_imputation import (
 )
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.alternatives import fused, pruned
-from sfumato.tables.reading.frame import EXISTENCE, FILTERED, Names, error_of
+from sfumato.tables.reading.frame import EXISTENCE, Names, error_of
+from sfumato.tables.reading.job import filtered_metadata
 from sfumato.tables.reading.results import passthrough_outputs
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION, warn_of_skipped
@@ -157,8 +158,7 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
     df = df.withColumn(LEFT, _filtered_alternatives(frame, condition))
     counted = _count_invalid(df, reason, metrics_name("where", name))
     some = counted.where(left & F.col(REASON_COLUMN).isNull())
-    metadata = {**frame.metadata(ALTERNATIVES), FILTERED: "true"}
-    kept = with_alias(F.col(LEFT), ALTERNATIVES, metadata)
+    kept = with_alias(F.col(LEFT), ALTERNATIVES, filtered_metadata(frame, condition))
     return some.withColumn(ALTERNATIVES, kept).drop(LEFT, REASON_COLUMN)
 
 
@@ -197,7 +197,8 @@ def prune(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> Data
     def function(rows: pa.Array) -> pa.Array:
         return pruned(rows.field(0), min_prob, top, normalize)
 
-    return _replace_alternatives(frame, function, [given], kind, PRUNED, {FILTERED: "true"})
+    marks = filtered_metadata(frame, f"prune({min_prob}, {top}, {normalize})")
+    return _replace_alternatives(frame, function, [given], kind, PRUNED, marks)
 
 
 def fuse(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from sfumato.kernels.distributions.tuples import existences as existences
+from sfumato.kernels.distributions.tuples import reaches_all
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.state.columns import Columns
@@ -89,7 +90,7 @@ class NewestEarlier(Stateful):
         places, numbers, shares = [], [], []
 
         def emit(some: Ints, number: Ints, probability: Floats) -> None:
-            likely = probability >= self.least
+            likely = reaches_all(probability, self.least)
             places.append(some[likely])
             numbers.append(number[likely])
             shares.append(probability[likely])
@@ -102,7 +103,7 @@ class NewestEarlier(Stateful):
             place, at, left = place[here], at[here], left[here]
             emit(place, rows.number[at], left * rows.existence[at])
             left = left * (1.0 - rows.existence[at])
-            continues = left >= self.least
+            continues = reaches_all(left, self.least)
             place, at, left = place[continues], at[continues] - 1, left[continues]
         none = np.empty(0, np.int64)
         all_places = np.concatenate([none, *places])

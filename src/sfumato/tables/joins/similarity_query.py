@@ -42,9 +42,11 @@ from sfumato.tables.reading.results import (
     OutputField,
     Struct,
     alternatives_type,
+    mark_repeated,
     mark_shared,
     passthrough_outputs,
     row_of,
+    with_metadata,
     world_outputs,
 )
 from sfumato.tables.reading.rows import (
@@ -56,7 +58,7 @@ from sfumato.tables.reading.rows import (
     Ties,
     controller_readers,
 )
-from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
+from sfumato.tables.reading.user_warnings import PAIRS, SHARED_KEY, WINDOWS
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.scope import check_order
 from sfumato.tables.windows.window_query import VALUE_PAIRS, WindowQuery, parse_aggregates
@@ -357,7 +359,13 @@ class JoinQuery:
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs))
         if self.output == "changes":
             found.append(Output("change", ("change",), pa.string()))
-        return mark_shared(found, "" if certain else PAIRS)
+        if not certain:
+            return mark_shared(found, PAIRS)
+        own = [ALTERNATIVES, "probability"]  # certain, so they share nothing
+        return [
+            with_metadata(of, {SHARED_KEY: ""}) if of.name in own else of
+            for of in mark_repeated(found, PAIRS, own)
+        ]
 
     def config(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None = None

@@ -21,7 +21,13 @@ from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfi
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import EXISTENCE, Frame, forget_after_of, require_same_worlds
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import Output, mark_shared, row_of, world_outputs
+from sfumato.tables.reading.results import (
+    Output,
+    mark_repeated,
+    mark_shared,
+    row_of,
+    world_outputs,
+)
 from sfumato.tables.reading.rows import (
     ColumnReader,
     Probabilities,
@@ -31,7 +37,7 @@ from sfumato.tables.reading.rows import (
     controller_readers,
 )
 from sfumato.tables.reading.types import lengths_of
-from sfumato.tables.reading.user_warnings import PAIRS
+from sfumato.tables.reading.user_warnings import MATCHED, PAIRS
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import duration_us
 
@@ -174,6 +180,8 @@ def asof_join_job(
     if uncertain:
         outputs.append(Output("probability", ("probability",), pa.float64()))
         outputs = mark_shared(outputs, PAIRS)
+    else:
+        outputs = mark_repeated(outputs, MATCHED, ["left"])
     config = AsofTableConfig(
         keys=len(keys[0]),
         within=None if within is None else duration_us("within", within),

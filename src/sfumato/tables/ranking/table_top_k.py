@@ -39,7 +39,13 @@ from sfumato.tables.disorder.released import (
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.frame import CONTROLLER_COLUMNS, Frame, forget_after_of
-from sfumato.tables.reading.results import Output, mark_shared, passthrough_outputs, row_of
+from sfumato.tables.reading.results import (
+    Output,
+    mark_repeated,
+    mark_shared,
+    passthrough_outputs,
+    row_of,
+)
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RANKED
 from sfumato.tables.row_store import RowStore
@@ -595,7 +601,9 @@ class RankingQuery(WindowQuery):
             kinds["stream"] = self.frame.type(self.unchanged_columns["stream"])
         found = passthrough_outputs(self.frame, self.keys, prefix="key")
         found += [Output(name, (name,), kinds[name]) for name in TOP_K_COLUMNS if name in kinds]
-        return mark_shared(found, None if self.certain else RANKED)
+        if self.certain:
+            return mark_repeated(found, RANKED, self.keys)
+        return mark_shared(found, RANKED)
 
     @property
     def emits_rows(self) -> bool:

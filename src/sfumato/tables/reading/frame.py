@@ -25,11 +25,13 @@ from sfumato.tables.reading.user_warnings import (
     GAPS,
     GAPS_KEY,
     PAIRS,
+    REPEATED_KEY,
     SHARED_KEY,
     describe_independence,
     shared_rows_error,
     warn_of_certain,
     warn_of_digits,
+    warn_of_repeated,
     warn_of_two_existences,
 )
 from sfumato.windows import Range
@@ -58,7 +60,7 @@ CONTROLLER_COLUMNS = (LATE, PUNCTUATION)
 EARLY_COLUMN = "early"  # column and role: the row is shown on arrival
 DUPLICATE = "duplicate"  # column and role: the row has the id of an earlier row
 WEIGHTED = "sfumato.weighted"  # the alternatives' probabilities include the row's existence
-FILTERED = "sfumato.filtered"  # some alternatives were removed, so their numbers have changed
+FILTERED = "sfumato.filtered"  # the filters that removed alternatives, whose numbers have changed
 CONFIDENCE = 0.99  # probability that the stated error holds
 WORLDS = "sfumato.worlds"  # the number of drawn worlds, in the column that numbers them
 REMEMBERED = "sfumato.remembered_us"  # minimum time that an id is remembered, in microseconds
@@ -310,7 +312,10 @@ class Frame(ABC):
 
     @abstractmethod
     def shares_rows_with(self, other: Any) -> bool:
-        """Return whether two frames of uncertain rows seem to have many rows in common."""
+        """Return whether two frames of uncertain rows seem to have many rows in common.
+
+        If alternatives were filtered, the frames are known to have a common source.
+        """
 
     def warn_of_time_unit(self, argument: str, name: str) -> None:  # noqa: B027
         """Warn if the available rows have times that look like seconds or milliseconds."""
@@ -340,6 +345,8 @@ class Frame(ABC):
         if column is None or column not in self.columns:
             return None
         found = self._own_metadata(column).get(key)
+        if found is None and key == SHARED_KEY:
+            found = self.metadata(column).get(REPEATED_KEY)
         if found is None:
             found = max((of[key] for of in self.all_metadata if key in of), default=None)
         if found is None and key == SHARED_KEY and {*self.columns} >= PAIR_COLUMNS:
@@ -363,16 +370,21 @@ class Frame(ABC):
     def require_independent(self, function: str, existence: str | None = EXISTENCE) -> None:
         """Raise ValueError for uncertain rows that may share tuples.
 
-        Warn if such rows have lost the columns that make them uncertain.
+        Warn if such rows have lost the columns that make them uncertain, or if these columns may
+        have been computed from values that several rows have.
         """
         rows = self.describe_shared(existence)
         if rows:
             raise shared_rows_error(function, rows)
-        if not self.uncertain and existence not in self.columns:
-            metadata = self.all_metadata
-            rows = next((of[SHARED_KEY] for of in metadata if of.get(SHARED_KEY)), None)
-            if rows and not any(ASSUMED_KEY in of for of in metadata):
-                warn_of_certain(function, rows)
+        key, warn, metadata = SHARED_KEY, warn_of_certain, self.all_metadata
+        column = ALTERNATIVES if self.uncertain else existence
+        if column in self.columns:
+            if SHARED_KEY in self.metadata(column):
+                return
+            key, warn = REPEATED_KEY, warn_of_repeated
+        rows = next((of[key] for of in metadata if of.get(key)), None)
+        if rows and not any(ASSUMED_KEY in of for of in metadata):
+            warn(function, rows)
 
     def describe_independence(
         self, existence: str | None = EXISTENCE, shared: bool = False
@@ -594,8 +606,9 @@ class Frame(ABC):
         return self.ordered_by_keys("window") is not None
 
     @property
-    def has_filtered_alternatives(self) -> bool:
-        return self.uncertain and self.metadata(ALTERNATIVES).get(FILTERED) is not None
+    def filtered_by(self) -> str | None:
+        """Return the filters that removed alternatives, or None."""
+        return self.metadata(ALTERNATIVES).get(FILTERED) if self.uncertain else None
 
     @property
     def has_controller_metadata(self) -> bool:

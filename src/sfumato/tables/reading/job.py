@@ -2,8 +2,9 @@
 
 A frame of uncertain rows that no operator created is a source. An operator writes the sources of
 its answers to the metadata of their columns, which selections and filters keep, so that a join
-recognises readings that both of its sides contain. Filters are not recorded: two selections of one
-source may have different rows, so they are not known to share readings.
+recognises readings that both of its sides contain. Filters of rows are not recorded: two selections
+of one source may have different rows, so they are not known to share readings. `where` and `prune`
+are recorded if they remove alternatives, because two of them may keep parts of the same tuples.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 from uuid import uuid4
 
 from sfumato.tables.operator import TableConfig
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.frame import FILTERED, Frame
 from sfumato.tables.reading.results import Output, with_metadata
 from sfumato.tables.reading.rows import Reading
+from sfumato.tables.reading.tuples import ALTERNATIVES
 
 # Functions that return rows of their input, with other columns
 ROW_FUNCTIONS = ("reorder", "impute", "earlier_values")
@@ -82,6 +84,18 @@ def origins_of(frame: Frame) -> Origins | None:
     if found.combined_by or id(frame.user_object) in _FRAME_NAMES:
         return found
     return replace(found, sources=dict.fromkeys(found.sources, False))  # perhaps filtered
+
+
+def filtered_metadata(frame: Frame, by: str) -> dict[str, str]:
+    """Return the metadata of a frame's alternatives after a filter. by : describes the filter"""
+    origins = origins_of(frame)
+    assert origins is not None, "uncertain rows have a source"
+    origins = replace(origins, sources=dict.fromkeys(origins.sources, False))
+    return {
+        **frame.metadata(ALTERNATIVES),
+        FILTERED: by if frame.filtered_by is None else f"{frame.filtered_by}; {by}",
+        ORIGINS_KEY: json.dumps(asdict(origins)),
+    }
 
 
 @dataclass(frozen=True)
@@ -153,7 +167,9 @@ def _share_readings(one: Frame, other: Frame) -> bool:
     a, b = (origins_of(frame) for frame in (one, other))
     assert a is not None, "uncertain rows have a source"
     assert b is not None, "uncertain rows have a source"
-    if a.combined_by == b.combined_by and one.shares_rows_with(other):
+    filtered = one.filtered_by or other.filtered_by
+    alike = a.combined_by == b.combined_by and (not filtered or {*a.sources} & {*b.sources})
+    if alike and one.shares_rows_with(other):
         return True
     if a.combined_by and a.combined_by == b.combined_by:
         return False  # different answers of one operator, as far as is known

@@ -3,7 +3,7 @@
 Fixed names prevent conflicts between user names and the operator's own names.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.frame import EXISTENCE, Frame
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import is_list, lengths_of
-from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SHARED_KEY
+from sfumato.tables.reading.user_warnings import ASSUMED_KEY, REPEATED_KEY, SHARED_KEY
 
 
 @dataclass(frozen=True)
@@ -92,20 +92,24 @@ def extent_type(time: Any, order: Mapping[str, Any] | None = None) -> Struct:
 
 
 def mark_shared(
-    outputs: Sequence[Output], shared: str | None, repeated: bool = False
+    outputs: Sequence[Output], shared: str | None, own: Collection[str | None] = (EXISTENCE,)
 ) -> list[Output]:
     """Mark the rows of a result as sharing tuples, in all columns, because users may drop some.
 
-    The column `existence` has an empty mark unless rows are repeated: it describes its row alone.
     shared : describes the rows, "" for certain rows; None for rows that share no tuples
-    repeated : whether an input row may be in several result rows
+    own : columns that get an empty mark, because they describe the uncertainty of their row alone
     """
     if shared is None:
         return [*outputs]
-    return [
-        with_metadata(of, {SHARED_KEY: "" if of.name == EXISTENCE and not repeated else shared})
-        for of in outputs
-    ]
+    return [with_metadata(of, {SHARED_KEY: "" if of.name in own else shared}) for of in outputs]
+
+
+def mark_repeated(outputs: Sequence[Output], rows: str, once: Collection[str] = ()) -> list[Output]:
+    """Mark the columns of a result whose values may be in several of its rows.
+
+    rows : describes the rows    once : columns without a mark, such as keys
+    """
+    return [of if of.name in once else with_metadata(of, {REPEATED_KEY: rows}) for of in outputs]
 
 
 def with_metadata(output: Output, added: Mapping[str, str]) -> Output:
@@ -116,7 +120,7 @@ def with_metadata(output: Output, added: Mapping[str, str]) -> Output:
 
     def add(part: Any) -> Any:
         kept = dict(part.metadata or {})
-        if SHARED_KEY in added:
+        if {SHARED_KEY, REPEATED_KEY} & {*added}:
             kept.pop(ASSUMED_KEY, None)
         return replace(part, metadata={**kept, **added})
 

@@ -15,10 +15,16 @@ SAME_REVISION = (
     "two rows have the same key, window and revision: write the same `key` as in "
     "sf.window_aggregate, and give each answer once"
 )
+# Metadata of a column whose values may be in several rows; the value describes the rows. It matters
+# only if the values make rows uncertain, as in a column of probabilities that the operator did not
+# read as such.
+REPEATED_KEY = "sfumato.repeated"
 ASSUMED_KEY = "sfumato.assumed"  # metadata: the user assumes that such rows are independent
 PAIRS = "pairs of a join"
+MATCHED = "pairs of an as-of join"
 RANKED = "answers of a ranking"
 WINDOWS = "answers of overlapping windows"
+WINDOW_ROWS = "rows that have the answer of their window"
 REVISIONS = "early answers of a window"
 AVERAGES = "averages over time"
 UNCERTAIN_TIMES = "answers of windows over uncertain times"
@@ -68,6 +74,16 @@ def warn_of_certain(operator: str, rows: str) -> None:
     warn_user(
         f"{operator}: {rows} have neither `alternatives` nor `existence` here, so each is treated "
         "as a certain row. If this is intended, write sf.assume_independent(df)"
+    )
+
+
+def warn_of_repeated(operator: str, rows: str) -> None:
+    """Warn about uncertain rows among which earlier rows are repeated."""
+    warn_user(
+        f"{operator}: {rows} may repeat an earlier row, but are treated as independent. If their "
+        "uncertainty comes from that row, draw possible worlds before it is repeated, "
+        "sf.draw_worlds(df, 1000, source=..., id=...); if it does not, write "
+        "sf.assume_independent(df)"
     )
 
 

@@ -67,7 +67,7 @@ class Draw:
         frame.require_independent("draw_worlds")
         if frame.worlds is not None:
             raise ValueError(f"the {frame.noun} already has the rows of drawn worlds")
-        if frame.has_filtered_alternatives:
+        if frame.filtered_by:
             raise ValueError(
                 "draw_worlds must come before sf.where and sf.prune, which remove alternatives: "
                 "filter the drawn rows instead, with the same condition"

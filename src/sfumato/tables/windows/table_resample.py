@@ -1,7 +1,7 @@
 """Resampling to a regular time grid per key, over Arrow tables: the operator and its job."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, NamedTuple
 
@@ -23,7 +23,12 @@ from sfumato.tables.reading.frame import (
     order_metadata,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import Output, passthrough_outputs
+from sfumato.tables.reading.results import (
+    Output,
+    mark_repeated,
+    passthrough_outputs,
+    with_metadata,
+)
 from sfumato.tables.reading.rows import (
     ColumnReader,
     Doubles,
@@ -325,16 +330,15 @@ def resample_job(
     if numeric:
         values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]
     reading = Reading(carried, (order,), tuple(keys), tuple(values), rule, Ties(frame.tie_columns))
-    outputs = [
-        replace(of, metadata={**(of.metadata or {}), SHARED_KEY: RESAMPLED})
-        if of.name in (ALTERNATIVES, EXISTENCE)
-        else of
-        for of in passthrough_outputs(frame, carried)
-    ]
+    outputs = passthrough_outputs(frame, carried)
     outputs.insert(len(keys), Output(order, ("order",), frame.type(order), order_metadata(keys)))
     if numeric:
         outputs += [Output(column, (f"value{i}",), pa.float64()) for i, column in enumerate(wanted)]
     outputs.append(Output(AGE, (AGE,), pa.float64(), {ADDED_COLUMN: "true"}))
+    outputs = [
+        with_metadata(of, {SHARED_KEY: RESAMPLED}) if of.name in (ALTERNATIVES, EXISTENCE) else of
+        for of in mark_repeated(outputs, RESAMPLED, [order, *keys, AGE])
+    ]
     # Without `columns`, new columns of any type are carried and must not change the fingerprint.
     about = {"columns": wanted} if numeric or columns is not None else {}
     given = [Input(frame, reading, about)]

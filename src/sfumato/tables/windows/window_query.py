@@ -33,6 +33,7 @@ from sfumato.tables.reading.results import (
     Struct,
     alternatives_type,
     extent_type,
+    mark_repeated,
     mark_shared,
     passthrough_outputs,
     row_of,
@@ -53,6 +54,7 @@ from sfumato.tables.reading.user_warnings import (
     REVISIONS,
     SHARED_ERRORS,
     UNCERTAIN_TIMES,
+    WINDOW_ROWS,
     WINDOWS,
     warn_of_copies,
     warn_of_digits,
@@ -95,6 +97,7 @@ NOT_TOGETHER = (  # pairs of arguments
     ("shared", "version"),
     ("missed", "with_rows"),
 )
+DRAWN_TIMES = ": draw possible worlds with sf.draw_worlds, whose times are certain"
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
 PICKED = ("text", "date")  # kinds of values that are picked, not computed
 VALUE_PAIRS = alternatives_type([OutputField("value", pa.float64())])  # type of a distribution
@@ -286,6 +289,9 @@ class WindowQuery:
             if all(of is not None and of is not False and of != () for of in given):
                 raise ValueError(f"`{one}` and `{other}` cannot be combined: leave one of them out")
         self._check_over_time()
+        for w in self.specs:
+            if w.function in ("first", "last"):
+                self._require_certain_times(w.entry, DRAWN_TIMES)
         self._check_versions()
         self._check_shared()
         self._check_distributions()
@@ -466,9 +472,7 @@ class WindowQuery:
                     f"{entry} needs windows without gaps between them: write a `slide` of at most "
                     f"`length`; got {self.window!r}"
                 )
-            self._require_certain_times(
-                entry, ": draw possible worlds with sf.draw_worlds, whose times are certain"
-            )
+            self._require_certain_times(entry, DRAWN_TIMES)
 
     def _check_versions(self) -> None:
         if self.version is None:
@@ -505,7 +509,7 @@ class WindowQuery:
                 f"`shared` needs uncertain rows, but this {self.frame.noun} has neither "
                 "`alternatives` nor an `existence`: leave `shared` out"
             )
-        if self.frame.has_filtered_alternatives:
+        if self.frame.filtered_by:
             raise ValueError(
                 "`shared` matches alternatives by their number, but sf.where or sf.prune has "
                 "removed some of them: aggregate the rows before this filter, or draw possible "
@@ -777,7 +781,12 @@ class WindowQuery:
                 OutputField("reason", pa.string()),
             )
             found.append(Output("missed", ("missed",), Struct(parts)))
-        return mark_shared(found, self._shared, repeated=self.timed)
+        if self.with_rows and self.certain and self._overlaps:
+            return mark_repeated(found, WINDOWS, [*self.keys, *self.orders])
+        own = [EXISTENCE] if not self.timed else []
+        if self._shared == WINDOW_ROWS:
+            own = [ALTERNATIVES, self.existence_column]
+        return mark_shared(found, self._shared, own)
 
     @property
     def result_outputs(self) -> list[Output]:
@@ -798,12 +807,18 @@ class WindowQuery:
             return SHARED_ERRORS
         if self.early is not None:
             return REVISIONS
-        apart = self.timed and not (isinstance(self.window, Range) and self.window.overlaps)
         if self.by_extent:
             return UNCERTAIN_TIMES
-        if apart and self._over_time:
+        if self._overlaps:
+            return WINDOWS
+        if self._over_time:
             return AVERAGES
-        return None if apart else WINDOWS
+        return WINDOW_ROWS if self.with_rows else None
+
+    @property
+    def _overlaps(self) -> bool:
+        """Return whether a row may be in several windows."""
+        return not self.timed or (isinstance(self.window, Range) and self.window.overlaps)
 
     @property
     def _distribution_type(self) -> Struct:
