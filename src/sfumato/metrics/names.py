@@ -77,7 +77,7 @@ COUNTER_TEXTS = {
     "invalid": "rows that the operator could not read",
     "future": "rows with an implausibly late event time, or beyond `max_ahead`",
     "duplicates": "late rows with the id of an earlier row",
-    "forced": "arrivals at which a full buffer moved the punctuation",
+    "forced": "arrivals at which a full buffer advanced the punctuation",
     "out_of_order": "rows that belong before a row of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",
     "skipped": "extents without rows that are left out of the answers, in gaps of over a million",
