@@ -136,7 +136,9 @@ def count_window() -> None:
     f.text(45, 20, "oldest", anchor="start", size=13)
     f.text(700, 20, "newest", anchor="end", size=13)
     f.text(440, 188, "five tuples: at least 3 of them exist with probability 0.85", colour=ORANGE)
-    f.text(457, 212, "four tuples: probability 0.61; with a confidence of 80%, five are held", size=13)
+    f.text(
+        457, 212, "four tuples: probability 0.61; a confidence of 80% needs five tuples", size=13
+    )
     f.save("count-window.svg")
 
 
@@ -584,9 +586,7 @@ def changes() -> None:
 
 def cuts() -> None:
     """Draw a stream's watermark over two micro-batches, as steps, and its punctuation per row."""
-    f = Figure(
-        720, 290, "A watermark that advances per micro-batch, and a punctuation that advances per row"
-    )
+    f = Figure(720, 290, "A watermark advances per micro-batch, and a punctuation advances per row")
     times = [2, 4, 3, 7, 6, 9, 8, 12, 11, 14, 7, 13]
     x = {i: 90 + 50 * i for i in range(len(times))}
     height = lambda t: 235 - 13 * t  # noqa: E731
