@@ -204,7 +204,7 @@ def compared(
     }
     read_by_key = Counter(row for rows in keyed.values() for row in rows)
     held = {
-        "the key names one answer of the static frame": len({row[0] for row in expected})
+        "each key identifies one answer of the static frame": len({row[0] for row in expected})
         == len(expected),
         "the Delta table has each answer once, like the static frame": Counter(lake) == counts,
         "the files contain each answer once, like the static frame": Counter(files) == counts,

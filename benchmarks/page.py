@@ -20,11 +20,10 @@ SUITES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 HEAD = """# Benchmarks
 
 `python -m benchmarks --out docs/benchmarks [SUITE]` measures the rows in the folder `benchmarks`,
-and `python -m benchmarks --out docs/benchmarks --page docs/benchmarks.md`
-writes this page from them.
-A ratio is the peer's time over ours, in one run, unless its line says otherwise;
-[speed](speed.md) says what that means. On two cores of a machine shared with others single runs
-vary by a fifth.
+and `python -m benchmarks --out docs/benchmarks --page docs/benchmarks.md` writes this page from the
+rows. A ratio is the peer's time divided by our time, in one run, unless the name of its row states
+otherwise; [speed](speed.md) explains the suites. On two cores of a machine that is shared with
+other programs, single runs vary by a fifth.
 """
 
 

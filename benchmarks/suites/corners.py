@@ -1,4 +1,4 @@
-"""The time per row of each operator from one setting to the next; "ours" is the slower of the two.
+"""The time per row of each operator from one setting to the next; "ours" is the slower setting.
 
 Each operator has a basic setting. One of its numbers at a time (keys, rows or time of the window,
 alternatives per row, overlap, rows per call, share of certain rows) runs through an ascending list,

@@ -1,4 +1,4 @@
-"""The choice of determinants: imputed cells of sensor networks, by what may determine them.
+"""The choice of determinants: imputed cells of sensor networks, for different determinant columns.
 
 Real sets with four attributes each, with the values of each attribute divided by its standard
 deviation. A tenth of the cells is hidden. A row with a hidden cell is imputed from the rows without

@@ -1,4 +1,4 @@
-"""Disorder control: dropped rows and waiting time, against the best fixed slack with hindsight.
+"""Disorder control: dropped rows and waiting time, against the best fixed slack in hindsight.
 
 For every trace of `data/traces.py` and each estimator, at a drop ratio of 1%: the share of late
 rows; the mean and the 99th percentile of the rows' waits in seconds; the mean wait over the mean of

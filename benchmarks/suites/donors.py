@@ -1,4 +1,4 @@
-"""Donor queries: which of 50,000 rows lie in a box, against SciPy's k-d tree and a bulk R-tree.
+"""Donor queries: the rows in a box, of 50,000, against SciPy's k-d tree and a bulk-loaded R-tree.
 
 The R-tree is `rtree` (libspatialindex), loaded in bulk and queried in bulk; without that package,
 its lines are left out. All must return the same rows, which is checked before anything is timed.

@@ -1,4 +1,4 @@
-"""Aggregates over overlapping time extents: against tumbling ones, and against recomputation.
+"""Aggregates over overlapping time extents: against tumbling extents and recomputation.
 
 Overlap costs little where panes are shared: with ten extents over each row, the same stream may
 take at most twice the time it takes without overlap. The C++ peers compute every extent from the

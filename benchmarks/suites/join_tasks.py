@@ -1,4 +1,4 @@
-"""One join shared by several tasks: the work of the busiest task, and two tasks at once.
+"""One join shared by several tasks: the work of the busiest task, and two tasks in parallel.
 
 This is the operator over tables, as a bucket of a stream runs it: it reads chunks, which every task
 decodes, and returns tables of answers without their samples. Windows are full before anything is

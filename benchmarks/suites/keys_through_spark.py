@@ -1,4 +1,4 @@
-"""Unbounded keys through Spark: 100 rows of known keys per micro-batch, with few or many held keys.
+"""Unbounded keys on Spark: 100 rows of known keys per micro-batch, with few or many held keys.
 
 Only public functions are used. First, each key has a row, in files of 100,000; then come files of
 100 rows of known keys, one per micro-batch. The time is the median of Spark's own figure over the

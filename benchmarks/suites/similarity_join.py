@@ -1,4 +1,4 @@
-"""Similarity join against straightforward C++ of the papers: nested loops, Grid, sorted samples.
+"""Similarity join against plain C++ of the papers' methods: nested loops, Grid, sorted samples.
 
 Times include the complete work per arrival, through the public operator: reading samples, updating
 windows, returning answers. Before anything is timed, both sides' answers are compared.

@@ -1,4 +1,4 @@
-"""Windows whose rows depend on micro-batches: Spark's watermark against the same fixed delay here.
+"""Windows whose rows depend on micro-batches: Spark's watermark and an equally long `max_delay`.
 
 20,000 readings, one per second, arrive after exponential delays with a mean of 25, 50 or 100
 seconds. Both sides count the rows of windows of 100 seconds, and wait for 150 seconds:

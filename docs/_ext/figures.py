@@ -93,13 +93,13 @@ def reorder() -> None:
             f.line(at[t], 68, out[t], 180, arrow=True, colour=FAINT)
             f.dot(out[t], 200, f"{t:g}", colour=BLUE)
     f.text(370, 20, "in the order in which they are received; numbers are event times", size=13)
-    f.text(350, 275, "the order has gone past 2: emitted at once, marked", size=13)
+    f.text(350, 275, "the punctuation has passed 2: emitted immediately, marked", size=13)
     f.save("reorder.svg")
 
 
 def punctuation() -> None:
     """Draw the punctuation on the axis of event time."""
-    f = Figure(720, 190, "The punctuation: up to here the order is closed")
+    f = Figure(720, 190, "The punctuation: later arrivals with earlier event times are late")
     f.line(40, 110, 690, 110, arrow=True)
     f.text(690, 135, "event time", anchor="end")
     for x, out in [(80, 1), (130, 1), (190, 1), (250, 1), (300, 1), (410, 0), (470, 0), (600, 0)]:
@@ -136,7 +136,9 @@ def count_window() -> None:
     f.text(45, 20, "oldest", anchor="start", size=13)
     f.text(700, 20, "newest", anchor="end", size=13)
     f.text(440, 188, "five tuples: at least 3 of them exist with probability 0.85", colour=ORANGE)
-    f.text(457, 212, "four would do so with 0.61: with a confidence of 80% five are held", size=13)
+    f.text(
+        457, 212, "four tuples: probability 0.61; a confidence of 80% needs five tuples", size=13
+    )
     f.save("count-window.svg")
 
 
@@ -397,7 +399,7 @@ def sessions() -> None:
     f.line(550, 185, 550, 112, colour=ORANGE, arrow=True)
     f.box(365, 72, 290, 56, colour=ORANGE)
     f.text(
-        700, 205, "a late row closes the pause: sessions 2 and 3 become one",
+        700, 205, "a late row bridges the gap: sessions 2 and 3 become one",
         anchor="end", colour=ORANGE,
     )  # fmt: skip
     f.save("sessions.svg")
@@ -575,7 +577,7 @@ def changes() -> None:
     f.box(508, y - 68, 24, 102, colour=ORANGE)
     f.line(x, 190, 514, 190, arrow=True)
     f.text((x + 514) / 2, 210, "age of the last value", size=13)
-    f.text(160, 190, "changes over the same time", colour=GREEN, size=13)
+    f.text(160, 190, "changes over a similar time span", colour=GREEN, size=13)
     f.text(x - 10, y - 30, "last value", colour=BLUE, size=13)
     f.text(545, y - 20, "possible values now", colour=ORANGE, anchor="start", bold=True)
     f.text(360, 255, "missing value = last known value + a change from the past", bold=True)
@@ -584,9 +586,7 @@ def changes() -> None:
 
 def cuts() -> None:
     """Draw a stream's watermark over two micro-batches, as steps, and its punctuation per row."""
-    f = Figure(
-        720, 290, "A watermark that moves per micro-batch, and a punctuation that moves per row"
-    )
+    f = Figure(720, 290, "A watermark advances per micro-batch, and a punctuation advances per row")
     times = [2, 4, 3, 7, 6, 9, 8, 12, 11, 14, 7, 13]
     x = {i: 90 + 50 * i for i in range(len(times))}
     height = lambda t: 235 - 13 * t  # noqa: E731
@@ -642,7 +642,7 @@ def policies() -> None:
             f.text(x, y - 23, what, colour=FAINT if old else GREEN, bold=not old)
     f.text(430, 115, "after the wait that you set", colour=GREEN, size=13)
     f.text(600, 115, "dropped, or diverted", colour=ORANGE, size=13)
-    f.text(340, 205, "at once, and corrected with each row", colour=GREEN, size=13)
+    f.text(340, 205, "immediately, and corrected with each row", colour=GREEN, size=13)
     f.text(600, 205, "corrects the answer", colour=ORANGE, size=13)
     f.text(455, 295, "after the wait for the share", colour=GREEN, size=13)
     f.text(600, 312, "emitted, marked, counted", colour=ORANGE, size=13)

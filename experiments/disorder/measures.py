@@ -14,7 +14,7 @@ SECOND = 1_000_000
 MEAN_DELAY, SD_DELAY = 2.0, 0.7
 
 DRATIO, MAX, AVERAGED = "DRATIO 1% (paper)", "MAX (paper)", "MAX, averaged (paper)"
-GUARDED, OURS = "MAX behind the clock guard (ours)", "conformal 1% (ours)"
+GUARDED, OURS = "MAX with the clock guard (ours)", "conformal 1% (ours)"
 Punctuations = Callable[[Ints, Ints], Ints]
 
 

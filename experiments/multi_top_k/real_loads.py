@@ -137,7 +137,7 @@ EXPERIMENTS = (
         draw=draw_real,
         judge=judge_real,
         substitutions=(
-            f"n is a {SMALLER}th of the paper's n ({TUPLES:,} instead of 10,000), and the unit "
+            f"n is 1/{SMALLER} of the paper's n ({TUPLES:,} instead of 10,000), and the unit "
             f"of time is {1000 * UNIT:g} ms instead of 1 s: a run costs n² k, so the machine is "
             "equally busy. The values of k are the same as in the paper.",
             "Each point covers 80 units of time, with 3 sets of queries by processor time and 1 "

@@ -149,7 +149,7 @@ def judge_pruned(rows: pd.DataFrame) -> Verdict:
     said = (
         f"OP rules out {by_object.min():.0f} to {by_object.max():.0f}% of the pairs over the "
         f"ranges of radii, and SP another {by_sample.min():.1f} to {by_sample.max():.1f}%, "
-        f"{'more' if grows else 'not always more'} with α. Together, they rule out "
+        f"{'and more' if grows else 'but not always more'} for a larger α. Together, they rule out "
         f"{both.min():.0f} to {both.max():.0f}%, and {usual.min():.0f} to {usual.max():.0f}% with "
         f"radii up to {MOST:.0%} of the extent."
     )
@@ -159,7 +159,7 @@ def judge_pruned(rows: pd.DataFrame) -> Verdict:
         said += " No range of radii comes near 90%."
     because = (
         "The paper's radii are in its table of parameters, which is missing from our copy, so we "
-        "chose radii. The wider they are, the less OP and the more SP rules out. At small α, SP "
+        "chose radii. With larger radii, OP rules out less and SP more. At small α, SP "
         "stays below the paper's share, because samples that are uniform in a ball lie mostly "
         "near its edge."
     )

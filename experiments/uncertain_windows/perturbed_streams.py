@@ -14,8 +14,8 @@ SHORTEST = 30  # values per subsequence
 # Substitutions of every experiment on the UCR archive.
 UCR_SUBSTITUTIONS = (
     "The series are from the archive's 2018 release, where every set is z-normalised.",
-    "The paper does not state the lengths of its random subsequences. Here, each has from "
-    f"{SHORTEST} values to the whole series.",
+    "The paper does not state the lengths of its random subsequences. Here, each "
+    f"subsequence has at least {SHORTEST} values and at most the length of the series.",
 )
 EXISTENCE_SUBSTITUTION = (
     "In the paper, existence is uniformly distributed in (0, 1). Its standard deviation is "
