@@ -274,7 +274,7 @@ def test_a_column_without_a_value_is_left_out_of_the_discovery_with_a_warning(em
     ) as warned:
         assert discovered(history(gust=empty)) == expected
     assert warned[0].filename == __file__
-    with pytest.warns(NothingDiscovered, match="`gust` left out"):
+    with pytest.warns(NothingDiscovered, match="are left out: `gust`"):
         found = discovered(history(gust=empty), ["x", "y", "gust"], dependents=["gust", "y"])
     assert found == [each for each in expected if each.startswith("x -> y")]
     with pytest.warns(NothingDiscovered, match="fewer than two columns have values"):

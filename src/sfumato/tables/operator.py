@@ -92,7 +92,7 @@ class TableConfig:
 
     @property
     def tasks(self) -> int:
-        """Return the number of operators that share a bucket; each receives all of the rows."""
+        """Return the number of operators that share a bucket; each reads all of its rows."""
         return 1
 
     def for_task(self, number: int) -> Self:

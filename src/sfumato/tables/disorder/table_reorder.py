@@ -326,7 +326,7 @@ def reorder_job(
 ) -> Job:
     """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
 
-    waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind as given by users
+    waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind as users give them
     """
     keys, sources = frame.keys("key", key), frame.group_columns("source", source)
     for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):

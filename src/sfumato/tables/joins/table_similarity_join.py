@@ -1,4 +1,4 @@
-"""Similarity joins over Arrow tables: two streams, self-joins, lockstep, outer joins."""
+"""Similarity joins over Arrow tables: of two streams, self-joins, lockstep joins, outer joins."""
 
 from __future__ import annotations
 

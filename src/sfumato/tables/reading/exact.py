@@ -147,7 +147,7 @@ def _split_words(values: Ints) -> list[Floats]:
 
 
 def _extreme(function: str, halves: Sequence[Floats]) -> tuple[Ints, Bools]:
-    """Return the extremes of values from those of their halves, and whether each is missing."""
+    """Return the extremes of values from the extremes of halves, and whether each is missing."""
     decoded = []
     for half, shift in zip(halves, (HALF_SHIFT, -HALF_SHIFT), strict=True):
         size = np.abs(half).view(np.int64) - SMALLEST_NORMAL_BITS

@@ -342,8 +342,8 @@ def _cast_operands(left: Operand, right: Operand, expression: Operation) -> list
         if other and isinstance(side, Number) and re.fullmatch(r"[\d.]*\.[\d.]*", side.text):
             raise TypeError(
                 f"`{expression}` combines an integer with a number that has a decimal point, "
-                "which is a decimal in Spark: cast the column to double first, or write the number "
-                "without a decimal point"
+                "which is a decimal number in Spark: cast the column to double first, or write the "
+                "number without a decimal point"
             )
     if expression.sign != "/" and (all(whole) or all(kind == pa.float32() for kind in kinds)):
         return [left, right]

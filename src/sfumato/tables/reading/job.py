@@ -50,7 +50,7 @@ def remember_frame(given: Any) -> str:
 
 
 def remember_converted(answers: Any, converted: Any) -> None:
-    """Remember the conversion of answers if the answers are remembered."""
+    """Remember `converted`, a conversion of `answers`, if the answers are remembered."""
     if id(answers) in _FRAME_NAMES and converted is not answers:
         remember_frame(converted)
 
