@@ -30,8 +30,8 @@ def scope_of(
     missing = _missing(controlled_by, keys)
     if missing:
         raise ValueError(
-            f"the rows were reordered per {', '.join(controlled_by)}, so {wrong} for groups that "
-            f"span several of these keys: add {missing} to `key`, or reorder without a key"
+            f"the rows were reordered per {', '.join(controlled_by)}, so {wrong} for groups with "
+            f"several values of {missing}: add {missing} to `key`, or reorder without a key"
         )
     return tuple(keys.index(name) for name in controlled_by)
 

@@ -46,8 +46,8 @@ def require_defaults(given: Mapping[str, Any]) -> None:
 def check_attribute_count(attributes: Sequence[str]) -> None:
     if len(attributes) > MAX_CHOSEN:
         raise ValueError(
-            f"`attributes` must be at most {MAX_CHOSEN} with `order`; got {len(attributes)}. "
-            "Search for dependencies in several calls"
+            f"`attributes` must name at most {MAX_CHOSEN} columns with `order`; got "
+            f"{len(attributes)}. Search for dependencies in several calls"
         )
 
 

@@ -92,9 +92,9 @@ class ImputationArguments(ABC):
         most = MAX_CHOSEN if dependencies else MAX_CHANGING
         if len(self.attributes) > most:
             raise ValueError(
-                f"`attributes` must be at most {most} with "
+                f"`attributes` must name at most {most} attributes with "
                 f"`order`{' and `dependencies`' * bool(dependencies)}; got "
-                f"{len(self.attributes)}. Impute them in several calls"
+                f"{len(self.attributes)}. Impute the attributes in several calls"
             )
         known = change_names(self.attributes)[len(self.attributes) :]
         for dependency in dependencies:

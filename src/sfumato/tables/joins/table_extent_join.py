@@ -219,7 +219,7 @@ class TableExtentJoin(TableOperator):
     ) -> list[pa.Table]:
         """Return pairs of rows; with `on`, only pairs that match with at least `probability`.
 
-        chosen : if given, the rows of both sides, for `greedy_pairs`; rows of chosen pairs are marked
+        chosen : if given, the rows of both sides; `greedy_pairs` chooses pairs and marks their rows
         """
         config, found = self.config, None
         if config.within is not None and config.probability is not None:
