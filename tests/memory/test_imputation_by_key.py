@@ -71,7 +71,7 @@ def test_several_columns_make_a_key_and_whole_numbers_are_equal_in_any_width():
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"key": "x"}, "must name columns of text, whole numbers, dates or booleans.*`x` is"),
+        ({"key": "x"}, "must name columns of text, integers, dates or booleans.*`x` is"),
         ({"key": "room"}, "room"),
         ({"key": "sensor", "least_rows": 0}, "`least_rows` must be"),
     ],

@@ -189,7 +189,7 @@ def test_answers_are_refused_as_independent_rows():
     ("asked", "message"),
     [
         ({"window": sf.Rows(3)}, "needs a time window over uncertain rows"),
-        ({"aggregates": {"n": "integral(w)"}}, "is not known for neighbours"),
+        ({"aggregates": {"n": "integral(w)"}}, "is not supported for neighbours"),
         ({"aggregates": {"t": "sum(w)"}}, "already has a column with this name"),
         ({"aggregates": {"neighbours": "sum(w)"}}, "already has a column with this name"),
         ({"aggregates": {"n": "sum(missing)"}}, "missing"),

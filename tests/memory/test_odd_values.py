@@ -270,11 +270,11 @@ def test_a_column_without_a_value_is_left_out_of_the_discovery_with_a_warning(em
     expected = discovered(history())
     assert expected
     with pytest.warns(
-        NothingDiscovered, match="`gust` left out, because no row has a finite"
+        NothingDiscovered, match="without any finite number are left out: `gust`"
     ) as warned:
         assert discovered(history(gust=empty)) == expected
     assert warned[0].filename == __file__
-    with pytest.warns(NothingDiscovered, match="`gust` left out"):
+    with pytest.warns(NothingDiscovered, match="are left out: `gust`"):
         found = discovered(history(gust=empty), ["x", "y", "gust"], dependents=["gust", "y"])
     assert found == [each for each in expected if each.startswith("x -> y")]
     with pytest.warns(NothingDiscovered, match="fewer than two columns have values"):
@@ -328,7 +328,9 @@ def test_numbers_that_a_double_rounds_are_warned_of(kind):
         pa.table({"at": at(0, 1), "x": LONG[kind]}),
         {"window": sf.Rows(5), "order": "at"},
     )
-    said = "in `x`, which are computed as doubles with 15 digits and whole numbers up to 2"
+    said = (
+        "in `x`, which are converted to doubles: numbers with more than 15 digits, integers above 2"
+    )
     rounded = ("avg", "quantile") + (("min", "max") if kind == "decimal" else ())
     asked = {of: f"{of}(x, 0.5)" if of == "quantile" else f"{of}(x)" for of in rounded}
     for text in asked.values():

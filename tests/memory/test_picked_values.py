@@ -77,8 +77,8 @@ def test_types_and_other_results_are_kept():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"window": sf.Rows(3)}, "last of it needs certain rows and a time window"),
-        ({"existence": "share"}, "last of it needs certain rows and a time window"),
+        ({"window": sf.Rows(3)}, "last of strings and dates needs certain rows and a time window"),
+        ({"existence": "share"}, "last of strings and dates needs certain rows and a time window"),
         ({"early": "2 us"}, "needs certain rows and a time window|`early` allows only"),
         ({"missed": True}, "`missed` and last of strings or dates"),
     ],

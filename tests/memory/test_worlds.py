@@ -365,10 +365,12 @@ WRONG = {
     ),
     "several answers with the same id": merged(key="id"),
     "`columns` must not name `prob`|is not in the frame": merged(key="id", columns="prob"),
-    "values of answers; got id": merged(key="id", columns="id"),
+    "must not contain a column of `key` or the world column; got id": merged(
+        key="id", columns="id"
+    ),
     "`n` must be 3": merged(key=["id", "x"], n=4),
     "for example n=1000": lambda: sf.merge_worlds(certain(2), key="id"),
-    "must number the 2 worlds": lambda: sf.merge_worlds(
+    "must contain only world numbers from 0 to 1": lambda: sf.merge_worlds(
         pa.table({"id": [1], "world": [2]}), key="id", n=2
     ),
     "merged over worlds may share": lambda: sf.window_aggregate(

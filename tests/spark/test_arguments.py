@@ -151,7 +151,7 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         (lambda d, w: sf.where(d, "zz > 1"), ValueError, "`condition` names `zz`, which is not"),
         (
             lambda d, w: sf.window_aggregate(d, {"m": "avg(zz)"}, **w),
-            ValueError, "`aggregates['m']` names `zz`, which is not a known column; there are",
+            ValueError, "`aggregates['m']` names `zz`, which is not a known column; known",
         ),
         (
             lambda d, w: sf.window_aggregate(d, {"m": "avg(k)"}, **w),
@@ -175,7 +175,7 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         ),
         (lambda d, w: sf.sql(d, "SELECT 1"), TypeError, "`spark` must be a SparkSession"),
         (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be an SQL string"),
-        (lambda d, w: sf.ops.settings("2"), ValueError, "`cores` must be a whole number"),
+        (lambda d, w: sf.ops.settings("2"), ValueError, "`cores` must be an integer"),
         (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
         (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "names without `prob`"),
         (lambda d, w: sf.alternatives(None, "p"), TypeError, "`values` must be a column; got None"),

@@ -286,7 +286,7 @@ BAD = [
     ({"order": "received", "speed": "inf"}, r"option `speed` must be"),
     ({"order": "received", "speed": "fast"}, r"option `speed` must be"),
     ({"speed": "1"}, r"option `speed` is '1', but `order` is missing"),
-    ({"rows_per_batch": "0"}, r"option `rows_per_batch` must be a whole number.*'0'"),
+    ({"rows_per_batch": "0"}, r"option `rows_per_batch` must be an integer.*'0'"),
     ({"rows_per_batch": "1.5"}, r"option `rows_per_batch` must be"),
     ({"rowsPerBatch": "5"}, r"no option `rowsPerBatch`.*did you mean `rows_per_batch`"),
     ({"ordr": "received"}, r"no option `ordr`.*did you mean `order`"),

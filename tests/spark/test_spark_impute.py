@@ -147,7 +147,7 @@ def test_a_repository_without_a_complete_row_or_with_a_stream_is_refused(spark, 
     add_files(readings(3, 1), [0, 3], tmp_path / "in")
     stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "in"))
     given = {"dependencies": "a -> b : 0.1 -> 1", "attributes": "b"}
-    with pytest.raises(ValueError, match="got a streaming one"):
+    with pytest.raises(ValueError, match="got a streaming DataFrame"):
         sf.impute(df, repository=stream, **given)
     with pytest.raises(ValueError, match="no such row among 2"):
         sf.impute(df, repository=frame(spark, np.full((2, 3), np.nan)), **given)

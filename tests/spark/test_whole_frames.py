@@ -95,7 +95,7 @@ def test_the_rows_of_a_batch_are_a_whole_number(spark):
     for wrong in ("0", "many", "-1"):
         spark.conf.set(whole_frames.BATCH_ROWS_SETTING, wrong)
         try:
-            with pytest.raises(ValueError, match="must be a whole number of at least 1; got"):
+            with pytest.raises(ValueError, match="must be an integer of at least 1; got"):
                 sf.earlier_values(spark.range(3), "id", order="id")
         finally:
             spark.conf.unset(whole_frames.BATCH_ROWS_SETTING)

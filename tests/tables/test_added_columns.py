@@ -189,7 +189,7 @@ def test_any_other_change_is_refused(change, message):
 
 def test_a_column_named_as_one_that_only_state_has_is_refused():
     before = replace(BEFORE, row=("key", "id", "new"))
-    with pytest.raises(ValueError, match="new: rename the new columns"):
+    with pytest.raises(ValueError, match="already has columns new: rename the new columns"):
         AddedColumns(before.as_json(), NOW)
 
 

@@ -58,7 +58,7 @@ class ReplaySource(DataSource):
         The file; same as the argument of `load`. Options with other names are errors.
     order
         Column, or comma-separated columns, that define the arrival order, ascending; NULL and NaN
-        are last, ties are in file order. Default: file order.
+        are last, and ties keep the file order. Default: file order.
     speed
         Replay speed: seconds of the first `order` column (a timestamp, or whole microseconds) per
         second of real time. Default "max": as fast as the query reads.
@@ -82,8 +82,8 @@ class ReplaySource(DataSource):
     the schema given with `.schema(...)`, whose columns are selected by name and converted. A CSV
     file starts with the column names; empty fields are NULL, in numeric columns also NA, NaN and
     null. A JSON column that contains only times becomes a timestamp column. A timestamp without a
-    zone is TIMESTAMP_NTZ, or in UTC if the given schema has TIMESTAMP; it is truncated to
-    microseconds.
+    zone is TIMESTAMP_NTZ, or in UTC if the given schema has TIMESTAMP. Timestamps are
+    truncated to microseconds.
 
     A stream replays the file as of the start of the query. Offsets are row numbers in arrival
     order, so a restart from a checkpoint continues with the next row. The file must then be the
@@ -94,7 +94,7 @@ class ReplaySource(DataSource):
     rows in one ordered partition; `speed` and `rows_per_batch` then have no effect.
 
     The file must be accessible under the same path on the driver and every worker. Cost: each
-    of these processes loads and sorts it once (O(n log n)), and caches it in memory.
+    of these processes loads and sorts the file once (O(n log n)), and caches the rows in memory.
 
     Examples
     --------
@@ -152,9 +152,7 @@ def _parse_options(given: Mapping[str, str]) -> ReplayFile:
             )
     rows = options.get("rows_per_batch", "10000")
     if not (rows.isdecimal() and int(rows) >= 1):
-        raise ValueError(
-            f"option `rows_per_batch` must be a whole number of at least 1; got {rows!r}"
-        )
+        raise ValueError(f"option `rows_per_batch` must be an integer of at least 1; got {rows!r}")
     path = _existing_file(options.get("path", ""))
     return ReplayFile(path, _format(options.get("format"), path), order, pace, int(rows))
 
@@ -374,7 +372,7 @@ def _read(path: str, form: str, types: Mapping[str, pa.DataType]) -> pa.Table:
 
 
 class Slice(InputPartition):
-    """Rows [start, end) in arrival order. rows : number of rows in the file at planning"""
+    """Rows [start, end) in arrival order. rows : number of rows when the query was planned"""
 
     def __init__(self, start: int, end: int | None, rows: int | None) -> None:
         self.start, self.end, self.rows = start, end, rows
@@ -468,7 +466,7 @@ class Pace:
 
     clock : int64[n] arrival times in microseconds, not decreasing; n > 0
     row : the first row to replay; the schedule starts at the arrival of row - 1
-    now : the time of the start, in seconds of any steady clock
+    now : the time of the start, in seconds of any monotonic clock
     """
 
     def __init__(self, clock: np.ndarray, speed: float, row: int, now: float) -> None:

@@ -225,7 +225,8 @@ def _replace_alternatives(
 ) -> DataFrame:
     """Return the frame with new alternatives and an added column of doubles.
 
-    function : returns structs of both from structs of `read`    kind : type of the alternatives
+    function : takes structs of `read`, returns structs of the alternatives and the added column
+    kind : type of the alternatives
     marks : metadata added to replaced alternatives
     """
     name = frame.free_name("__both")

@@ -52,7 +52,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     and are counted as `late`. The checkpoint cannot be shared with a query started in another way:
     Spark refuses to continue with a different number of sources.
 
-    Needs PySpark 4.2 if an operator keeps state. Cost: a second start of the query.
+    Requires PySpark 4.2 or later if an operator keeps state. Cost: a second start of the query.
 
     Examples
     --------
@@ -124,9 +124,9 @@ def _require_stateless(query: StreamingQuery) -> None:
 
 @contextmanager
 def ending(spark: SparkSession, last: bool) -> Iterator[None]:
-    """Create streams in this context that can end; in the `last` run, they do.
+    """Create streams in this context that can end; in the `last` run, they end.
 
-    Unless it is the last run, operators are created again afterwards, under the same metrics names.
+    After any other run, operators are created again, under the same metrics names.
     """
     before = spark.conf.get(ENDS_SETTING, None)
     spark.conf.set(ENDS_SETTING, str(last).lower())

@@ -11,25 +11,25 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     ----------
     cores
         Number of cores in the whole cluster, which becomes the number of shuffle partitions; each
-        partition costs about 30 ms per micro-batch. By default, it is not set. A query resumed from
-        a checkpoint keeps the number of partitions of its first start; the results are the same.
-        With 16 or more cores, set ``spark.sfumato.buckets`` (default 32) to twice their number:
-        keys are hashed into this number of buckets during the lifetime of the checkpoint.
+        partition costs about 30 ms per micro-batch. By default, this number is not set. A query
+        resumed from a checkpoint keeps the number of partitions of its first start; the results are
+        the same. With 16 or more cores, set ``spark.sfumato.buckets`` (default 32) to twice the
+        number of cores: keys are hashed into these buckets during the lifetime of the checkpoint.
     local_disk
         Whether checkpoints are on a local disk: they are then committed by renaming files, which is
-        faster. Do not set it for object stores.
+        faster. Do not set `local_disk` for object stores.
 
     Returns
     -------
     Settings by name: state in RocksDB, which the operators require, written as a changelog; no
     count of all state rows in every micro-batch; times in UTC; a Unix socket to Python workers. The
-    last setting must be set before the session starts; the others can also be set on a running
+    socket must be set before the session starts; the other settings can also be set on a running
     session with ``spark.conf.set``. The library's functions never change a setting.
 
     Raises
     ------
     ValueError
-        If `cores` is not a whole number of at least 1.
+        If `cores` is not an integer of at least 1.
 
     Notes
     -----
@@ -51,7 +51,7 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     }
     if cores is not None:
         if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
-            raise ValueError(f"`cores` must be a whole number of at least 1; got {cores!r}")
+            raise ValueError(f"`cores` must be an integer of at least 1; got {cores!r}")
         chosen["spark.sql.shuffle.partitions"] = str(cores)
     if local_disk:
         manager = f"{MANAGERS}.FileSystemBasedCheckpointFileManager"

@@ -11,10 +11,10 @@ class Arrival:
     """The processing order of an operator's rows: by `columns`, left before right, then by tie.
 
     columns : names of columns, or of fields like "window.end", most important first; NULL is first
-    of_late : the `columns` that order only late rows; other rows are treated as NULL
+    of_late : the `columns` that order only late rows; in other rows, they are treated as NULL
     needed : rows with NULL or NaN in one of these columns come first, in their given order
-    within : bound on the magnitude of `needed` (microseconds for times); rows beyond it come first
-    tied : whether ties order simultaneous rows; otherwise they keep their given order
+    within : maximum magnitude of `needed` (microseconds for times); rows above it come first
+    tied : whether ties order simultaneous rows; otherwise such rows keep their given order
     """
 
     columns: tuple[str, ...]
@@ -28,8 +28,8 @@ def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()
     """Return int64[n]: the stable permutation that sorts rows by `columns`, then by `ties`.
 
     columns : at least one array of n numbers, most important first
-    Cost: O(n), plus a sort of the out-of-order runs with equal first columns. An unsorted first
-    column is sorted separately, in O(n) if it consists of sorted pieces.
+    Cost: O(n), plus a sort of each out-of-order run of rows with equal first columns. An
+    unsorted first column is sorted separately, in O(n) if it consists of sorted pieces.
     """
     by, first = [*columns, *ties], columns[0]
     if (first[1:] >= first[:-1]).all():
@@ -58,7 +58,7 @@ def _order(by: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def count_out_of_order(columns: Sequence[np.ndarray], latest: tuple | None) -> int:
-    """Count the rows that precede, by `columns`, the `latest` row of earlier micro-batches."""
+    """Count the rows whose `columns` precede `latest`, the newest row of earlier micro-batches."""
     if latest is None:
         return 0
     before = np.zeros(len(columns[0]), bool)

@@ -40,7 +40,7 @@ def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def punctuations_of(rows: pa.Table, name: str = "punctuation") -> np.ndarray:
-    """Return int64[n]: the rows' punctuations, or other times, with NO_PUNCTUATION for NULL."""
+    """Return int64[n]: the times in column `name`, with NO_PUNCTUATION for NULL."""
     column = rows.column(name)
     if not column.null_count:
         return np.array(as_numbers(column))  # writable
@@ -116,7 +116,7 @@ def fields_of(column: pa.ChunkedArray | pa.Array) -> dict[str, pa.Array]:
 class SavedTable:
     """A pyarrow.Table, or None, as declared state.
 
-    size : symbolic number of rows, as in `Array`, or None for any; the value None has 0 rows
+    size : symbolic number of rows, as in `Array`, or None for any number; the value None has 0 rows
     """
 
     size: Size = None

@@ -21,9 +21,10 @@ MIN_FORGOTTEN = 1024  # no keys are dropped below this number of keys
 class KeyIndex(Stateful):
     """A dictionary of codes for distinct combinations of key values.
 
-    forget_after : float > 0 in the unit of the rows' order, or None. A code expires at a row that
-        is more than this after its key's newest row (the later row gets a new code), or once the
-        newest order of all rows has advanced by more than this since its key's newest row arrived
+    forget_after : float > 0 in the unit of the rows' order, or None. A code expires at a row of
+        its key that is more than `forget_after` after the key's newest row (the later row gets a
+        new code), or once the newest order of all rows has advanced by more than `forget_after`
+        since the key's newest row arrived
 
     Values are equal if Spark groups them together: NULL equals NULL, NaN equals NaN, and -0.0
     equals 0.0. Forgotten codes are reused, so that codes stay dense.
@@ -43,14 +44,14 @@ class KeyIndex(Stateful):
         self.forget_after = forget_after
         self._codes: dict[Hashable, int] = {}
         self._values = RowStore()
-        self.size = 0  # all codes are below this; arrays have spare capacity
+        self.size = 0  # all codes are below `size`; arrays have spare capacity
         self._number = np.empty(0, np.int64)  # row of each code's values, -1 for free codes
         self.newest: Floats = np.empty(0)  # order of each code's newest row, if `forget_after`
-        self.seen: Floats = np.empty(0)  # newest order of all rows when that row arrived
+        self.seen: Floats = np.empty(0)  # newest order of all rows at each code's newest row
         self.free: Ints = np.empty(0, np.int64)  # codes to reuse, the next one last
         self.latest = NO_ORDER  # newest order of all rows
         self._replaced_codes: list[int] = []  # codes of keys that have a new code
-        self._due = NO_ORDER  # no key expires before `latest` reaches this
+        self._due = NO_ORDER  # no key expires while `latest` is at most `_due`
         self._drop_at = MIN_FORGOTTEN  # number of keys at which unneeded keys are dropped
 
     def __len__(self) -> int:
@@ -79,7 +80,7 @@ class KeyIndex(Stateful):
         codes = self._look_up(distinct)[local]
         if self.forget_after is None:
             return codes
-        assert order is not None, "keys that start again are found by the order of the rows"
+        assert order is not None, "`forget_after` needs the order of the rows"
         return self._with_expired(codes, order.astype(np.float64), keys)
 
     def _look_up(self, distinct: pa.Table) -> Ints:
@@ -87,7 +88,7 @@ class KeyIndex(Stateful):
         known = np.array([self._codes.get(row, -1) for row in rows], np.int64)
         new = np.flatnonzero(known < 0)
         if len(new):
-            # Two different rows may be one key, such as 0.0 and -0.0.
+            # Rows with different values, such as 0.0 and -0.0, may have the same key.
             first = {rows[i]: i for i in reversed(new.tolist())}
             places = np.array(sorted(first.values()), np.int64)
             codes = self._store(distinct.take(pa.array(places)), [rows[i] for i in places])
@@ -110,14 +111,14 @@ class KeyIndex(Stateful):
         return codes
 
     def _resize(self, size: int) -> None:
-        """Resize the arrays to exactly this number of codes."""
+        """Resize the arrays to `size` codes."""
         self._number = pad(self._number[:size], size, -1)
         if self.forget_after is not None:
             self.newest = pad(self.newest[:size], size, NO_ORDER)
             self.seen = pad(self.seen[:size], size, NO_ORDER)
 
     def _with_expired(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
-        """Return the codes, with new codes starting at rows where keys have expired."""
+        """Return the codes, with a new code from each row at which its key has expired."""
         assert self.forget_after is not None
         last = self.newest[codes]
         late = order > last + self.forget_after  # keys may expire at these rows or later
@@ -163,7 +164,7 @@ class KeyIndex(Stateful):
         return np.concatenate([over, np.flatnonzero(silent)])
 
     def forget(self, codes: Ints) -> None:
-        """Make these codes available to other keys."""
+        """Make `codes` available to other keys."""
         if not len(codes):
             return
         rows = _hashable_rows(self._values.take(self._number[codes]))
@@ -177,7 +178,7 @@ class KeyIndex(Stateful):
         self.free = np.concatenate([self.free, codes])
 
     def keep(self, codes: Ints) -> None:
-        """Forget all codes except these."""
+        """Forget all codes except `codes`."""
         self.forget(np.setdiff1d(np.flatnonzero(self._number >= 0), codes))
         self._drop_at = 2 * len(self) + MIN_FORGOTTEN
 

@@ -40,7 +40,7 @@ SEVERAL_CONTROLLERS = (
     "are assumed to be in order of event time"
 )
 
-# Gauges of the largest window in a micro-batch: its number of tuples, and its `rows`.
+# Gauges of a micro-batch: the most tuples in a window, and the largest `rows` of a window.
 SIZE_GAUGES: Mapping[str, tuple[str, str]] = {
     "window_size": ("long", "max(window_size)"),
     "window_rows": ("long", "max(window_rows)"),
@@ -58,8 +58,8 @@ class TableConfig:
 
     kind : name of the operator's state    version : version of the state's layout
     first_side : the side whose rows precede simultaneous rows of the other side
-    gauges : values at the end of a micro-batch, which are not saved: name -> (type, SQL aggregate
-        over the buckets that had rows)
+    gauges : values at the end of a micro-batch (not saved): name -> (type, SQL aggregate over the
+        buckets that had rows)
     keys, orders : numbers of columns key0.. and order0..
     forget_after : see `KeyIndex`, in the unit of order0; None to never forget keys
     one_controller : whether the rows come from one disorder controller whose keys never expire, so
@@ -72,10 +72,10 @@ class TableConfig:
     one_controller: bool = field(default=False, metadata=CHANGEABLE)
 
     kind: ClassVar[str]
-    operator_class: ClassVar[type[TableOperator]]  # in the same module, with this `config`
+    operator_class: ClassVar[type[TableOperator]]  # the class in the same module with this `config`
     version: ClassVar[int] = 1
     first_side: ClassVar[int] = 0
-    reads_shown_early: ClassVar[bool] = False  # whether it reads rows that a controller emits early
+    reads_shown_early: ClassVar[bool] = False  # reads rows that a controller emits early
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         "keys": ("long", "sum(keys)"),
@@ -92,14 +92,14 @@ class TableConfig:
 
     @property
     def tasks(self) -> int:
-        """Return the number of operators that share a bucket; each receives all of its rows."""
+        """Return the number of operators that share a bucket; each reads all of its rows."""
         return 1
 
     def for_task(self, number: int) -> Self:
         return self
 
     def typed(self, answers: Callable[[], pa.Schema]) -> Self:
-        """Return the config for answers with this schema, whose field names may differ."""
+        """Return the config for answers with the types of this schema; field names may differ."""
         return self
 
     def check(self) -> None:
@@ -138,7 +138,7 @@ def arrival_columns(rows: pa.Table, arrival: Arrival) -> dict[str, np.ndarray]:
 
 
 class TableOperator(Stateful):
-    """An operator with an order, for the keys of one bucket; processing times are in ms.
+    """An operator that reads rows in order, for the keys of one bucket; processing times are in ms.
 
     A subclass implements `answers` and declares its own attributes in `state`, which defines
     snapshot and restore. `process` calls `is_usable`, `process_invalid`, `take_ordered`, `arrange`
@@ -151,7 +151,7 @@ class TableOperator(Stateful):
     state = {"index": Part(), "latest": Value(tuple, none=True), "counts": Value(dict)}
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Make this the class that is created by the config class in the annotation of `config`."""
+        """Set this class as `operator_class` of the config class that annotates `config`."""
         super().__init_subclass__(**options)
         config = cls.__annotations__.get("config")
         if isinstance(config, str):  # in a module that postpones annotations
@@ -170,7 +170,7 @@ class TableOperator(Stateful):
         return {}  # `keys` of the config is a number of columns, not of keys
 
     def begin(self) -> None:
-        """Begin a micro-batch; `gauges` then describe it."""
+        """Begin a micro-batch; `gauges` then returns its values."""
         self._keys_before = len(self.index)
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
@@ -220,12 +220,12 @@ class TableOperator(Stateful):
         return has_all_values(rows, self.config.order_columns)
 
     def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
-        """Count rows that are not `is_usable`; return the output for them."""
+        """Count rows that are not `is_usable`; return the output for these rows."""
         self.counts["invalid"] += rows.num_rows
         return []
 
     def process_dropped(self, rows: pa.Table) -> list[pa.Table]:
-        """Return the output for rows dropped on reading: tables of `row`, keys and `reason`."""
+        """Return the output for rows dropped on reading, with columns `row`, keys and `reason`."""
         raise NotImplementedError(f"{type(self).__name__} does not emit dropped rows")
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
@@ -244,7 +244,7 @@ class TableOperator(Stateful):
     def require_one_controller(self, behind: int) -> None:
         """Raise ValueError for out-of-order rows that should come from one controller.
 
-        They come from several controllers, because a union has the metadata of its first frame.
+        Such rows come from several controllers: a union has the metadata of its first frame only.
         """
         if behind and self.config.one_controller:
             raise ValueError(SEVERAL_CONTROLLERS)
@@ -263,7 +263,7 @@ class TableOperator(Stateful):
             self.index.forget(codes)
 
     def forget(self, codes: np.ndarray) -> None:
-        """Drop the state of these keys (int64[]), whose codes will be reused."""
+        """Drop the state of the keys `codes` (int64[]), because the codes will be reused."""
         raise NotImplementedError(f"{type(self).__name__} does not forget keys")
 
     def set_clock(self, now: int) -> None:
@@ -291,7 +291,7 @@ class TableOperator(Stateful):
         return dict(self.counts)
 
     def gauges(self) -> dict[str, Any]:
-        """Return the config's `gauges`, or None where unknown."""
+        """Return the values of the config's `gauges`, with None for unknown values."""
         keys = len(self.index)
         return {"keys": keys, "new_keys": keys - self._keys_before}
 

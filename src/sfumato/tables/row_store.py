@@ -32,7 +32,7 @@ class _StoredRows(NamedTuple):
         return len(self.numbers)
 
     def positions(self, wanted: Ints) -> Ints:
-        """Return int64[n]: positions of these numbers, correct only for stored numbers."""
+        """Return int64[n]: positions of the numbers `wanted`, correct only for stored numbers."""
         if self.place is None:
             found = np.searchsorted(self.numbers, wanted)
         else:
@@ -53,7 +53,7 @@ def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
 class RowStore(Stateful):
     """A store of rows under ascending numbers. Each row is copied O(log n) times.
 
-    needed : returns the numbers of the rows that are still needed; others are not saved
+    needed : returns the numbers of the rows that are still needed; other rows are not saved
     Rows are in a few chunks of geometrically decreasing size. Unneeded rows are dropped once they
     are the majority.
     """
@@ -74,7 +74,7 @@ class RowStore(Stateful):
         return sum(map(len, self._chunks))
 
     def append(self, rows: pa.Table, numbers: Ints | None = None) -> Ints:
-        """Store rows under ascending numbers >= `next`, by default consecutive; return them."""
+        """Store rows; return their numbers: ascending, >= `next`, and by default consecutive."""
         if numbers is None:
             numbers = np.arange(self.next, self.next + rows.num_rows)
         if self.empty is None:
@@ -88,7 +88,7 @@ class RowStore(Stateful):
         return numbers
 
     def take(self, numbers: Ints, fresh: pa.Table | None = None) -> pa.Table:
-        """Return the rows with these numbers, in order. Raises KeyError for a missing number.
+        """Return the rows in the order of `numbers`. Raises KeyError for a missing number.
 
         fresh : rows numbered from `next` upwards, treated as if they were stored
         """
@@ -116,7 +116,7 @@ class RowStore(Stateful):
         return take_rows(pa.concat_tables(parts).combine_chunks(), index)
 
     def drop_unneeded(self, count: int) -> None:
-        """Drop unneeded rows if they are the majority. count : number of needed rows, or more"""
+        """Drop unneeded rows if they are the majority. count : upper bound on the needed rows"""
         if self._needed is not None and len(self) > 2 * count + 64:
             self.keep(self._needed())
 
@@ -182,7 +182,7 @@ class BufferedRows:
         return type(self)(self.rows.filter(pa.array(wanted)), *arrays)
 
     def concat(self, later: Self) -> Self:
-        """Return these rows followed by later rows."""
+        """Return the buffered rows followed by `later`."""
         pairs = zip(self._arrays(), later._arrays(), strict=True)
         rows = pa.concat_tables([self.rows, later.rows]).combine_chunks()
         return type(self)(rows, *(np.concatenate(pair, axis=-1) for pair in pairs))

@@ -24,14 +24,14 @@ def scope_of(
     """Return the positions in `keys` of the controller's keys.
 
     keys : keys of the aggregate or join    controlled_by : keys of the controller
-    wrong : the consequence of other keys, for the error
-    Raises ValueError if `keys` does not contain all of them.
+    wrong : the consequence of missing keys, for the error
+    Raises ValueError if `keys` does not contain all keys of the controller.
     """
     missing = _missing(controlled_by, keys)
     if missing:
         raise ValueError(
-            f"the rows were reordered per {', '.join(controlled_by)}, so {wrong} for groups that "
-            f"span several of these keys: add {missing} to `key`, or reorder without a key"
+            f"the rows were reordered per {', '.join(controlled_by)}, so {wrong} for groups with "
+            f"several values of {missing}: add {missing} to `key`, or reorder without a key"
         )
     return tuple(keys.index(name) for name in controlled_by)
 
@@ -50,7 +50,7 @@ def join_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str]) -
     """Return the positions in `keys` of the keys within which both sides' extents are ordered.
 
     keys : keys of the join    left, right : keys within which each side is ordered
-    Raises ValueError if `keys` does not contain all of them.
+    Raises ValueError if `keys` does not contain all of `left` and `right`.
     """
     for side, controlled in (("left", left), ("right", right)):
         missing = _missing(controlled, keys)
@@ -72,7 +72,7 @@ class Scopes(Stateful):
     A scope expires when both sides, in any scope, have advanced by more than `forget_after` since
     its last row. Expiry is therefore independent of the speed of either side.
 
-    keys : positions of the scope's keys    forget_after : microseconds > 0; None for never
+    keys : positions of the scope's keys    forget_after : microseconds > 0; None to keep scopes
     newest : int64[2], latest time of each side
     since : int64[scopes], latest time of any side at the scope's last row
     """
@@ -122,4 +122,4 @@ class Scopes(Stateful):
         if self.keys and len(self.since) != self.index.size:
             raise ValueError("every scope must have keys")
         if (self.since[self.index.free] > BEGINNING).any():
-            raise ValueError("a scope that has ended must have no rows")
+            raise ValueError("a forgotten scope must have no rows")

@@ -117,7 +117,7 @@ def test_too_short_a_past_is_warned_of():
         ({"order": None}, "`key` needs `order`"),
         ({"order": "x"}, "`order` must differ from the attributes"),
         ({"order": "text"}, "`order` must be a timestamp or a number; `text` is"),
-        ({"attributes": [f"a{i}" for i in range(13)]}, "`attributes` must be at most 12"),
+        ({"attributes": [f"a{i}" for i in range(13)]}, "`attributes` must name at most 12"),
         ({"dependents": ["w"]}, "`dependents` must be columns of"),
         ({"max_determinants": 0}, "`max_determinants` must be"),
         ({"sample": 0}, "`sample` must be"),

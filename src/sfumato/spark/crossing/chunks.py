@@ -29,7 +29,7 @@ from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructT
 from sfumato.reports import IDENTITY, METRIC_PREFIX
 from sfumato.spark.model.columns import without_constraints
 
-if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
+if TYPE_CHECKING:  # a process next to the driver imports this module, but must not import kernels
     from sfumato.tables.reading.chain import ChainConfig
 
 BUCKET = "__bucket"

@@ -47,7 +47,7 @@ from sfumato.spark.crossing.chunks import (
 from sfumato.spark.model.columns import arrow_schema
 from sfumato.tables.reading.user_warnings import warn_of_skipped
 
-if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
+if TYPE_CHECKING:  # a process next to the driver imports this module, but must not import kernels
     from sfumato.tables.arrival_order import Arrival
     from sfumato.tables.reading.chain import Chain, ChainConfig, Feed
 
@@ -95,7 +95,7 @@ def _batch_rows(spark: Any) -> int:
     given = spark.conf.get(BATCH_ROWS_SETTING, str(DEFAULT_BATCH_ROWS)) or ""
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(
-            f"`{BATCH_ROWS_SETTING}` must be a whole number of at least 1; got {given!r}. Unset it "
+            f"`{BATCH_ROWS_SETTING}` must be an integer of at least 1; got {given!r}. Unset it "
             f"to use {DEFAULT_BATCH_ROWS:,}"
         )
     return int(given)

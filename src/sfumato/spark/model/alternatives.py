@@ -158,7 +158,7 @@ def samples(
     """Implement `samples` as a Spark column.
 
     points : float64[n, attributes], errors in units of `sds`
-    period : of a single circular reading, whose cosine and sine are returned
+    period : period of a single circular reading; its cosine and sine are returned
     """
     centres = [column_of(of).cast("double") for of in means]
     widths = [F.lit(float(s)) if isinstance(s, int | float) else column_of(s) for s in sds]

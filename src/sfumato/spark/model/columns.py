@@ -1,6 +1,6 @@
 """Spark columns by name, and their Arrow types.
 
-A process next to the driver imports this module, so it must not import kernels.
+A process next to the driver imports this module, so the module must not import kernels.
 """
 
 import inspect
@@ -31,9 +31,9 @@ def without_constraints(df: DataFrame) -> DataFrame:
     """Return the same rows and columns without the constraints that Spark has inferred.
 
     Spark infers constraints such as `tie = xxhash64(c0, ..., c99)` and repeats them for every
-    renamed column. This doubles their number per column, here to 2**100. The Expand operator of an
-    unpivot does not pass on constraints; with one value column, an unpivot leaves the rows
-    unchanged.
+    renamed column. The number of constraints doubles with each column, here to 2**100. The Expand
+    operator of an unpivot does not pass on constraints; with one value column, an unpivot leaves
+    the rows unchanged.
 
     df : column names must not contain dots, and must not be `__value` or `__name`
     """
@@ -42,7 +42,7 @@ def without_constraints(df: DataFrame) -> DataFrame:
 
 
 def computed(function: Callable[[pa.Array], pa.Array], kind: DataType, *read: Column) -> Column:
-    """Return a column that workers compute. function : maps an array of structs of `read`"""
+    """Return a column that workers compute. function : takes structs of `read`, returns values"""
     return F.arrow_udf(function, kind)(F.struct(*read))  # type: ignore[call-overload]
 
 

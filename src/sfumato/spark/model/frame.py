@@ -46,7 +46,7 @@ KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "trut
 
 
 class SparkFrame(Frame):
-    """A Spark frame. Names ignore case if Spark does, as by default."""
+    """A Spark frame. Names ignore case if Spark does, which is the default."""
 
     noun, filtered = "frame", "`where('not late')`"
     ungroupable = (

@@ -103,7 +103,7 @@ _NEWEST: dict[tuple[str | None, ImputationSettings], tuple[str | None, Repositor
 
 def require_static(repository: Any) -> None:
     if maybe_in_thread(repository, lambda: repository.isStreaming):
-        raise ValueError("`repository` must be a static DataFrame; got a streaming one")
+        raise ValueError("`repository` must be a static DataFrame; got a streaming DataFrame")
 
 
 def path_of(repository: Any) -> str | None:
@@ -117,7 +117,7 @@ def path_of(repository: Any) -> str | None:
 
 
 def read(repository: str | Path, spark: SparkSession) -> DataFrame:
-    """Return a table, or the data at a path, as a DataFrame."""
+    """Return the table with a name, or the data at a path, as a DataFrame."""
     path = path_of(repository)
     df = spark.table(str(repository)) if path is None else spark.read.parquet(path)
     require_static(df)
@@ -125,7 +125,7 @@ def read(repository: str | Path, spark: SparkSession) -> DataFrame:
 
 
 def rows_of(frame: SparkFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
-    """Collect columns as doubles or strings, and the key unchanged. Raises if one is missing."""
+    """Collect columns as doubles or strings, and the key unchanged. Raises for missing columns."""
     cells = [
         column(name) if frame.kind(name) == "text" else column(name).cast("double")
         for name in frame.resolve("repository", list(wanted))
@@ -137,7 +137,7 @@ def rows_of(frame: SparkFrame, wanted: Sequence[str], key: Sequence[str] = ()) -
 def complete_rows(
     frame: SparkFrame, asked: Sequence[str], max_rows: int, seed: int
 ) -> tuple[pa.Table, AttributeRanges] | None:
-    """Return at most `max_rows` rows with finite numbers, and the columns' ranges over all of them.
+    """Return at most `max_rows` complete rows, and the columns' ranges over all complete rows.
 
     Returns None if fewer than two rows or columns are usable.
     """

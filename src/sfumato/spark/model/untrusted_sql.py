@@ -108,7 +108,7 @@ def check_tokens(
 ) -> None:
     """Raise TokenError for a function, table or clause that reaches beyond the data.
 
-    constructs : whether constructs of sfumato's language are allowed, and so unknown functions
+    constructs : whether constructs of sfumato's language are allowed, and unknown functions as well
     """
     _check_quotes(tokens, text, spark)
     walk = _Walk(tokens, constructs)
@@ -169,7 +169,7 @@ class _Level:
     tables : whether a name after a comma may be a table
     query : whether the content starts like a query
     no_list : the clause in which a comma is not allowed, or ""
-    expects_ctes : whether names of common tables are expected
+    expects_ctes : whether names of common table expressions are expected
     """
 
     kind: str = "group"

@@ -80,7 +80,7 @@ def translate_error(error: AnalysisException, given: Mapping[str, Any]) -> str |
         known = list(_known_names(given))
         near = did_you_mean(name, known)
         return (
-            f"`{argument}` names `{name}`, which is not a known column; there are "
+            f"`{argument}` names `{name}`, which is not a known column; known names are "
             f"{', '.join(known)}{near}"
         )
     if len(texts) != 1:

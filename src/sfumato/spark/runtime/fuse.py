@@ -57,10 +57,10 @@ def bucket_key(one: Input) -> list[str]:
 class FrameLineage:
     """The operator that created a frame.
 
-    columns : positions of the frame's columns in the answers; empty without an order of the job
+    columns : positions of the frame's columns in the answers; empty if the job has no order
     where : conditions that select the frame's answers
     fused_with : the operators that run in the same step
-    not_fused_because : the reasons why other operators do not
+    not_fused_because : the reasons why other operators run in separate steps
     first_use : the `first_use` of the first operator that reads the answers in the same step
     """
 

@@ -46,7 +46,7 @@ from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 DEFAULT_BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
 MAX_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # number of buckets, for larger clusters
-ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they do in this run
+ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they end in this run
 MAX_COUNTED = 100  # maximum number of queries whose answers are counted, in one column per query
 ENDING_STEPS: Counter[str] = Counter()  # number of steps created from streams that can end
 SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of input metrics
@@ -56,7 +56,7 @@ _QUERY: ContextVar[tuple[str, Counter[str]] | None] = ContextVar("query", defaul
 
 
 def run_operator(job: Job) -> DataFrame:
-    """Return an operator's answers to one or two frames. Raises the config's errors.
+    """Return an operator's answers to one or two frames. Raises errors of an invalid config.
 
     Names of metrics about invalid rows end in "_input", or in "_left" and "_right" for two inputs.
     No query is started or collected. If stream rows may be invalid, one listener that warns about
@@ -125,7 +125,7 @@ def _streamed(
 
 
 def count_answers(answers: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return a ranking's answers, with their number per query observed."""
+    """Observe the number of a ranking's answers per query; return the answers."""
     how = lineage_of(answers)
     assert how is not None
     if len(names) > MAX_COUNTED:
@@ -192,7 +192,7 @@ def bucket_count(spark: SparkSession) -> int:
     given = spark.conf.get(BUCKETS_SETTING, str(DEFAULT_BUCKETS)) or ""
     if not given.isdecimal() or not 1 <= int(given) <= MAX_BUCKETS:
         raise ValueError(
-            f"`{BUCKETS_SETTING}` must be a whole number from 1 to {MAX_BUCKETS}; got {given!r}"
+            f"`{BUCKETS_SETTING}` must be an integer from 1 to {MAX_BUCKETS}; got {given!r}"
         )
     return int(given)
 

@@ -1,7 +1,7 @@
 """An engine-free operator on a stream: one instance per key bucket, with durable state.
 
-A bucket's state is a snapshot of its operator and a log of the chunks since then. Each micro-batch
-writes the smaller of the two, and only the new pieces of a snapshot:
+A bucket's state is a snapshot of its operator and a log of the chunks since the snapshot. Each
+micro-batch writes the smaller of the two, and only the new pieces of a snapshot:
 
     entry  0   header: JSON, "\\n", the snapshot if it is small
     entry  1   chunks of the first micro-batch after the snapshot       (pack_entries)
@@ -72,9 +72,9 @@ class Header:
 
     owner : the worker that has the live operator
     logged, log_bytes : number of valid log entries, and the bytes of their chunks
-    pieces : (hash, entry) of each snapshot piece; empty if the snapshot is with the header
+    pieces : (hash, entry) of each snapshot piece; empty if it is stored in the header entry
     seen, timer : processing time of the newest row, and the timer's time, in ms
-    run : the query run that wrote it;  layout : `ChainConfig.layout` as JSON
+    run : the query run that wrote the header;  layout : `ChainConfig.layout` as JSON
     """
 
     fingerprint: str
@@ -235,7 +235,10 @@ class BucketProcessor:
     def _read_entry(self, number: int) -> bytes:
         held = self.entries.getValue((number,))
         if held is None:
-            raise SnapshotError(f"the checkpoint has no entry {number} of a bucket's state")
+            raise SnapshotError(
+                f"the checkpoint is damaged: entry {number} of a bucket's state is missing. "
+                "Restore the checkpoint folder, or use a new one"
+            )
         return bytes(held[0])
 
     def _rebuild(self, bucket: int, header: Header, snapshot: bytes) -> Chain:

@@ -25,7 +25,7 @@ DATA_SCHEMA = StructType().add("data", BinaryType())
 class DeferredProcessor(StatefulProcessor):
     """A pickled processor, which is loaded when it is first called.
 
-    It uses a single map, because every state variable costs milliseconds per micro-batch.
+    The state is a single map, because every state variable costs milliseconds per micro-batch.
     """
 
     pickled: bytes

@@ -31,7 +31,7 @@ from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import OperatorMetrics, after_batch, subtract_counts
 from sfumato.tables.arrow import concat_tables
 
-if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
+if TYPE_CHECKING:  # a process next to the driver imports this module, but must not import kernels
     from sfumato.tables.reading.chain import Chain
 
 IDLE = -1  # side of an entry: no rows arrived, and the idle timeout has expired

@@ -45,13 +45,13 @@ def release_order(rows: pa.Table) -> np.ndarray:
 
 
 class LateRowBuffer(Stateful):
-    """A buffer for late rows until all preceding rows have arrived.
+    """A buffer that holds late rows until all preceding rows have arrived.
 
-    A late row has the punctuation of its source. If that is ahead of the key's punctuation, the
-    controller still holds rows that precede the late row. The late row therefore waits until an
+    A late row has the punctuation of its source. If the source's punctuation is ahead of the key's,
+    the controller still holds rows that precede the late row. The late row therefore waits until an
     on-time row of its scope has a higher punctuation.
 
-    scope : numbers of the keys that share a punctuation
+    scope : numbers of the key columns that are keys of the controller
     """
 
     state: ClassVar[Mapping[str, Any]] = {
@@ -92,7 +92,7 @@ class LateRowBuffer(Stateful):
 class ReleasedTableConfig(TableConfig):
     """Settings of an operator that processes a controller's rows in release order.
 
-    scope : numbers of the keys that share a punctuation, or None without a controller
+    scope : numbers of the key columns that are keys of the controller; None without a controller
     """
 
     scope: tuple[int, ...] | None = None

@@ -34,7 +34,8 @@ class SeenRows(KeyedRecords):
 class SeenIds(Stateful):
     """Row ids, each remembered until its source's punctuation has passed the row's event time.
 
-    columns : number of columns id0..    remember : minimum microseconds to remember an id
+    columns : number of columns id0..
+    remember : minimum time in microseconds for which an id is remembered
     A row with a NULL in its id has no id. Forgotten ids are dropped once they may exceed half of
     all ids. Memory: the id and five numbers per remembered row. Cost of a call: O(its rows), plus
     one binary search per row and run of `KeyedRuns`.

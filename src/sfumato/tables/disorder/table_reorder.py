@@ -1,5 +1,5 @@
-"""The disorder controller over Arrow tables: the operator, `Reorder` with its buffered rows, and
-the job of `reorder`."""
+"""The disorder controller over Arrow tables: the operator (`Reorder` and its buffered rows) and the
+job of `reorder`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -326,7 +326,7 @@ def reorder_job(
 ) -> Job:
     """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
 
-    waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind are still durations
+    waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind as users give them
     """
     keys, sources = frame.keys("key", key), frame.group_columns("source", source)
     for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):

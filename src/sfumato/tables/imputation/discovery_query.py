@@ -22,7 +22,7 @@ def columns_to_search(
     Raises ValueError or TypeError for fewer than two columns, and for columns that are not numeric.
     """
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
-        raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
+        raise ValueError(f"`max_rows` must be an integer of at least 2; got {max_rows!r}")
     wanted = column_names("attributes", attributes)
     if not wanted:
         wanted = [name for name in frame.columns if frame.kind(name) in NUMBER_KINDS]
@@ -46,8 +46,8 @@ def require_defaults(given: Mapping[str, Any]) -> None:
 def check_attribute_count(attributes: Sequence[str]) -> None:
     if len(attributes) > MAX_CHOSEN:
         raise ValueError(
-            f"`attributes` must be at most {MAX_CHOSEN} with `order`; got {len(attributes)}. "
-            "Search for them in several calls"
+            f"`attributes` must name at most {MAX_CHOSEN} columns with `order`; got "
+            f"{len(attributes)}. Search for dependencies in several calls"
         )
 
 
@@ -59,14 +59,14 @@ def valued_columns(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]
     empty = [name for name in wanted if not known[name]]
     if empty:
         listed = ", ".join(f"`{name}`" for name in empty)
-        _warn(f"{listed} left out, because no row has a finite number there")
+        _warn(f"columns without any finite number are left out: {listed}")
     return [name for name in wanted if known[name]]
 
 
 def warn_of_gaps(
     wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int, fewest: int = 2
 ) -> None:
-    """Warn if `complete`, the number of rows with all columns, is below `rows` / 2 or `fewest`.
+    """Warn if `complete`, the number of rows without gaps, is below `rows` / 2 or `fewest`.
 
     known : as for `valued_columns`
     """

@@ -92,9 +92,9 @@ class ImputationArguments(ABC):
         most = MAX_CHOSEN if dependencies else MAX_CHANGING
         if len(self.attributes) > most:
             raise ValueError(
-                f"`attributes` must be at most {most} with "
+                f"`attributes` must name at most {most} attributes with "
                 f"`order`{' and `dependencies`' * bool(dependencies)}; got "
-                f"{len(self.attributes)}. Impute them in several calls"
+                f"{len(self.attributes)}. Impute the attributes in several calls"
             )
         known = change_names(self.attributes)[len(self.attributes) :]
         for dependency in dependencies:
@@ -127,7 +127,7 @@ class ImputationArguments(ABC):
         """Read the repository; return its serialised imputers for the rows of a frame."""
 
     def with_bound(self, bound: int) -> Self:
-        """Return these arguments for rows with at most `bound` alternatives.
+        """Return the arguments for rows with at most `bound` alternatives.
 
         Raises ValueError if `max_alternatives` exceeds the bound.
         """
@@ -186,7 +186,7 @@ def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
     for name in frame.group_columns(argument, key):
         if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED_KINDS:
             raise TypeError(
-                f"`{argument}` must name columns of text, whole numbers, dates or booleans, "
+                f"`{argument}` must name columns of text, integers, dates or booleans, "
                 f"because it is the key of a repository; `{name}` is {frame.type_name(name)}: "
                 "cast it first"
             )

@@ -38,7 +38,7 @@ from sfumato.tables.reading.user_warnings import warn_user
 
 REPOSITORY_KIND, STREAM_KIND = "imputers of a repository", "imputers of a stream"
 REPOSITORIES_VERSION = 1
-MIN_ROWS_FOR_90 = 19  # with fewer rows, a new value lies outside their range with probability > 10%
+MIN_ROWS_FOR_90 = 19  # with fewer rows, a new value is outside their range with probability > 10%
 MAX_PAST_ROWS = 10_000  # rows of a stream's past per imputer, sampled if there are more
 # Settings that are not arguments of `Imputer`
 TABLE_ONLY_SETTINGS = ("key", "least_rows", "order", "most_rows")
@@ -46,7 +46,7 @@ Owners = Ints  # numbers of keys with a separate imputer, -1 for other keys
 
 
 class FewRowsWarning(UserWarning):
-    """A repository has too few complete rows for a 90% probability range."""
+    """A warning that a repository has too few complete rows for a 90% probability range."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ImputationSettings:
     names : columns read from the repository and the objects: attributes and determinants
     key : key columns; a key with at least `least_rows` complete rows has a separate imputer
     order : the order column of a stream, which is imputed by changes; "" to impute by values
-    most_rows : maximum number of rows of an imputer; more complete rows are sampled
+    most_rows : maximum number of rows of an imputer; if there are more, they are sampled
     """
 
     names: tuple[str, ...]
@@ -77,7 +77,7 @@ class ImputationSettings:
         """Return the `RepositoryImputer` or, with an order, the `StreamRepository` of a repository.
 
         repository : table with the columns `names`, `key` and `order`
-        Raises ValueError if it has no complete rows.
+        Raises ValueError if the repository has no complete rows.
         """
         if self.order:
             return StreamRepository.of(self, repository)
@@ -117,7 +117,7 @@ class ImputationSettings:
                 "`repository` must have at least one row with finite numbers in all of "
                 f"{', '.join(self.names)}; found no such row among {repository.num_rows}"
             )
-        if self.most_rows is not None:  # of sorted rows, so that their order has no effect
+        if self.most_rows is not None:  # rows are sorted, so their original order has no effect
             rows = sample_rows(rows, self.most_rows, np.random.default_rng(0))
         given = {name: of for name, of in vars(self).items() if name not in TABLE_ONLY_SETTINGS}
         return Imputer(rows, **given | {"scaling": scaling, "categories": categories})
@@ -153,11 +153,11 @@ class RepositoryImputer:
 
     @cached_property
     def imputers(self) -> list[Imputer]:
-        """The imputers by the numbers of `owners`; the last, number -1, is the shared one."""
+        """The imputers in the order of the numbers of `owners`; the last imputer (-1) is shared."""
         return [*self.own.values(), self.shared]
 
     def owners(self, keys: pa.Table) -> Owners:
-        """Return int64[n]: the number of each row's own imputer, or -1 for the shared one."""
+        """Return int64[n]: the number of each row's own imputer, or -1 for the shared imputer."""
         if not self.own or not keys.num_rows:
             return np.full(keys.num_rows, -1)
         code, first = group_rows(keys)
@@ -167,7 +167,7 @@ class RepositoryImputer:
     def values_of(
         self, columns: Sequence[pa.ChunkedArray | pa.Array]
     ) -> tuple[Floats, dict[str, list[str]]]:
-        """Return the columns of objects as float64[n, D], and the strings that codes stand for.
+        """Return the columns of objects as float64[n, D], and the strings that codes represent.
 
         NaN is a missing value. Strings of an attribute that are not in the repository have the next
         codes. In a column that is only a determinant, a string with fewer than `least_donors` rows
@@ -205,7 +205,7 @@ class RepositoryImputer:
 
 
 def complete_matrix(table: pa.Table, names: Sequence[str]) -> Floats:
-    """Return the rows with finite numbers in all columns, float64[n, D], sorted. O(D N log N)."""
+    """Return the sorted rows with finite numbers everywhere, float64[n, D]. Cost: O(D N log N)."""
     matrix = numbers_of(table, names)
     matrix = matrix[np.isfinite(matrix).all(axis=1)]
     return matrix[np.lexsort(matrix.T[::-1])] + 0.0  # -0.0, which sorts like 0.0, becomes 0.0
@@ -213,7 +213,7 @@ def complete_matrix(table: pa.Table, names: Sequence[str]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class StreamRepository:
-    """The imputers of a stream's past: for changes since the last value, and for values."""
+    """The imputers of a stream's past: one for changes since the last value, one for values."""
 
     changes: RepositoryImputer
     levels: RepositoryImputer
@@ -269,7 +269,7 @@ class StreamRepository:
 
 
 def changes_of(settings: ImputationSettings, past: pa.Table) -> tuple[pa.Table, Floats, Bools]:
-    """Return a past's rows with order and key, sorted by order, and their `past_changes`."""
+    """Return the past rows that have order and key, sorted by order, and their `past_changes`."""
     key, order = settings.key, settings.order
     past = past.filter(pa.array(has_all_values(past, [order]) & has_no_null(past, key)))
     values, time = numbers_of(past, settings.attributes), seconds_of(past.column(order))

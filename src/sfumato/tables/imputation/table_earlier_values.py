@@ -159,7 +159,7 @@ def released_values(
     key: str | Sequence[str] | None,
     forget_after: str | timedelta | float | None,
 ) -> tuple[Reading, dict[str, Any]]:
-    """Return the reading of attributes and the settings. Raises ValueError or TypeError."""
+    """Return how rows are read, and the config's arguments. Raises ValueError or TypeError."""
     order, keys = frame.single_column("order", order), frame.keys("key", key)
     require_ages(frame, order)
     frame.require_late()

@@ -43,7 +43,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import GAPS_KEY
 
 UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` for a row without alternatives
-SLICE_ROWS = 256  # rows imputed at once; a row may have one alternative per repository row
+SLICE_ROWS = 256  # rows imputed together; a row may have one alternative per repository row
 FLAGS = ("far_donors", "few_rows", "shared")  # columns of `impute_table`, each with a counter
 
 
@@ -60,10 +60,10 @@ def impute_table(
     existence : float64[n], factors of each object's probabilities, or None
     texts : the strings of coded columns, see `RepositoryImputer.values_of`
 
-    New columns: alternatives (NULL if the object cannot be imputed), imputed_by (text, NULL if it
-    is complete), far_donors (whether donors are farther apart than the dependency allows), few_rows
-    (whether it was imputed and its imputer `has_few_rows`) and shared (whether it was imputed
-    although its key has too few rows for a separate imputer).
+    New columns: alternatives (NULL if the object cannot be imputed), imputed_by (text, NULL if the
+    object is complete), far_donors (whether donors are farther apart than the dependency allows),
+    few_rows (whether the object was imputed by an imputer that `has_few_rows`) and shared (whether
+    the object was imputed although its key has too few rows for a separate imputer).
     """
     for begin in range(0, len(values), SLICE_ROWS):
         part = slice(begin, min(begin + SLICE_ROWS, len(values)))
@@ -184,7 +184,7 @@ class TableStreamImputation(TableEarlierValues):
     """`StreamImputer` over Arrow tables, for the keys of one bucket.
 
     Answers have `row`, alternatives and imputed_by, and with `gap_values`, gap0.. (see
-    `_gaps_of`). Rows without order or key are imputed by values alone, and are not remembered.
+    `gaps_of`). Rows without order or key are imputed by values alone, and are not remembered.
     """
 
     config: StreamImputationTableConfig
@@ -255,8 +255,8 @@ class TableStreamImputation(TableEarlierValues):
 
 
 def gaps_of(keys: pa.Table, places: Ints, since: Floats) -> list[pa.Array]:
-    """Return the number of each row's gap per attribute: a hash of its key and of the time of the
-    last known value; NULL if the attribute was not imputed by a change.
+    """Return the number of each row's gap per attribute: a hash of the row's key and of the time of
+    the last known value; NULL if the attribute was not imputed by a change.
 
     places : the rows' places in `keys`    since : see `ImputedRows`
     """
@@ -291,7 +291,7 @@ def stream_imputation_job(
     gap_values: int | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `impute` with an order. Raises ValueError or TypeError if it is invalid."""
+    """Return the job of `impute` with an order. Raises ValueError or TypeError if invalid."""
     gaps = [] if gap_values is None else [f"gap_{of}" for of in settings.attributes]
     if gap_values is not None:
         check_gap_values(gap_values, frame, settings)

@@ -1,4 +1,4 @@
-"""Joins over Arrow tables: by similarity, of incomplete rows, by extent, and as-of.
+"""Similarity joins, joins of incomplete rows, extent joins and as-of joins over Arrow tables.
 
 Contents: the operators, their configs, and the arguments of the public functions.
 """

@@ -24,9 +24,10 @@ class JoinMetric:
     texts : positions of text attributes, which match only if they are equal
 
     "euclidean": sqrt(sum of ((x_i - y_i) / scale_i)**2). "haversine": the distance in metres along
-    the surface of a sphere, for longitude and latitude in degrees. Its points lie on the sphere,
-    and its limit is the chord of the distance. Chords grow with arcs, so bounds for Euclidean
-    distances remain valid. A longitude or latitude outside its range is invalid, see `bounds`.
+    the surface of a sphere, for longitude and latitude in degrees. The points of "haversine" lie on
+    the sphere, and distances are compared by their chords. A chord grows with its arc, so bounds
+    for Euclidean distances remain valid. A longitude or latitude outside its range is invalid, see
+    `bounds`.
     """
 
     name: str = "euclidean"
@@ -48,8 +49,8 @@ class JoinMetric:
         return 3 if self.name == "haversine" else attributes
 
     def bounds(self, attributes: Sequence[str]) -> list[tuple[str, float, str]]:
-        """Return (name, maximum magnitude, error) per bounded attribute. Raises like
-        `dimensions`."""
+        """Return (name, maximum magnitude, error) per bounded attribute. Raises ValueError for a
+        wrong number of attributes."""
         self.dimensions(len(attributes))
         if self.name == "euclidean":
             return []

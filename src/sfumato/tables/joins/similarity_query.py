@@ -66,13 +66,13 @@ from sfumato.windows import JoinWindow, Rows
 
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
 # Microseconds per arrival, for ten alternatives in three dimensions: half in the operator, half for
-# one more copy of the row through Spark. Microseconds per tuple of the other side: one third of the
+# one more copy of the row in Spark. Microseconds per tuple of the other side: one third of the
 # result of benchmarks/suites/join_tasks.py, where 1 in 300 tuples matches.
 COST_PER_TASK = 10.0
 COST_PER_OPPOSITE = 0.002
 TASKS_TO_CHOOSE = (8, 4, 2)
 MAX_TASKS = 1024
-NEGLIGIBLE_MEMBER = 1e-9  # ignored probability that a neighbour is in the count window
+NEGLIGIBLE_MEMBER = 1e-9  # lower probabilities that a neighbour is in the count window are ignored
 MIN_EFFICIENCY = 0.7  # minimum ratio of a single task's work to the total work of several tasks
 
 
@@ -133,7 +133,7 @@ class JoinSide:
         self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
-        """Return the positions of text in `on`. Raises an error for unsupported types."""
+        """Return the positions of text attributes in `on`. Raises TypeError or ValueError."""
         frame = self.frame
         type_of = frame.attribute_type if frame.uncertain else frame.type
         allowed, what, hint = {*NUMBER_KINDS, "text"}, "columns of numbers or strings", ""
@@ -178,7 +178,7 @@ class JoinSide:
     def input(self, aligned: bool) -> Input:
         """Return how the operator reads the frame.
 
-        aligned : whether to read `late` and `punctuation`; late rows then may be invalid
+        aligned : whether to read `late` and `punctuation`; late rows may then be invalid
         """
         certain, aggregated = self.imputed is None, self.aggregated
         values: list[tuple[str, ColumnReader]] = [
@@ -256,7 +256,7 @@ class JoinQuery:
 
     @property
     def numbers_only(self) -> str:
-        """Return the argument that excludes text attributes, followed by a verb; "" without one."""
+        """Return the argument that excludes text attributes, followed by a verb, or ""."""
         if self.distance.name != "euclidean":
             return f'`metric`="{self.distance.name}" accepts'
         if self.limit is None:
@@ -322,8 +322,8 @@ class JoinQuery:
             frame.require_independent(called)
         if self.lockstep and called != "similarity_join":
             raise ValueError(
-                "`lockstep` of sf.Rows is allowed only in similarity_join, and this is "
-                f"{called}: leave `lockstep` out"
+                f"`lockstep` of sf.Rows is allowed only in similarity_join; got {called}. Leave "
+                "`lockstep` out"
             )
         sides = [
             JoinSide(self, frame, name, is_self_join)
@@ -343,7 +343,7 @@ class JoinQuery:
             known = [*dict.fromkeys(column for frame in frames for column in frame.columns)]
             raise ValueError(
                 f"`within` names a radius column `{self.within}` that is not in "
-                f"{'the frame' if is_self_join else 'either frame'}; there are "
+                f"{'the frame' if is_self_join else 'either frame'}; the columns are "
                 f"{', '.join(known)}{did_you_mean(str(self.within), known)}. Write one of these "
                 "columns or a number"
             )
@@ -529,8 +529,8 @@ class NeighbourAggregates(WindowQuery):
         for w in self.specs:
             if w.function in (*OVER_TIME, "boundary_sum"):
                 raise ValueError(
-                    f"{w.function} in `aggregates[{w.name!r}]` is not known for neighbours: use "
-                    "sf.window_aggregate, or choose a different function"
+                    f"{w.function} in `aggregates[{w.name!r}]` is not supported for neighbours: "
+                    "use sf.window_aggregate, or choose a different function"
                 )
 
 

@@ -99,7 +99,7 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
         return Arrival(("window.end",), tied=False)
 
 
-# Results of `Frame.shared` for rows that may share tuples across extents, but not within one.
+# Results of `Frame.describe_shared` for rows that share no tuples within one extent.
 INDEPENDENT_WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
 
 
@@ -206,7 +206,7 @@ class TableExtentJoin(TableOperator):
         if others is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         ends = np.unique(np.concatenate([others.end, mine.end]))
-        keys = max(self.index.size, 1)  # without key columns, no codes are stored and all are 0
+        keys = max(self.index.size, 1)  # without key columns, all codes are 0 and none are stored
         theirs = np.searchsorted(ends, others.end) * keys + others.code
         own = np.searchsorted(ends, mine.end) * keys + mine.code
         order = np.argsort(theirs, kind="stable")
@@ -219,7 +219,7 @@ class TableExtentJoin(TableOperator):
     ) -> list[pa.Table]:
         """Return pairs of rows; with `on`, only pairs that match with at least `probability`.
 
-        chosen : the rows of both sides, to choose pairs by `greedy_pairs` and mark them as matched
+        chosen : if given, the rows of both sides; `greedy_pairs` chooses pairs and marks their rows
         """
         config, found = self.config, None
         if config.within is not None and config.probability is not None:
@@ -321,9 +321,9 @@ def greedy_pairs(at: Sequence[Ints], found: JoinAnswers, hashes: Sequence[Ints])
     """Choose pairs by descending probability so that no row is in two of them.
 
     at : positions of both rows of all pairs    hashes : row hashes per side, which break ties
-    found : the likely pairs, with their positions in `at` as `arrival`
+    found : the pairs to choose from; `arrival` is the position of a pair in `at`
     Returns ascending positions in `found`. Their sum of probabilities is at least half of the
-    largest possible sum. Each round chooses the pairs that are first for both of their rows.
+    largest possible sum. Each round chooses every pair that is the best pair of both of its rows.
     Cost: O(pairs) per round.
     """
     left, right = (of[found.arrival] for of in at)

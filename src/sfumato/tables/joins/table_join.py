@@ -59,7 +59,7 @@ class JoinTableConfig(TwoSidesConfig):
 
 
 class TableJoin(TwoSides):
-    """A join over Arrow tables, for the keys of one bucket, which stores the rows of live tuples.
+    """A join over Arrow tables, for the keys of one bucket. It stores the rows of live tuples.
 
     Simultaneous rows are ordered left before right. Subclasses set `operator` and `kept_columns`,
     the columns needed for answers, and implement `join` and `rows_of_side`.
@@ -164,7 +164,7 @@ class TableJoin(TwoSides):
             if store.next != self.operator.tuple_counts[number]:
                 raise ValueError("rows and tuples must have the same numbers")
         if len(self.operator.current):
-            self._table(self.operator.current)  # raises if its pairs are invalid
+            self._table(self.operator.current)  # raises if the operator's pairs are invalid
 
 
 def answers_table(
@@ -202,9 +202,9 @@ def unmatched_table(
     schema: pa.Schema | None,
     alternatives: bool = True,
 ) -> pa.Table:
-    """Return rows of a side without a partner as answers, with NULLs for the other side.
+    """Return a side's rows that have no partner as answers, with NULLs for the other side.
 
-    found, alternatives : as for `answers_table`    schema : of the answers, if it is known
+    found, alternatives : as for `answers_table`    schema : schema of the answers; None if unknown
     """
     attributes, samples = dict[str, pa.Array](), 0
     if found is not None:
@@ -231,7 +231,7 @@ class TypedAnswersConfig(TableConfig):
 
 
 def cast_answers(answers: pa.Table, schema: pa.Schema | None) -> pa.Table:
-    """Return answers with a schema's types, which pairs and unmatched rows share."""
+    """Cast answers to the types of `schema`, if known, so that pairs and unmatched rows agree."""
     if schema is None:
         return answers
     return pa.table(

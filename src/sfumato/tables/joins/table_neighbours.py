@@ -32,7 +32,7 @@ from sfumato.tables.windows.table_windows import RowWindowTableConfig, list_of_p
 class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
     """Settings of `NeighbourCount` over two sides, which counts right neighbours of left rows.
 
-    fewer_than : if given, answers include the probability of fewer neighbours than this
+    fewer_than : if given, answers include the probability of fewer neighbours than `fewer_than`
     aggregated : if given, the aggregates over the neighbours
     """
 

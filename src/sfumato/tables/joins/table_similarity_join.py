@@ -1,4 +1,4 @@
-"""The similarity joins over Arrow tables: of two streams, of one, in lockstep, and outer joins."""
+"""Similarity joins over Arrow tables: of two streams, self-joins, lockstep joins, outer joins."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class TableSimilarityJoin(TableJoin):
         return ArrivalBatch(rows.side, rows.code, *given)
 
     def _numbers(self, texts: pa.Array) -> Floats:
-        """Encode strings as numbers; unequal strings are farther apart than a match may be."""
+        """Encode strings as numbers; unequal strings are farther apart than any match."""
         codes = self.texts.encode(pa.table({"text": texts}))
         return codes.astype(np.float64) * self._spacing
 
@@ -218,7 +218,7 @@ class LockstepJoinTableConfig(SimilarityJoinTableConfig):
 class TableLockstepJoin(TableSimilarityJoin):
     """`SimilarityJoin` in lockstep, which processes all rows of one time in one call.
 
-    Aligned sides emit these rows together; rows of static frames wait for a row with a later time.
+    Aligned sides emit such rows together; rows of static frames wait for a row with a later time.
     """
 
     config: LockstepJoinTableConfig

@@ -61,7 +61,7 @@ class AlignedSide(Stateful):
         self.loaded: pa.Table | None = None
 
     def codes(self, rows: pa.Table) -> Ints:
-        """Return int64[n]: the codes in this side's scopes of rows from either side."""
+        """Return int64[n]: the codes that rows from either side have in this side's scopes."""
         codes = self.scopes.encode(rows)
         self.punctuations = pad(self.punctuations, len(self.scopes), BEGINNING)
         self.released_up_to = pad(self.released_up_to, len(self.scopes), BEGINNING)
@@ -170,7 +170,7 @@ class AlignedSides(Stateful):
         return gone
 
     def _release_idle(self, now: int, timeout: int) -> None:
-        """Mark the rows that only silent sides delay as ready."""
+        """Mark rows as ready if only silent sides delay them."""
         self.set_clock(now)
         first = min((side.seen for side in self.sides if side.seen is not None), default=now)
         idle = [now - (first if side.seen is None else side.seen) >= timeout for side in self.sides]
@@ -237,7 +237,8 @@ class TwoSidesConfig(TableConfig):
     aligned : per side, the numbers of its controller's keys; rows then wait for the slower side,
         see `AlignedSides`. None to process rows on arrival
     idle_timeout : milliseconds, for aligned sides
-    pace_matters : whether both sides are streams, but not aligned; rows are counted as `unaligned`
+    pace_matters : whether both sides are streams that are not aligned, with rows counted as
+        `unaligned`
     """
 
     aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None

@@ -152,8 +152,8 @@ class ScopeClocks(EventClocks):
 class StreamIds(Stateful):
     """The ids of ranked streams, each of which belongs to one key.
 
-    Ids only grow, in order of first appearance, because they break ties between streams; the codes
-    of `index` are reused. key, id : int64[codes], of each stream, or -1 for a free code
+    Ids ascend in order of first appearance and are not reused, because they break ties between
+    streams; the codes of `index` are reused. key, id : int64[codes], -1 for a free code
     """
 
     state = {
@@ -224,7 +224,7 @@ class TableTopK(TableOperator):
         # Per key: its scope, its newest tuple's time, and the time before which tuples are late.
         self.scope = self.newest = self.closed = np.empty(0, np.int64)
         self.every = np.array([every for *_, every in config.queries], np.int64)
-        # A tuple triggers answers only for instants up to this much later.
+        # Longest time between a tuple and the instants of the answers that it triggers.
         self._length = config.length_us or 0
         self._idle_timeout: int = getattr(config.window, "idle_timeout_us", None) or 0
         self._answer_horizon = min(MAX_TIME_US, self._length + int(self.every.max(initial=0)))
@@ -246,7 +246,7 @@ class TableTopK(TableOperator):
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether times are within 2**60 microseconds of 1970, and whether
-        timestamps and the instants of their answers are in the calendar."""
+        timestamps and the instants of their answers are from FIRST_US to LAST_US."""
         time, low, high = punctuations_of(rows, "order0"), -MAX_TIME_US, MAX_TIME_US
         if self.config.time != "long":
             low, high = FIRST_US, LAST_US - self._answer_horizon
@@ -308,7 +308,7 @@ class TableTopK(TableOperator):
         return key, scope
 
     def _take_expired(self) -> Ints:
-        """Return int64[]: expired keys; in a shared scope, only keys with empty later windows."""
+        """Return int64[]: expired keys; in a shared scope, only if later windows are empty."""
         over = self.index.take_expired()
         if not self.config.shared or not len(over):
             return over
@@ -336,7 +336,7 @@ class TableTopK(TableOperator):
         return [self._with_answered(found)]
 
     def _with_answered(self, found: TopKAnswers) -> TopKAnswers:
-        """Return answers with the times at which their scopes' clocks reached them, if any."""
+        """Return answers with the times at which the clocks of scopes, if any, reached them."""
         if self.config.scope is None:
             return found
         scope = self.scope[found.window]
@@ -475,7 +475,7 @@ def _select(answers: TopKAnswers, which: Any) -> TopKAnswers:
 class RankingQuery(WindowQuery):
     """The validated arguments of `top_k` over a frame.
 
-    queries : name -> (k, every in microseconds)    least : name -> `probability`, where given
+    queries : name -> (k, every in microseconds)    least : name -> `probability`, if given
     """
 
     function_name: ClassVar[str] = "top_k"

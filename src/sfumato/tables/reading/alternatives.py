@@ -45,7 +45,7 @@ def lists_of_lengths(flat: pa.Array, lengths: Ints, missing: Bools | None = None
 
 
 def pruned(given: pa.Array, min_prob: float, top: int, normalize: bool) -> pa.StructArray:
-    """Return each row's likeliest alternatives, and the probability of the others; see `prune`."""
+    """Return each row's most probable alternatives and the others' probability; see `prune`."""
     tuples = UncertainTable(pa.table({ALTERNATIVES: given}))
     prob, owner, exists = _probabilities(tuples), tuples.owner, existence_of(tuples)
     order = np.lexsort((-prob, owner))  # stable
@@ -72,7 +72,7 @@ def pruned(given: pa.Array, min_prob: float, top: int, normalize: bool) -> pa.St
 
 
 def fused(measurements: Sequence[pa.Array], names: Sequence[str]) -> pa.StructArray:
-    """Return the alternatives with attributes `names` that fuse measurements, and the conflict."""
+    """Return the fused alternatives of measurements, with attributes `names`, and the conflict."""
     columns = [UncertainTable(pa.table({ALTERNATIVES: given})) for given in measurements]
     rows = len(measurements[0])
     absent = np.ones(rows)

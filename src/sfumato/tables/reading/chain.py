@@ -105,13 +105,13 @@ class ChainStep:
 
 @dataclass(frozen=True)
 class ChainConfig:
-    """Operators that run as one, with the interface of `TableConfig` except for settings.
+    """Config of operators that run as one, with the interface of `TableConfig` except for settings.
 
     A step follows its input steps, and the last step returns the answers. Counters and gauges are
     named step{i}_NAME for step i, and step{i}_side{j}_NAME for its side j. The SQL aggregates of
     gauges use names without prefixes.
 
-    counts : whether to count the rows that are read; only the first of several tasks does
+    counts : whether to count the rows that are read; only the first task counts them
     """
 
     steps: tuple[ChainStep, ...]

@@ -1,8 +1,8 @@
-"""Whole numbers and decimals with more digits than a double, split into several doubles.
+"""Integers and decimals with more digits than a double, split into several doubles.
 
 Operators compute with doubles, so a value is split into parts that doubles represent exactly:
 
-- For sums and the first and last value, 22-bit limbs. Sums of limbs are whole numbers below 2**53
+- For sums and the first and last value, 22-bit limbs. Sums of limbs are integers below 2**53
   for up to 2**31 rows, so they are exact in any order.
 - For minima and maxima, a non-negative half and a negative half, one of which is NaN. Each half has
   2**63 possible values, which map to doubles in the same order.
@@ -32,10 +32,10 @@ SMALLEST_NORMAL_BITS = 2**52  # bit pattern of the smallest normal double
 
 @dataclass(frozen=True)
 class ExactNumber:
-    """An aggregate of whole numbers or decimals.
+    """An aggregate of integers or decimals.
 
     bits : size of an unscaled value: 32, 64 or 128    ordered : split into halves, not limbs
-    precision, scale : type of decimal results; precision 0 for whole numbers (int64)
+    precision, scale : type of decimal results; precision 0 for integers (int64)
     """
 
     bits: int
@@ -117,7 +117,7 @@ class ExactNumber:
 
 
 def exact_number(function: str, kind: pa.DataType) -> ExactNumber | None:
-    """Return the exact form of an aggregate of whole numbers or decimals; None for doubles."""
+    """Return the exact form of an aggregate of integers or decimals; None for doubles."""
     ordered = function in ORDERED_FUNCTIONS
     if function not in EXACT_FUNCTIONS:
         return None
@@ -147,7 +147,7 @@ def _split_words(values: Ints) -> list[Floats]:
 
 
 def _extreme(function: str, halves: Sequence[Floats]) -> tuple[Ints, Bools]:
-    """Return the extremes of values, from the extremes of their halves, and which are missing."""
+    """Return the extremes of values from the extremes of halves, and whether each is missing."""
     decoded = []
     for half, shift in zip(halves, (HALF_SHIFT, -HALF_SHIFT), strict=True):
         size = np.abs(half).view(np.int64) - SMALLEST_NORMAL_BITS

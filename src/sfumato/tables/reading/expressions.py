@@ -328,7 +328,7 @@ def _literal(text: str) -> pa.Scalar:
 def _as_number(value: Operand, expression: Expression) -> Operand:
     if not is_number(value.type) or pa.types.is_decimal(value.type):
         raise TypeError(
-            f"`{expression}` must use whole numbers or floating-point numbers; got {value.type}. "
+            f"`{expression}` must use integers or floating-point numbers; got {value.type}. "
             "Compute it in a separate column first"
         )
     return value
@@ -341,9 +341,9 @@ def _cast_operands(left: Operand, right: Operand, expression: Operation) -> list
     for side, other in ((expression.left, whole[1]), (expression.right, whole[0])):
         if other and isinstance(side, Number) and re.fullmatch(r"[\d.]*\.[\d.]*", side.text):
             raise TypeError(
-                f"`{expression}` combines a whole number with a number that has a point, which is "
-                "a decimal number in Spark: cast the column to double first, or write the number "
-                "without a point"
+                f"`{expression}` combines an integer with a number that has a decimal point, "
+                "which is a decimal number in Spark: cast the column to double first, or write the "
+                "number without a decimal point"
             )
     if expression.sign != "/" and (all(whole) or all(kind == pa.float32() for kind in kinds)):
         return [left, right]

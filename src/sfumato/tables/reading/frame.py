@@ -69,7 +69,7 @@ REMEMBERED = "sfumato.remembered_us"  # minimum time that an id is remembered, i
 def error_of(worlds: int) -> float:
     """Return the maximum error of probabilities over this number of worlds, at `CONFIDENCE`.
 
-    The bound holds for all values of a distribution function at once.
+    The bound holds simultaneously for all values of a distribution function.
     Source: Dvoretzky, Kiefer and Wolfowitz (1956), with Massart's constant (1990).
     """
     return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * worlds))
@@ -173,7 +173,7 @@ class Frame(ABC):
 
     @abstractmethod
     def arrow_type(self, kind: Any) -> pa.DataType:
-        """Return the Arrow type of a type; a map if Arrow has no such type."""
+        """Return the Arrow type of the column type `kind`, or a map type if there is none."""
 
     @abstractmethod
     def text_of(self, kind: Any) -> str: ...
@@ -404,7 +404,7 @@ class Frame(ABC):
 
     @property
     def has_imputed_gaps(self) -> bool:
-        """Return whether values of one gap depend on each other, and are not assumed otherwise."""
+        """Return whether values of one gap depend on each other, without `assume_independent`."""
         return bool(self._sharing(GAPS_KEY, None)) and not self._sharing(ASSUMED_KEY, None)
 
     @property
@@ -419,8 +419,8 @@ class Frame(ABC):
             return None
         world, worlds = self.worlds
         return (
-            f"as drawn in each of {worlds:,} worlds, column {world}; merge_worlds gives their "
-            f"shares, off by at most {error_of(worlds):.3g} with probability {CONFIDENCE:.0%}"
+            f"as drawn in each of {worlds:,} worlds, column {world}; merge_worlds returns shares "
+            f"of worlds, off by at most {error_of(worlds):.3g} with probability {CONFIDENCE:.0%}"
         )
 
     # ---- columns named by arguments
@@ -520,7 +520,7 @@ class Frame(ABC):
             )
 
     def require_time(self, argument: str, name: str, where: str = "") -> None:
-        """Raise TypeError if a column is not an event time. where : such as "for sf.Range"."""
+        """Raise TypeError if a column is not an event time. where : a suffix in the error."""
         if not self.is_time(name):
             hint = self.of_text.format(name) if self.kind(name) == "text" else ""
             raise TypeError(
@@ -657,7 +657,7 @@ class Frame(ABC):
     def is_strictly_ordered(self, order: list[str], keys: list[str]) -> bool:
         """Return whether on-time rows with equal `keys` are always in order.
 
-        This holds if they come from one controller whose keys never expire.
+        On-time rows are in order if they come from one controller whose keys never expire.
         """
         forgets = FORGETS in self._metadata("punctuation")
         return self.controller(order, keys) is not None and not forgets
@@ -777,7 +777,8 @@ def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) ->
 def require_same_worlds(frames: Sequence[Frame], how: str = "inner") -> None:
     """Raise ValueError unless both frames have the same number of drawn worlds.
 
-    how : type of the join; right rows without a partner would have no world
+    how : type of the join. "right" and "full" are rejected, because right rows without a partner
+        would have no world
     """
     numbers = [0 if frame.worlds is None else frame.worlds[1] for frame in frames]
     if len(set(numbers)) > 1:

@@ -1,10 +1,10 @@
 """A job: an operator, its input frames, and the columns and origins of its result.
 
 A frame of uncertain rows that no operator created is a source. An operator writes the sources of
-its answers to the metadata of their columns, which selections and filters keep, so that a join
+its answers to the metadata of their columns. Selections and filters keep this metadata, so a join
 recognises readings that both of its sides contain. Filters of rows are not recorded: two selections
-of one source may have different rows, so they are not known to share readings. `where` and `prune`
-are recorded if they remove alternatives, because two of them may keep parts of the same tuples.
+of one source may have different rows, so they are not known to share readings. Filters of
+alternatives are recorded, because two of them may keep parts of the same tuples.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Origins:
 
 
 def remember_frame(given: Any) -> str:
-    """Return the name of a frame's object, which the object keeps as long as it exists."""
+    """Return the name of a frame's object; the name stays the same as long as the object exists."""
     if id(given) not in _FRAME_NAMES:
         _FRAME_NAMES[id(given)] = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
         weakref.finalize(given, _FRAME_NAMES.pop, id(given), None)
@@ -52,7 +52,7 @@ def remember_frame(given: Any) -> str:
 
 
 def remember_converted(answers: Any, converted: Any) -> None:
-    """Remember a frame as the answers that it was converted from, if these are remembered."""
+    """Remember `converted`, a conversion of `answers`, if the answers are remembered."""
     if id(answers) in _FRAME_NAMES and converted is not answers:
         remember_frame(converted)
 
@@ -105,7 +105,7 @@ class Input:
     about : other parts of the query that the fingerprint includes, as JSON values
     computed : by name in `reading`, columns that only the frame's engine computes, with their types
     bucket : positions of the keys that assign rows to operators; None for all keys
-    light : whether the operator is cheap enough for coarser buckets
+    light : whether the operator is cheap enough to use the coarser buckets of upstream operators
     """
 
     frame: Frame
@@ -125,7 +125,7 @@ class Job:
     name : the user's name in metric names; None for a number
     idle_timeout : microseconds without rows after which `idle` is called; streams only
     order : the columns of the single frame that order answers, for a later operator in the same
-        step; () without an order; None if no later operator can run in the same step
+        step; () if answers have no order; None if no later operator can run in the same step
     has_late_rows : whether answers include late rows, which are out of order
     """
 

@@ -75,7 +75,8 @@ class AddedColumns:
         if not wrong and any({*new} - {*old} - added or {*old} - {*new} for old, new in places):
             wrong.append("the operators no longer pass on the same columns")
         if not wrong and any(not added.isdisjoint(old) for old, _ in places):
-            wrong.append(f"{', '.join(sorted(added))}: rename the new columns")
+            names = ", ".join(sorted(added))
+            wrong.append(f"the state already has columns {names}: rename the new columns")
         if wrong:
             raise ValueError("; ".join(wrong))
 
@@ -137,7 +138,7 @@ class LayoutChange:
                     raise ValueError(f"{where}{error}") from None
 
     def saved(self, name: str, table: pa.Table) -> pa.Table:
-        """Convert a table of a snapshot. name : its name in the snapshot"""
+        """Return a table of a snapshot in the current layout. name : its name in the snapshot"""
         step, *path = name.split(".")
         if not has_rows(table):
             return table

@@ -78,7 +78,7 @@ def passthrough_outputs(
 
 
 def row_of(frame: Frame, names: Sequence[str]) -> Struct:
-    """Return the struct type of a frame's columns; with no columns, it has one constant field."""
+    """Return the struct type of a frame's columns; without columns, it has one constant field."""
     parts = [
         OutputField(name, frame.type(name), f"c{i}", frame.metadata(name))
         for i, name in enumerate(names)
@@ -87,14 +87,14 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
 
 
 def extent_type(time: Any, order: Mapping[str, Any] | None = None) -> Struct:
-    """Return the type of extents. order : the metadata of both ends, which users may select"""
+    """Return the type of extents. order : the metadata of both ends, as users may select them"""
     return Struct(tuple(OutputField(name, time, metadata=order) for name in ("start", "end")))
 
 
 def mark_shared(
     outputs: Sequence[Output], shared: str | None, own: Collection[str | None] = (EXISTENCE,)
 ) -> list[Output]:
-    """Mark the rows of a result as sharing tuples, in all columns, because users may drop some.
+    """Mark a result's rows as sharing tuples, in every column, because users may drop columns.
 
     shared : describes the rows, "" for certain rows; None for rows that share no tuples
     own : columns that get an empty mark, because they describe the uncertainty of their row alone
@@ -113,9 +113,9 @@ def mark_repeated(outputs: Sequence[Output], rows: str, once: Collection[str] = 
 
 
 def with_metadata(output: Output, added: Mapping[str, str]) -> Output:
-    """Add metadata to a column of a result and to its fields, which users may select.
+    """Add metadata to a column of a result and to its fields, because users may select fields.
 
-    A new mark of shared rows replaces an assumption about the rows from which they were made.
+    A new mark of shared rows replaces an assumption about the rows from which they were computed.
     """
 
     def add(part: Any) -> Any:

@@ -258,7 +258,7 @@ class Rule:
         if self.timed:
             known = pc.fill_null(rows.column("order0").cast(pa.int64()), 0).to_numpy()
             far = (known < -MAX_TIME_US) | (known > MAX_TIME_US)
-            reasons.add(far, "order is beyond 2**60 microseconds of 1970")
+            reasons.add(far, "order is more than 2**60 microseconds from 1970")
         if self.radius is not None:
             reasons.add(has_invalid_radius(rows, RADIUS), invalid_radius_reason(self.radius))
         for name in self.bounded_values:
@@ -363,7 +363,7 @@ class Reading:
 
     def _passthrough_columns(self, table: pa.Table) -> dict[str, Any]:
         cells = [as_array(table.column(name)) for name in self.passthrough]
-        cells = cells or [pa.array(np.zeros(table.num_rows, np.int32))]  # a struct has fields
+        cells = cells or [pa.array(np.zeros(table.num_rows, np.int32))]  # a struct needs a field
         row = pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
         return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
 

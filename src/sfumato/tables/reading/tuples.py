@@ -71,7 +71,7 @@ def attributes_of(kind: pa.DataType, shown: object) -> list[str]:
 
 
 class UncertainTable:
-    """The tuples of a table. Without alternatives, each row has one: its plain columns.
+    """The tuples of a table. Without alternatives, each row is one alternative, its plain columns.
 
     column : list<struct>, the alternatives    flat : all alternatives, row after row
     fields : fields of `flat` by name; NULL for a NULL alternative
@@ -151,7 +151,7 @@ class UncertainTable:
         if column is None:
             known = [*self.attributes, *self.table.column_names]
             raise ValueError(
-                f"there is no column or attribute `{name.parts[0]}`; there are "
+                f"there is no column or attribute `{name.parts[0]}`; the known names are "
                 f"{', '.join(known)}{did_you_mean(name.parts[0], known)}"
             )
         cells = field_at(as_array(self.table.column(column)), name)

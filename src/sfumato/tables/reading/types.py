@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from sfumato.tables.arrow import as_array
 
 Kind = Literal["timestamp", "timestamp_ntz", "whole", "number", "date", "truth", "text", ""]
-"""Timestamps with and without a time zone, whole numbers, other numbers, dates, booleans, text, and
+"""Timestamps with and without a time zone, integers, other numbers, dates, booleans, text, and
 other types.
 """
 EXACT_DIGITS = 15  # decimals with at most this many digits are exact as doubles
-EXACT_WHOLE = 2**53  # whole numbers up to this are exact as doubles
+EXACT_WHOLE = 2**53  # integers up to this magnitude are exact as doubles
 SPARK_TYPE_OF_UNSIGNED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),

@@ -91,21 +91,21 @@ def warn_of_two_existences() -> None:
     """Warn that alternatives replace a column with the probability that a row exists."""
     warn_user(
         "the column `existence` is ignored, because the rows have `alternatives`, whose "
-        "probabilities must include it: multiply them by it, and drop `existence`"
+        "probabilities must include it: multiply `prob` by `existence`, and drop `existence`"
     )
 
 
 def warn_of_gaps(operator: str, argument: str) -> None:
     """Warn that values of one gap are combined as if they were independent."""
     warn_user(
-        f"{operator}: {argument} combines several values of one gap, and {GAPS}, so its ranges are "
-        "too narrow. Let them share their error: sf.impute(..., gap_values=20), then a time window "
-        'with shared="gap_ATTR"; or accept this with sf.assume_independent(df)'
+        f"{operator}: {argument} combines several values of one gap, and {GAPS}, so ranges are too "
+        "narrow. Let values of one gap share their error: sf.impute(..., gap_values=20), then a "
+        'time window with shared="gap_ATTR"; or accept this with sf.assume_independent(df)'
     )
 
 
 def warn_of_shared_readings(operator: str) -> None:
-    """Warn that a reading in one frame and the same reading in another count as independent."""
+    """Warn that the same reading in two frames is treated as two independent readings."""
     warn_user(
         f"{operator}: both frames contain the same uncertain readings, which are treated as "
         "independent, so probabilities are wrong. Use sf.self_join or sf.neighbours for the pairs "
@@ -138,8 +138,8 @@ def warn_of_skipped(reasons: Iterable[str]) -> None:
 def warn_of_digits(argument: str, name: str, kind: str) -> None:
     """Warn that the values of a column or expression are rounded to doubles."""
     warn_user(
-        f"{argument} has {kind} values in `{name}`, which are computed as doubles with "
-        f"{EXACT_DIGITS} digits and whole numbers up to 2^53: larger numbers and their sums are "
+        f"{argument} has {kind} values in `{name}`, which are converted to doubles: "
+        f"numbers with more than {EXACT_DIGITS} digits, integers above 2^53 and their sums are "
         "rounded. Subtract a common offset first"
     )
 

@@ -167,7 +167,9 @@ class Merge:
             )
         both = [name for name in values if name in (*keys, world)]
         if both:
-            raise ValueError(f"`columns` must name values of answers; got {both[0]}")
+            raise ValueError(
+                f"`columns` must not contain a column of `key` or the world column; got {both[0]}"
+            )
         for name in (*keys, *values):
             if not frame.is_groupable(name):
                 raise TypeError(
@@ -223,7 +225,7 @@ class Merge:
     @property
     def unknown_world_error(self) -> str:
         """Return the error about numbers of unknown worlds."""
-        return f"`{self.world}` must number the {self.worlds} worlds, from 0"
+        return f"`{self.world}` must contain only world numbers from 0 to {self.worlds - 1}"
 
     @property
     def duplicate_answer_error(self) -> str:

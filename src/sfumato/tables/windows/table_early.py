@@ -82,7 +82,7 @@ class EarlyTableExtents(TableExtents):
         return self._revisions_and_finals(extents, *given)
 
     def _idle_keys(self) -> Ints:
-        """Return the keys without open extents that can be forgotten without changing early
+        """Return the keys that have no open extents and can be forgotten without a change of early
         answers."""
         return self.early.idle_groups(super()._idle_keys())
 
@@ -103,8 +103,8 @@ class EarlyTableExtents(TableExtents):
     def _revisions_and_finals(self, extents: Extents, *rows: Any) -> list[pa.Table]:
         """Return the revisions that rows cause, and the final answers.
 
-        Answers are ordered by punctuation, which does not depend on micro-batches, and revisions
-        precede final answers with the same punctuation.
+        Answers are ordered by punctuation, so their order does not depend on micro-batches.
+        Revisions precede final answers with the same punctuation.
         """
         revisions, numbers = self.early.process(*rows, complete=extents)
         self.counts["revisions"] += len(revisions)

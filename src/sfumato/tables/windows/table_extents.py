@@ -114,7 +114,7 @@ class TableExtents(ReleasedOperator):
                 earliest = self._positions(np.array([FIRST_US if stamped else -MAX_TIME_US]))[0]
                 common |= {"most_empty": window.empty, "earliest": int(earliest)}
             self.operator = self.extent_aggregate(*lengths, config.aggregates, **common)
-        # Members under the operator's numbers; with `missed`, only the schema
+        # Members under the operator's numbers; only their schema if answers need no members
         self.rows = RowStore(lambda: self.operator.numbers)
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
@@ -129,7 +129,7 @@ class TableExtents(ReleasedOperator):
         return fine
 
     def _bounds(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return, per row, the first start and last end of the extents that contain it."""
+        """Return, per row, the first start and the last end of the extents that contain the row."""
         if isinstance(self.config.window, Session):
             return positions, positions + self.config.window.gap_us
         length, slide = self.operator.length, self.operator.slide  # type: ignore[union-attr]
@@ -184,7 +184,7 @@ class TableExtents(ReleasedOperator):
         return self._missed_rows(rows, rows.column("reason").to_numpy(zero_copy_only=False))
 
     def forget_expired(self) -> None:
-        """Forget keys whose extents have all been emitted, which changes no answer.
+        """Forget keys whose extents have all been emitted. This changes no answer.
 
         If a key alone is a punctuation scope, it is kept until it expires, because its completed
         extents must stay known.
@@ -249,7 +249,7 @@ class TableExtents(ReleasedOperator):
         return [pa.table(found | {name: column.take(of) for name, column in answers.items()})]
 
     def _stored(self, rows: pa.Table) -> pa.Table:
-        """Return the columns of rows that answers need."""
+        """Return the rows with only the columns that answers need."""
         values = {column for _, column in self.config.picked.values()}
         if not values:
             return pa.table(fields_of(rows.column(ROW)))
@@ -288,14 +288,14 @@ class TableExtents(ReleasedOperator):
         }
 
     def _times_of(self, of: Any) -> dict[str, Any]:
-        """Return the first columns of answers with the times and sizes of `Extents`."""
+        """Return the first columns of answers: the times and sizes of `Extents` or `Revisions`."""
         kind, given = ARROW_TIMES[self.config.time], (of.start, of.end, of.punctuation)
         start, end, punctuation = (as_times(self._times(times), kind) for times in given)
         window = pa.StructArray.from_arrays([start, end], ["start", "end"])
         return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
 
     def _positions(self, times: np.ndarray) -> np.ndarray:
-        """Convert times for the operator: to calendar positions for calendar windows."""
+        """Convert times to the operator's unit: calendar positions for calendar windows."""
         if self.calendar is None:
             return times
         known, positions = times != NO_PUNCTUATION, times.copy()

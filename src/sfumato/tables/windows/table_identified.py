@@ -27,7 +27,7 @@ class IdentifiedTableConfig(ExtentTableConfig):
 
 
 class IdentifiedTableExtents(TableExtents):
-    """`TableExtents` over rows that the columns id0.. identify, unless one is NULL."""
+    """`TableExtents` over rows identified by the columns id0..; a NULL there means no id."""
 
     config: IdentifiedTableConfig
     operator: IdentifiedExtentAggregate
@@ -69,7 +69,7 @@ class VersionedTableConfig(IdentifiedTableConfig):
 
 
 class VersionedTableExtents(IdentifiedTableExtents):
-    """`IdentifiedTableExtents` over rows with the column version.
+    """`IdentifiedTableExtents` over rows with a column `version`.
 
     A row with a NULL in its id is never corrected. A version with existence 0 removes the earlier
     version.
@@ -101,7 +101,7 @@ class SharedTableConfig(IdentifiedTableConfig):
 
 
 class SharedTableExtents(IdentifiedTableExtents):
-    """`IdentifiedTableExtents` over rows that share outcomes, unless a row has no id."""
+    """`IdentifiedTableExtents` over rows with shared outcomes; a row without an id shares none."""
 
     config: SharedTableConfig
     operator: SharedExtentAggregate

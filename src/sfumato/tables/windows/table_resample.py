@@ -95,7 +95,8 @@ class TableResample(ReleasedOperator):
     Tables have the columns row (a struct of the keys, then the carried columns), value0..,
     order0 (the event time), key0.., __tie and, with a scope, late and punctuation. Answers have the
     fields of `row` (or the keys and value0..), then order and age.
-    A grid point is emitted with the key's first row at or after it. State: the newest row per key.
+    A grid point is emitted with the key's first row at or after the point. State: the newest row
+    per key.
     """
 
     config: ResampleTableConfig
@@ -360,7 +361,7 @@ def _columns(
     if wrong := [name for name in named if name in fixed]:
         raise ValueError(
             "`columns` must not name `order`, `key` or columns of a disorder controller; got "
-            f"{', '.join(wrong)}. Leave these out"
+            f"{', '.join(wrong)}. Leave these columns out"
         )
     found = [*dict.fromkeys([*named, *uncertain])]
     found = found if named else [name for name in frame.columns if name not in fixed]

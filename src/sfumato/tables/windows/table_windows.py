@@ -118,7 +118,7 @@ class WindowTableConfig(TableConfig):
 
     @property
     def all_attributes(self) -> int:
-        """Return the number of attributes of the operator's tuples, with exact parts."""
+        """Return the number of attributes of the operator's tuples, including exact parts."""
         return max([self.attributes, *(numbers.stop for numbers in self._parts.values())])
 
     @cached_property

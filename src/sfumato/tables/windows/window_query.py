@@ -205,7 +205,7 @@ class WindowQuery:
 
     specs : the aggregates
     by_extent : whether rows come from `Frame.by_extent`
-    structs : whether results of certain rows are also structs, and distributions have any size
+    structs : whether certain rows also give structs, and distributions have no size limit
     """
 
     function_name: ClassVar[str] = "window_aggregate"  # the function's name in messages
@@ -325,7 +325,7 @@ class WindowQuery:
         return self.window.grid[0] * (1 if unit is None else MIN_UNIT_US[unit])
 
     def _plan(self, w: AggregateSpec) -> AggregateSpec:
-        """Return an aggregate with the way it is computed.
+        """Return an aggregate with the fields that define how it is computed.
 
         Raises TypeError for values that are not numbers, unless they are counted or picked.
         """
@@ -347,7 +347,7 @@ class WindowQuery:
             of_text = w.name and known == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
             if self.picks and w.function in VALUE_FUNCTIONS and known in PICKED:
-                hint = f"{w.function} of it needs certain rows and a time window"
+                hint = f"{w.function} of strings and dates needs certain rows and a time window"
             raise TypeError(
                 f"{argument} needs a numeric expression{of}; `{text}` is {shown}: {hint}"
             )
