@@ -185,7 +185,7 @@ def remove_held(place, key, held):
 
 @compiled
 def release_held(time, key, held):
-    """Remove all rows with an event time at or below `time`. O(log n) each."""
+    """Remove all rows with an event time at or below `time`. O(log n) per row."""
     while key.held > 0 and held[0, 0] <= time:
         remove_held(np.int64(0), key, held)
 

@@ -1,7 +1,8 @@
-"""Order statistics of the w newest existing tuples, per window, from the newest to the oldest.
+"""Order statistics of the w newest existing tuples, which are the inside tuples of a window.
 
-In a world whose count has reached w, older tuples do not matter. So one pass whose state includes
-the count computes the distribution of any function of the inside tuples.
+In a world whose count has reached w, older tuples do not matter. So one pass from the newest tuple
+to the oldest, whose state includes the count, computes the distribution of any function of the
+inside tuples.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from sfumato.kernels.tolerances import OUTCOME_ROUNDING
 
 @compiled
 def rank_of(share, k):
-    """Return how many of k values a quantile must reach, ignoring rounding errors of share * k."""
+    """Return the rank of a quantile among k values, ignoring rounding errors of share * k."""
     return max(1, int(np.ceil(share * k - 1e-9)))
 
 

@@ -1,4 +1,4 @@
-"""Statistics of the values of the w newest existing tuples: exact if small, otherwise sampled.
+"""Statistics of the values of the w newest existing tuples: exact if cheap, otherwise sampled.
 
 In a world with k >= 2 values of mean m, the sample variance is sum (x - m)**2 / (k - 1). Deviations
 are taken from each world's mean, so large values with a small spread keep their precision.
@@ -63,7 +63,7 @@ def _count_choices(tuples, i):
 
 @compiled
 def _oldest_inside(tuples, head, end, w, most):
-    """Return the oldest tuple that may be inside, or -1 if the worlds total over `most` tuples."""
+    """Return the oldest possibly inside tuple, or -1 if the worlds total more than `most` tuples."""
     worlds, certain = 1.0, 0
     for i in range(end - 1, head - 1, -1):
         worlds *= _count_choices(tuples, i)
@@ -163,7 +163,8 @@ def exact_distributions(what, share, tuples, heads, ends, w, limits, group, firs
 
     heads, ends, group : int64[k]; window t holds tuples heads[t] ... ends[t] - 1 of its group
     first : int64[g], offset from positions to stream indices
-    untried : int64[g], updated: windows that overlap a sum with too many states are not tried
+    untried : int64[g], updated: the stream index before which no window with a sum may start,
+        because such windows overlap a window whose sum had too many states
     Returns (places int64[k + 1], prob, value, done bool[k]); empty for windows that are not done.
     """
     places, done = np.zeros(heads.size + 1, np.int64), np.zeros(heads.size, np.bool_)

@@ -1,4 +1,5 @@
-"""The exact distribution of the sum or average of the w newest existing tuples, if it is small."""
+"""The exact distribution of the sum or average of the w newest existing tuples, if few states
+suffice."""
 
 import numpy as np
 
