@@ -117,7 +117,7 @@ class _KernelCache(FunctionCache):
         if compile_store.folder() is None:
             return None
         try:
-            # Numba's own `load_overload` also imports all that compilation needs, such as SciPy. These
+            # Numba's own `load_overload` also imports what compilation needs, such as SciPy. These
             # imports take longer than all others. Loaded code needs only the allocator.
             rtsys.initialize(target_context)
             found = self._load_overload(sig, target_context)

@@ -218,7 +218,7 @@ def _merge_nodes(nodes, shift, to):
 
 @lean
 def merge_set(source, s, to, t):
-    """Add the tuples of set s to set t; s is unchanged. Set t gets the weighted mean of the centres.
+    """Add the tuples of set s to set t; s is unchanged, t gets the weighted mean of the centres.
 
     O(NODES) per averaged channel with uncertain tuples, otherwise O(1).
     """

@@ -63,7 +63,7 @@ def _count_choices(tuples, i):
 
 @compiled
 def _oldest_inside(tuples, head, end, w, most):
-    """Return the oldest possibly inside tuple, or -1 if the worlds total more than `most` tuples."""
+    """Return the oldest possibly inside tuple, or -1 if the worlds total over `most` tuples."""
     worlds, certain = 1.0, 0
     for i in range(end - 1, head - 1, -1):
         worlds *= _count_choices(tuples, i)

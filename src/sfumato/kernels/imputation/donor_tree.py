@@ -84,7 +84,7 @@ def tree_order(points, weight):
 
 
 def build_tree(points, order):
-    """Build the tree of rows in the order of `tree_order` (other orders are only slower)."""
+    """Build the tree of rows in the order of `tree_order` (in any other order, it is slower)."""
     n, d = points.shape
     leaves = 1
     while leaves * DONORS_PER_LEAF < n:

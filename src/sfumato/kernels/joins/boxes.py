@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.kernels.compile import lean
 from sfumato.kernels.tolerances import SIFT_SLACK
 
-NEVER_SURE = -1.0  # limit of `certain_square` without sure matches
+NEVER_SURE = -1.0  # `certain_square` if boxes cannot imply a match
 
 
 def certain_square(within: float, probability: float, pairs_wanted: bool) -> float:

@@ -15,7 +15,7 @@ the end that faces the other tuple matters. In more dimensions they are balls ab
 the weighted mean of the samples.
 
 A line of `summary` contains, for d dimensions, KEY[0..d-1], the point under which a tuple is
-indexed, then REACH, the distance from KEY within which the trimmed region ends, then
+indexed, then REACH, the distance from KEY within which the trimmed region lies, then
     d = 1:  lowest, highest, trimmed lowest, trimmed highest, half lowest, half highest sample
     d > 1:  full radius, half radius                       (REACH is the trimmed radius)
 """

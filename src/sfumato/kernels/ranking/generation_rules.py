@@ -54,7 +54,7 @@ def rule_factors(prob, rule, rules):
 
 @compiled
 def undecided(factors, least, most):
-    """Return the positions where Pr(fewer than k above) may differ from 1 and 0, least <= k <= most.
+    """Return the positions where Pr(fewer than k above) may not be 1 or 0, for least <= k <= most.
 
     Returns (begin, end). Before position `begin`, the probability that at least `least` items are
     above is < 4e-18. From `end` onwards, the probability that fewer than `most` items are above is

@@ -12,8 +12,8 @@ such a list, and is added by multiplying:
 Steps above the tuple's values are unchanged. The probability of a value is the difference of two
 steps. This difference is also stored, as a sum of products of probabilities, so that small
 probabilities keep their precision. Steps below NEGLIGIBLE are dropped, so a tuple that certainly
-has a value drops all lower values. Once it is negligible that there is no value, a tuple below all
-remaining values changes nothing. MIN is the MAX of the negated values.
+has a value drops all lower values. Once Pr(no value) is negligible, a tuple below all remaining
+values changes nothing. MIN is the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -77,7 +77,7 @@ def _write_steps(offsets, prob, values, sign, i, scratch):
 
 @compiled
 def with_extremes(extremes, sets, more):
-    """Return `extremes` with room for this number of sets, and for `more` steps."""
+    """Return `extremes` with room for `sets` sets, and for `more` additional steps."""
     first, count = extremes.first, extremes.sign.size
     if first.shape[0] < sets:
         first = np.full((sets, count), NO_INDEX)

@@ -1,6 +1,6 @@
 """Distributions of the largest value of the w newest existing tuples, from a few candidates.
 
-Values are passed in descending order. After all values down to x are passed, tuple i exists with a
+Values are passed in descending order. When all values down to x are passed, tuple i exists with a
 passed value (takes its passed part) with probability k_i. The largest inside value is below x if no
 inside tuple takes its passed part. Let a be the newest tuple that takes its passed part:
 
@@ -100,7 +100,7 @@ def _is_unlikely(away, variance):
 
 @lean
 def _add_to_curves(front, low, high, p, negligible, both):
-    """Add a tuple of existence p to F, and to G if `both`; return the new (low, high)."""
+    """Add a tuple with existence p to F, and to G if `both`; return the new (low, high)."""
     if low > 0:
         low -= 1
         front[0, low], front[1, low] = 0.0, 1.0
@@ -130,7 +130,7 @@ def _largest(tuples, i, sign):
 
 @compiled
 def _choose_floor(tuples, existence, head, end, sign, want):
-    """Return the value of outcome number max(want, 1.5 c + 8), c the number needed, or -inf."""
+    """Return the value of outcome number max(want, 1.5 c + 8), where c are needed, or -inf."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     first, size = offsets[head], offsets[end] - offsets[head]
     owner = np.empty(size, np.int64)
@@ -181,7 +181,7 @@ def _insert(state, tuples, i, slot):
 
 @compiled
 def _evict(state, oldest, w):
-    """Drop candidates below `oldest` or surely outside.  O(candidates + outcomes) if any are."""
+    """Drop candidates before `oldest` or surely outside.  O(candidates + outcomes) if any exist."""
     header, scalars, gone, kept = state.header[0], state.scalars[0], 0, 0
     places, stats, outcomes, owner = state.places, state.stats, state.outcomes, state.owner
     while gone < header.size and places[gone].index < header.mid:
@@ -566,6 +566,6 @@ def resume_extremes(state, tuples, existence, mid, w):
     """Return a window's state with the front stack up to `mid`, and the saved floor and limit."""
     state = _build(state, tuples, existence, np.int64(0), mid, w, np.bool_(False))
     for i in range(mid, tuples.offsets.size - 1):
-        _evict(state, tuples.first, w)  # candidates that were surely outside when it arrived
+        _evict(state, tuples.first, w)  # those that were surely outside when tuple i arrived
         _push_back(state, tuples, existence, i)
     return state
