@@ -11,7 +11,7 @@ Every compiled function of the library has one of seven decorators:
     lean_sum        lean; sums may be reordered, and the sign of zero is ignored
     lean_dot        lean; sums of products may be both reordered and fused
 
-All of them release the GIL. Error bounds in a docstring hold for every rewriting that the
+All release the GIL. Error bounds in a docstring hold for every rewriting that the
 function's decorator permits. Compiled functions must be at module level, because the content of
 their file identifies their code.
 

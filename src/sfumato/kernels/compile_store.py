@@ -41,7 +41,7 @@ COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "D
 
 
 def cache_folders() -> list[Path]:
-    """Return the folders of the module docstring in this order, whether or not they exist."""
+    """Return the folders of the module docstring in order, existing or not; at least one."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(CACHE_VARIABLE):
         found.insert(0, Path(chosen).expanduser().absolute())

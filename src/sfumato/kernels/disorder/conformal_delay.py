@@ -16,13 +16,13 @@ on the stream.
 **Steering.** If l of n rows were late, the debt is x = (l - d' n) / T + c, where d' is slightly
 below d, and T = 4 m + 0.03 d n is the tolerated debt. Late rows arrive in bursts of m on average (m
 is capped at 1 + d n / 100), and one burst must stay below T. The threshold minimises s + price *
-(share of remembered rows it would drop), where log price = log slope of the tail at d (smoothed) +
+(share of remembered rows that it drops), where log price = log slope of the tail at d (smoothed) +
 1.5 x. Late rows raise the price and therefore the threshold; on-time rows lower both. This method
 is online conformal inference (Gibbs & Candes 2021), in which the threshold follows the errors, not
 a model. A price replaces the quantile level, because a level oscillates at gaps of the tail.
 
 The tail is flat at d if, for example, devices send buffered rows after a fixed time. A much shorter
-fixed wait would not keep the drop ratio. A shorter wait would also make late all rows of that mode
+fixed wait would not keep the drop ratio. Such a wait would also make late all rows of that mode
 that are still in transit. Therefore rows wait at least for the quantile.
 
 **Following.** Each measure is steered by the rows that would have been late for it, so all measures
@@ -264,7 +264,7 @@ def discount_past(d, key):
 
 @compiled
 def threshold(m, debt, gain, d, key, histograms):
-    """Return a measure's threshold for a debt x. O(buckets)."""
+    """Return a measure's threshold for a debt. O(buckets)."""
     histogram, rows = used_histogram(m, key, histograms), key.rows
     if key.counted * d < MIN_PRICED_LATE_ROWS:
         return quantile(histogram, min(d * math.exp(-debt), MOST_SHARE * d) * rows)

@@ -481,9 +481,9 @@ def punctuate(
 
 @compiled
 def raise_floors(floors, which, control, states, memory):
-    """Record that rows up to these times have been released, so that earlier rows are late.
+    """Record that rows up to the times `floors` have been released, so that earlier rows are late.
 
-    floors, which : int64[k], times, and distinct places in states    O(log m) per released row.
+    floors : int64[k]    which : int64[k], distinct places in states    O(log m) per released row.
     """
     for i in range(which.size):
         key = states[which[i]]

@@ -38,7 +38,7 @@ MOMENT_SUMS = reals(
 def _quadrature_nodes():
     """Return (u, w) such that sum w exp(-k u) and sum w u exp(-k u) are 1/k and 1/k**2.
 
-    This is the trapezoidal rule after the substitution u = exp(s - exp(-(s + 18) / 2)).
+    The method is the trapezoidal rule after the substitution u = exp(s - exp(-(s + 18) / 2)).
     Error: relative 1e-12 for k = 1 ... 10**7.
     """
     step = 0.275

@@ -115,7 +115,7 @@ def _sums_above(prob, owner, order, size, n):
     The first array has, per sorted alternative, the sum over later alternatives of the same tuple.
     The second array has, per tuple, the sum over its alternatives without a value.
 
-    order : int64[m], alternatives by value; after `size`, without a value    owner : int64[m]
+    order : int64[m], alternatives by value; from `size` onwards without a value    owner : int64[m]
     """
     over, above, none = np.empty(size), np.zeros(n), np.zeros(n)
     for r in range(size, order.size):

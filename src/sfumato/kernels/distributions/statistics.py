@@ -77,7 +77,7 @@ def _oldest_inside(tuples, head, end, w, most):
 
 @compiled
 def _distribution_by_worlds(tuples, first, end, w, what):
-    """Return the probability and the result of each world that has one.  O(worlds * tuples)."""
+    """Return the probability and result of each world that has a result.  O(worlds * tuples)."""
     n, worlds = end - first, 1
     choice = np.zeros(n, np.int64)
     for i in range(first, end):
@@ -216,7 +216,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
 
 @compiled
 def _result_existence(tuples, head, end, w, distribution):
-    """Return Pr(at least r inside tuples have a value); distribution[r, w + 1] is scratch."""
+    """Return Pr(at least r inside tuples have a value); distribution[r, w + 1] is overwritten."""
     distribution[:, :] = 0.0
     distribution[0, 0] = 1.0
     some, high, least = 0.0, 1, distribution.shape[0]  # counts below `high` are possible

@@ -203,7 +203,7 @@ def rows_in_nodes(tree, count, centre, search, enough, out, n):
             for j in range(DONORS_PER_LEAF):
                 found += near[j]
             n += found
-        else:  # branchless: places are written before they are tested, so one more fits
+        else:  # branchless: places are written before they are tested
             for j in range(last - first):
                 out[n] = first + j
                 n += near[j]

@@ -30,7 +30,7 @@ DONORS_PER_SLOPE = 4  # minimum donors per coefficient; with fewer, residuals ar
 
 @compiled_ieee
 def keep_nearest(repository, t, constrained, n, scratch):
-    """Keep the nearest of the n donors at scratch.places, with ties; return their number.
+    """Keep the nearest of the n donors at scratch.places, including ties; return their number.
 
     The distance is the maximum over attributes, in units of the box's reach or, if `equal_scales`,
     of the scaled attributes. Writes shares (distance / farthest) ** -power, not normalised, to

@@ -131,7 +131,7 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
 def _is_taken_jointly(repository, joint, limit, chosen):
     """Return whether several missing attributes are imputed from the same rows.
 
-    This is the case if it is requested. It is also the case if all missing attributes have nearest
+    Joint imputation is used if `joint` requests it, and also if all missing attributes have nearest
     donors and the limit on alternatives would leave each independent attribute fewer than
     CLOSE_DONORS values.
     """
@@ -195,7 +195,7 @@ def impute_batch(repository, joint, limit, objects):
 
     joint : bool, impute several missing attributes from the same rows if such rows exist
     limit : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
-        DEFAULT_MAX_ALTERNATIVES    objects : float64[n, D], NaN = missing
+        DEFAULT_MAX_ALTERNATIVES    objects : float64[n, D], NaN for missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T] and
     reason uint8[n], see `choose_dependencies`; donors int64[n, T], the numbers of donors; spread
     float64[n, T], the range of their values; error float64[n, T], the largest distance by which a

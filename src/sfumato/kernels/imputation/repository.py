@@ -35,7 +35,7 @@ class Choice(NamedTuple):
     """Settings of the choice of dependencies.
 
     least_donors : int >= 1, minimum number of donors of a choice
-    marginal : bool, whether to use the attribute's distribution in the repository without donors
+    marginal : bool, use the attribute's distribution in the repository if there are no donors
     most_donors : int, the number of nearest donors; 0 for the plain method, with all donors
     """
 
@@ -48,7 +48,7 @@ class DependencySets(NamedTuple):
     """The dependencies of T attributes over D columns; a set of dependencies is a bit mask.
 
     first : int64[T + 1], number of attribute t's first dependency; dependency d constrains the
-        scaled columns attribute[begin[d]:begin[d + 1]] to be within reach[...]
+        scaled columns attribute[begin[d]:begin[d + 1]] to within reach[...] of the object
     first_combination : int64[T + 1], for the plain method: start of attribute t's sets in
         combination[...], in order of choice    determinants : bool[T, D], constrained columns
     """

@@ -22,7 +22,7 @@ class NearSamples(NamedTuple):
 
     of : int64[t], ascending, the place of the arrival's sample in the batch
     number : int64[t], the neighbour's number in its stream, ascending per sample
-    begins : int64[t + 1], of the neighbour's near samples    sample : int64[m], their numbers
+    begins : int64[t + 1], start of the neighbour's near samples in sample : int64[m], their indices
     """
 
     of: np.ndarray

@@ -37,7 +37,7 @@ class RankedItems(NamedTuple):
 
 @compiled
 def round_probability(value):
-    """Return a probability in whole units of 1e-12, the error bound, so that ties remain ties."""
+    """Return a probability as a multiple of 1e-12, the error bound, so that ties remain ties."""
     return np.rint(value * 1e12)
 
 

@@ -112,7 +112,7 @@ def _rank_by_front_probability(items, ks, least):
 
 @compiled
 def _likeliest_vectors(items, ks):
-    """Return the `Rankings` under U-Topk; `offsets` is empty if the search for a vector gave up."""
+    """Return the `Rankings` under U-Topk; `offsets` is empty if a search reached MAX_SEQUENCES."""
     offsets = np.zeros(ks.size + 1, np.int64)
     most = np.minimum(ks, items.tuples).sum()
     tuples, value = np.empty(most, np.int64), np.empty(most)
@@ -142,7 +142,7 @@ def rank_items(items, ks, least, parameters):
     least : float64[a]; with Pr_k, an answer has all tuples whose Pr_k reaches this value or, for
         NaN, the k tuples with the largest Pr_k; other semantics ignore `least`
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
-    U-Topk gave up.  Cost: as for the largest k; under U-Topk, as for each k separately.
+    U-Topk failed.  Cost: as for the largest k; under U-Topk, as for each k separately.
     """
     code, most = parameters.semantics, ks[ks.size - 1]
     if code in (CODE_PK_TOPK, CODE_PT_K):
@@ -188,7 +188,7 @@ def rank_streams(items, streams, ks):
             total[s, c] += values[x, c]
             if values[x, c] > most[s, c]:
                 leader[s, c], most[s, c] = tuples[x], values[x, c]
-    for t in range(items.tuples):  # streams with probability 0 are included too
+    for t in range(items.tuples):  # streams with probability 0 are also included
         s = np.searchsorted(ids, streams[t])
         if most[s, 0] < 0.0:
             for c in range(ks.size):

@@ -145,7 +145,7 @@ def likeliest_vector(ordered, k, full):
 
     ordered : `ordered_units` of all items in rank order
     full : bool, consider only vectors of k members; if no world has k items, the result is empty
-        and has probability 0. Otherwise, a world with fewer than k items has all items as vector.
+        and has probability 0. Otherwise, the vector of a smaller world is all of its items.
     Among vectors whose probabilities differ by less than a factor of 1 + 1e-10, the vector that
     ends earliest is returned.  O(m log k).  Error of the probability: relative, (m + k) u; it is 0
     below 1e-308, where the logarithm is still valid.
@@ -247,7 +247,7 @@ def _tuple_items(items, k):
 def likeliest_vector_of_tuples(items, keys, k, full):
     """Return the most probable top-k vector of tuples, int64[<= k] in rank order, and probability.
 
-    keys : float64[tuples], break ties between vectors equally probable to 12 digits: the vector
+    keys : float64[tuples], break ties between probabilities that agree to 12 digits: the vector
         with the better keys wins, first rank first;  full : as in `likeliest_vector`
     A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
     of a subset of the same worlds, so its probability is at most that of the shorter sequence. The

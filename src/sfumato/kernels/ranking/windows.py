@@ -40,7 +40,7 @@ def select_late(scope, time, late, punctuation, clock, newest):
 
 @compiled
 def known_times(begin, steps, scope, time, otherwise):
-    """Return the first step of its scope that reaches each time, int64[n].
+    """Return, for each time, the first step of its scope that reaches the time: int64[n].
     begin : int64[scopes + 1], scope s has the ascending steps begin[s] ... begin[s + 1]
     otherwise : int64[n], returned if the scope has no steps
     If no step of the scope reaches a time, NO_PUNCTUATION is returned.
@@ -228,7 +228,7 @@ def rank_windows(tuples, runs, asked, parameters, rescale, skips, streams):
     streams : bool, rank streams instead of tuples
     Returns int64[8, n], for each row of answers its window, query, k, time, known time, rank, tuple
     (an index) and stream; float64[2, n], scores and values; bool[r], whether each run was ranked;
-    int64[], rejected tuples, in order; and the run at which U-Topk gave up, or -1.
+    int64[], rejected tuples, in order; and the run that U-Topk could not answer, or -1.
     Cost: O(n log n) for a window of n tuples, plus the cost of ranking the items in front.
     """
     whole, real = np.empty((8, 64), np.int64), np.empty((2, 64))

@@ -12,7 +12,7 @@ answer from one extent to the next. Predictions from c rows:
 
     count    t = c + (1 - share) * usual    share : mean c / final count at this stage
     sum      s * t / c                      usual : mean final count of the group
-    avg, min, max    the partial answer; the final minimum and maximum are beyond it
+    avg, min, max    the partial answer, which bounds the final minimum and maximum
 
 For uncertain rows, c and t are still numbers of rows. Answers and intervals refer to expected
 values, computed from the partials of `mergeable_moments` and `early_extremes`. The expected minimum
@@ -130,8 +130,8 @@ class EarlyAggregates(NamedTuple):
 class EarlyRows(NamedTuple):
     """Rows in order of release.
 
-    moves : bool[n], whether a row is in order, so that its scope has its punctuation
-    arrives : bool[n], whether a row is counted here, when it arrives
+    moves : bool[n], whether a row is in order, so that its punctuation advances its scope
+    arrives : bool[n], whether a row has just arrived, so that partial answers now include it
     offsets, prob, values : int64[n + 1], float64[k], float64[attributes, k], the alternatives; a
         certain row has one, with NaN for NULL
     scratch : room for the alternatives of a row, see `add_to_extremes`

@@ -37,6 +37,7 @@ class Extremes(NamedTuple):
     """Distributions of r extremes of each of several sets of tuples.
 
     sign : float64[r], 1 for MAX and -1 for MIN    attribute : int64[r]
+    pool : STEP_POOL[1]    steps : CDF_STEP[room], the steps of all lists
     first : int64[sets, r], first step of each list; NO_INDEX without tuples
     """
 

@@ -141,7 +141,7 @@ def find_complete(sessions, scopes, progress, gap, most):
 
     progress : by scope, then in order
     Returns (int64[n], the session that each was merged into, or itself; int64[m], complete
-    sessions; int64[m], the rows and int64[m], the punctuations that completed them).
+    sessions; int64[m] each, the rows and the punctuations that completed the sessions).
     """
     n, found = sessions.size, 0
     root, done = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -44,7 +44,7 @@ BOUNDARY_HEADER = integers("head mid ones built block zone_low zone_high row_bas
 
 
 class Boundary(NamedTuple):
-    """Distributions of one window; empty until it is full.
+    """Distributions of one window; empty until the window is full.
 
     front : float64[w + BUFFER], R: 1 below zone_low, 0 from zone_high onwards
     checkpoints : float64[...], the S_i, 2**shift tuples apart, packed

@@ -300,8 +300,8 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     Cost: O(band) amortised per arrival, the band about 20 standard deviations of the count; with
     distributions O(band of the front stack * band of the back stack). Averages with a missing
     value, or with too few digits, cost as much as `average_of`.
-    Error: about 1e-13 of the terms above; for averages, 1e-10 of the variance, and in the mean
-    1e-13 of the values' distance from their mean.
+    Error: about 1e-13 of the terms in the module docstring; for averages, 1e-10 of the variance,
+    and in the mean 1e-13 of the values' distance from their mean.
     Source: count and moments, Dallachiesa et al. (2015), section 4; averages original.
     """
     (front, back, average), first, (places, prob, counts) = stacks, tuples.first, distributions

@@ -139,8 +139,8 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
             world.owner, world.which = first + i, order[at] - offsets[i]
 
 
-# head, count, values : as in QUANTILE_WORLD; block : number of the block of `rest`; middle, newest :
-#   sums of the blocks between, and of the newest block so far
+# head, count, values : as in QUANTILE_WORLD; block : number of the block of `rest`; middle,
+#   newest : sums of the blocks between, and of the newest block so far
 TOTAL_WORLD = np.dtype(
     [("head", "i8"), ("count", "i8"), ("values", "i8"), ("block", "i8"), ("middle", "f8"),
      ("newest", "f8")]

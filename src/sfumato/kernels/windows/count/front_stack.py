@@ -6,9 +6,9 @@ up, all held tuples become the front stack:
     held:    head ................. mid ................. tail
              front stack            back stack, at most w tuples: all of them inside
 
-`count_moments` defines the curves S, T, G and K, and `count_average` the curve V. They are stored
-only for every stride-th depth (`checkpoints`), and rebuilt, one stride at a time, when the head
-reaches them. The curves in use then fit into a fast cache.
+`count_moments` defines the curves S, T, G and K, and `count_average` the curve V. The curves are
+stored only for every stride-th depth (`checkpoints`), and rebuilt, one stride at a time, when the
+head reaches them. The curves in use then fit into a fast cache.
 """
 
 from typing import NamedTuple
@@ -181,7 +181,7 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
 
 @lean
 def _floor(mu, ratio, w):
-    """Return the smallest relevant count of the front stack if `mu` of its tuples are expected.
+    """Return the smallest relevant count of the front stack if `mu` tuples exist on average.
 
     The estimate is generous. If the back stack requires smaller counts, the front stack is rebuilt.
     """
