@@ -125,7 +125,7 @@ def value_parts(offsets, prob, value, i):
 
 @compiled_ieee
 def value_moments(offsets, prob, value, existence, i):
-    """Return (e, mu, var), see `mergeable_moments`; e is `existence` if no value is missing."""
+    """Return (e, mu, var) of `mergeable_moments` for tuple i; e is `existence` without NaN."""
     total, mean, first, missing = 0.0, 0.0, np.nan, False
     for k in range(offsets[i], offsets[i + 1]):
         if np.isnan(value[k]):

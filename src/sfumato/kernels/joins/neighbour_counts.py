@@ -22,7 +22,8 @@ class NearSamples(NamedTuple):
 
     of : int64[t], ascending, the place of the arrival's sample in the batch
     number : int64[t], the neighbour's number in its stream, ascending per sample
-    begins : int64[t + 1], start of the neighbour's near samples in sample : int64[m], their indices
+    begins : int64[t + 1], start of the neighbour's near samples in `sample`
+    sample : int64[m], index of each near sample within its tuple
     """
 
     of: np.ndarray
