@@ -54,7 +54,7 @@ def sort_slots(slots, n):
 
 @lean
 def sort_pairs(value, mass, n):
-    """Sort value[:n] like `sort_slots`, and reorder mass[:n] with it."""
+    """Sort value[:n] like `sort_slots`, and reorder mass[:n] in the same way."""
     gap = 1
     while gap < n // 9:
         gap = 3 * gap + 1
@@ -112,7 +112,7 @@ def sift_down(heap, size, place):
 
 @lean
 def kth_smallest(values, n, k):
-    """Return the element of values[:n] with sorted index k, and reorder values[:n]. O(n)."""
+    """Return the value that sorting values[:n] would put at index k. Reorders values[:n]. O(n)."""
     low, high = 0, n - 1
     while low < high:
         pivot = values[(low + high) // 2]

@@ -3,7 +3,7 @@
 Every compiled function of the library has one of seven decorators:
 
     compiled        the default; a division by zero raises ZeroDivisionError
-    compiled_ieee   a division by zero gives inf or nan, so loops with divisions become SIMD
+    compiled_ieee   a division by zero gives inf or nan, so loops with divisions can use SIMD
     lean            compiled_ieee for small functions called per row, which neither allocate nor
                     return arrays
     lean_inline     lean, inlined into the callers
@@ -11,18 +11,18 @@ Every compiled function of the library has one of seven decorators:
     lean_sum        lean; sums may be reordered, and the sign of zero is ignored
     lean_dot        lean; sums of products may be both reordered and fused
 
-All of them release the GIL. Error bounds in a docstring hold for every rewriting that the
+All release the GIL. Error bounds in a docstring hold for every rewriting that the
 function's decorator permits. Compiled functions must be at module level, because the content of
 their file identifies their code.
 
 A function whose name starts with an underscore is for compiled callers only. It has no Python entry
-point, because compiling all entry points takes a tenth of the total time. A call from Python would
-crash the process; `tests/project/test_layers.py` checks that there are no such calls.
+point, because compiling all entry points would take a tenth of the compile time. A call from Python
+would crash the process; `tests/project/test_layers.py` checks that there are no such calls.
 
 Three conventions keep compilation short. Numba compiles a function again for each literal argument,
-such as 0 or True, and once more for a variable, so pass `np.int64(0)` or `np.bool_(True)`. Write
+such as 0 or True, and once more for a variable, so pass `np.int64(0)` or `np.bool_(True)`. Copy
 arrays with `arrays.write_at`, because a slice assignment also compiles its error message. Sort with
-the functions of `arrays`, because Numba's own take seconds to compile.
+the functions of `arrays`, because Numba's sort functions take seconds to compile.
 
 Numba stores compiled code in a folder whose name is a hash of the sources, versions and settings
 (see `compile_store`). An edit or an upgrade changes the folder, so no stale code is read.
@@ -78,7 +78,7 @@ class _KernelLocator(_CacheLocator):
         return str(compile_store.folder())
 
     def get_source_stamp(self) -> str:
-        return self._stamp  # also covers functions of other packages and very recent edits
+        return self._stamp  # a hash, so it also changes with an edit within the same clock tick
 
     def get_disambiguator(self) -> str:
         return f"{self._function.__module__}-{self._function.__code__.co_firstlineno}"
@@ -93,9 +93,9 @@ class _KernelCacheImpl(CompileResultCacheImpl):
 
 
 def _without_module(environment: Any) -> Any:
-    """Copy a called function's environment without its module: compiled code reads no globals.
+    """Copy a called function's environment without its module; compiled code reads no globals.
 
-    Reading the original imports the function's module. `numba.np.arraymath` (for `sum`) alone
+    Loading the original would import the function's module. `numba.np.arraymath` (for `sum`) alone
     imports SciPy and takes as long as NumPy and pandas together.
     """
     copy = Environment({"__name__": "numba"})
@@ -117,14 +117,14 @@ class _KernelCache(FunctionCache):
         if compile_store.folder() is None:
             return None
         try:
-            # Numba's own `load_overload` also imports everything that compilation needs, such as
-            # SciPy. They take longer than all other imports. Loaded code needs only the allocator.
+            # Numba's own `load_overload` also imports what compilation needs, such as SciPy. These
+            # imports take longer than all others. Loaded code needs only the allocator.
             rtsys.initialize(target_context)
             found = self._load_overload(sig, target_context)
             # Two concurrent processes may have used one file name for two signatures.
             if found is not None and tuple(found.signature.args) != tuple(sig):
                 found = None
-        except Exception:  # truncated files can raise anything
+        except Exception:  # a truncated file can raise any exception
             with contextlib.suppress(OSError):
                 self.flush()
             return None
@@ -158,7 +158,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     entry = {"no_cpython_wrapper": function.__name__.startswith("_"), "no_cfunc_wrapper": True}
     dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options, **entry})(function)
     if not config.DISABLE_JIT:  # otherwise `dispatcher` is the Python function
-        dispatcher._cache = _KernelCache(function)  # like `enable_caching`, with our folder
+        dispatcher._cache = _KernelCache(function)  # like `enable_caching`, in the library's folder
     return dispatcher
 
 

@@ -41,7 +41,7 @@ COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "D
 
 
 def cache_folders() -> list[Path]:
-    """Return the folders listed above in this order, whether or not they exist; at least one."""
+    """Return the folders of the module docstring in order, existing or not; at least one."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(CACHE_VARIABLE):
         found.insert(0, Path(chosen).expanduser().absolute())
@@ -56,7 +56,7 @@ def user_folder() -> Path | None:
     """Return `sfumato` in the user's cache folder, or None for a user without a home folder."""
     try:
         folder = user_cache_path("sfumato", appauthor=False)
-    except RuntimeError:  # from newer releases of platformdirs; older releases leave `~` unchanged
+    except RuntimeError:  # in newer releases of platformdirs; older releases leave `~` unchanged
         return None
     return folder if folder.is_absolute() else None
 
@@ -152,13 +152,13 @@ def _user() -> int:
 
 
 def _is_safe(place: Path, *paths: Path) -> bool:
-    """Return whether only root and this user can write to all of these paths.
+    """Return whether nobody except root and this user can write to any of these paths.
 
-    If not, log a warning. No warning is logged about another user's private folder unless
-    $SFUMATO_KERNEL_CACHE names it.
+    If somebody else can, log a warning. No warning is logged about another user's private folder
+    unless $SFUMATO_KERNEL_CACHE names it.
     """
     if os.name != "posix":
-        return True  # modes do not show permissions there, and the user's folders are private
+        return True  # modes do not show permissions on Windows; a user's folders are private
     for path in (place, *paths):
         try:
             found = path.stat()

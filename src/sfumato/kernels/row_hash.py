@@ -51,7 +51,7 @@ def _word_at(data, at, size):
 def hash_words(seeds, offsets, words, present, wide):
     """Hash lists of fixed-size words into the rows' hashes, in place.
 
-    seeds : uint64[n]    offsets : int64[n + 1], row i has elements [offsets[i], offsets[i + 1])
+    seeds : uint64[n], the hashes    offsets : int64[n + 1]; row i has elements offsets[i] ...
     words : uint64[m, f], fields of each element in hashing order; int32 in the low half
     present : bool[m, f], not NULL    wide : bool[f], True for fields of 8 bytes, False for 4
     O(m f).
@@ -73,7 +73,8 @@ def hash_words(seeds, offsets, words, present, wide):
 def hash_bytes(seeds, offsets, data, present):
     """Hash byte strings into the rows' hashes, in place.
 
-    seeds : uint64[n]    offsets : int64[n + 1] into data : uint8[]    present : bool[n]
+    seeds : uint64[n], the hashes    offsets : int64[n + 1], start of each row's bytes in `data`
+    data : uint8[]    present : bool[n], not NULL
     O(bytes).
     """
     for i in range(seeds.size):

@@ -2,8 +2,8 @@
 
 Python runs signal handlers only between Python instructions. A function with long work per row
 counts its steps and passes the count to `after_signals`, which handles pending signals at
-intervals. An exception of a handler propagates out of the compiled function. The data being
-modified is then inconsistent, so its owner must not be used again.
+intervals. An exception of a handler propagates out of the compiled function. The data that the
+function was modifying are then inconsistent, so the object that owns them must not be used again.
 """
 
 from llvmlite import ir

@@ -9,33 +9,34 @@ EPSILON = 2.0**-52
 UNIT_ROUNDOFF = 2.0**-53
 BELOW_ONE = 1.0 - UNIT_ROUNDOFF  # the largest float64 below 1; larger values are 1
 
-# A computed probability within this distance of 1 counts as 1; the errors of all are smaller.
+# A computed probability within this distance of 1 is treated as 1; rounding errors are smaller.
 CERTAIN = 1e-12
 
 # A probability, or the sum of a tuple's alternatives, may exceed 1 by this much through rounding.
 SUM_TOLERANCE = 1e-9
 
-# Probabilities dropped at the ends of a distribution, or together with their worlds: ten thousand
-# of them are less than one rounding error of the total.
+# Probabilities below this are dropped at the ends of a distribution, or with their worlds. The sum
+# of ten thousand such probabilities is below one rounding error of the total.
 NEGLIGIBLE = 1e-20
-NEGLIGIBLE_STATE = 1e-19  # states of a sum; fewer states than counts are dropped
-NEGLIGIBLE_POSITION = 1e-22  # positions of a tuple; each of thousands of tuples drops some
-NEGLIGIBLE_COUNT = 1e-25  # a count shared by all tuples; at most 1e-14 of tails above 1e-11
+NEGLIGIBLE_STATE = 1e-19  # states of a sum; higher, because few states are dropped
+NEGLIGIBLE_POSITION = 1e-22  # counts of newer tuples; lower, because each tuple drops some
+NEGLIGIBLE_COUNT = 1e-25  # counts of all tuples; changes tails above 1e-11 by at most 1e-14
 NEGLIGIBLE_DEEP = 1e-19  # contributions of candidates that may lie outside a window
-NEGLIGIBLE_REACH = 1e-30  # probability of reaching a value below which an extreme is cut off
+NEGLIGIBLE_REACH = 1e-30  # values reached with a lower probability cannot be an extreme
 UNLIKELY_EXPONENT = 42.0  # exp(-42) = 6e-19 is treated as probability 0
-UNDERFLOW = 1e-300  # where even the farthest tails must be precise
+UNDERFLOW = 1e-300  # used if even the farthest tails must be precise
 
-# A smaller outcome is a difference of numbers near 1, not a probability.
+# A smaller probability of an outcome is the rounding error of a difference of numbers near 1.
 LEAST_OUTCOME = 1e-17
-# A smaller share of the value it was subtracted from is rounding error, not an outcome.
+# A difference that is a smaller share of the minuend is rounding error, not a probability.
 OUTCOME_ROUNDING = 1e-15
-# A smaller remainder of a tuple, or of terms that cancel, is rounding error.
+# A smaller remainder of a tuple's probability, or of terms that cancel, is rounding error.
 REMAINDER = 2.0**-50
 
-# A share or level missed by at most this much counts as reached: sums of shares have such errors.
+# A sum of shares that is below a level by at most this much reaches it, because sums are rounded.
 SHARE_TIE = 1e-12
-# Vectors with log probabilities this close are equally probable: sums of dozens of logarithms.
+# Vectors are equally probable if their log probabilities, which are sums of dozens of logarithms,
+# differ by at most this much.
 LOG_TIE = 1e-10
-# A bound for sifting samples may exceed the probability by this much plus rounding errors.
+# Relative slack of the bounds by which joins exclude samples and pairs; above rounding errors.
 SIFT_SLACK = 1e-9

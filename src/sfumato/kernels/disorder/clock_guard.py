@@ -1,17 +1,17 @@
 """The guard against wrong clocks: it decides which delays are credible.
 
 A row is **ahead** if its delay (arrival minus event time) is too small to be credible. It is
-buffered and released in order, but it neither feeds the estimator nor moves the punctuation. A row
-is **far** ahead or behind if its delay differs from the others by more than even the heaviest tail
-explains.
+buffered and released in order, but it is not fed to the estimator and does not advance the
+punctuation. A row is **far** ahead or behind if its delay differs from the others by more than even
+the heaviest tail explains.
 
-- A row *far behind* and below the newest event time is stale and is emitted at once, as late. If a
-  row far behind is at or above the newest event time, no row overtook it. Such a row is buffered
-  and released in order.
-- A row *far ahead* is buffered until a later row decides. A later row with an earlier event time
-  contradicts the row far ahead, which is then emitted as late. PLAUSIBLE_ROWS consecutive far rows
-  are accepted if none is more than MAX_CLOCK_SKEW_US ahead of its arrival (a device set its clock).
-  Otherwise, LASTING_ROWS consecutive far rows are accepted.
+- A row *far behind* and below the newest event time is stale and is emitted immediately, as late.
+  If a row far behind is at or above the newest event time, no row overtook it. Such a row is
+  buffered and released in order.
+- A row *far ahead* is buffered until later rows contradict or confirm it. A later row with an
+  earlier event time contradicts the row far ahead, which is then emitted as late. PLAUSIBLE_ROWS
+  consecutive far rows are accepted if none is more than MAX_CLOCK_SKEW_US ahead of its arrival (a
+  device set its clock). Otherwise, LASTING_ROWS consecutive far rows are accepted.
 
 A lasting change is accepted. Rows ahead are accepted once they are a quarter of the last RECENT
 rows. Far rows are accepted after LASTING_ROWS consecutive rows. The guard also learns a lasting
@@ -28,8 +28,8 @@ GUARD_WARM_UP_ROWS = 16  # rows before the first bounds, and between their first
 RENEWAL_ROWS = 32  # rows between later renewals
 FAR_BOUND_US = 1 << 59  # microseconds: saturation of the far bounds, above any real spread
 MAX_CLOCK_SKEW_US = 600_000_000  # microseconds: no row within ten minutes is far
-LASTING_ROWS = 1024  # consecutive far rows after which they are accepted
-PLAUSIBLE_ROWS = 16  # the same if no row is over MAX_CLOCK_SKEW_US ahead of its arrival
+LASTING_ROWS = 1024  # number of consecutive far rows that are accepted as a lasting change
+PLAUSIBLE_ROWS = 16  # the same if no row is more than MAX_CLOCK_SKEW_US ahead of its arrival
 NEAR, FUTURE, STALE, LEARNED = 0, -1, 1, 2
 RUNS, SPREAD = 16, 16  # a mode: RUNS groups of far rows spread over at least delay / SPREAD,
 FEW_RUNS, LONG_SPREAD = 4, 2  # or FEW_RUNS groups spread over at least delay * LONG_SPREAD

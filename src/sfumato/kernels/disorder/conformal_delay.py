@@ -10,20 +10,20 @@ punctuation:
     ROWS     earlier rows with later event times       the (s + 1)-th largest event time
 
 The measure with the shortest waits depends on the stream. Each measure has a histogram of lateness,
-with geometric buckets and exponential forgetting. The punctuation of each measure is tried on the
-stream.
+with geometric buckets and exponential forgetting. The punctuation of each measure is evaluated
+on the stream.
 
 **Steering.** If l of n rows were late, the debt is x = (l - d' n) / T + c, where d' is slightly
 below d, and T = 4 m + 0.03 d n is the tolerated debt. Late rows arrive in bursts of m on average (m
 is capped at 1 + d n / 100), and one burst must stay below T. The threshold minimises s + price *
-(share of remembered rows it would drop), where log price = log slope of the tail at d (smoothed) +
+(share of remembered rows that it drops), where log price = log slope of the tail at d (smoothed) +
 1.5 x. Late rows raise the price and therefore the threshold; on-time rows lower both. This method
 is online conformal inference (Gibbs & Candes 2021), in which the threshold follows the errors, not
 a model. A price replaces the quantile level, because a level oscillates at gaps of the tail.
 
 The tail is flat at d if, for example, devices send buffered rows after a fixed time. A much shorter
-fixed wait would not keep the drop ratio. It would also make all rows of that mode late that are
-still in transit. Therefore rows wait at least for the quantile.
+fixed wait would not keep the drop ratio. Such a wait would also make late all rows of that mode
+that are still in transit. Therefore rows wait at least for the quantile.
 
 **Following.** Each measure is steered by the rows that would have been late for it, so all measures
 are compared at the same drop ratio. The cost of a measure is the number of held rows, summed over
@@ -68,7 +68,7 @@ EARLY_MARGIN, EARLY_LATE_ROWS = 0.1, 120.0
 TOLERATED_BURSTS, TOLERATED_SHARE = 4.0, 0.03
 BURST_GAP = 0.1  # minimum distance between bursts, in rows times drop ratio
 BURST_GROWTH = 100.0  # expected late rows per increment of the cap on burst sizes
-TARGET_DEBT = 0.6  # c: late rows are kept about c T below d' n
+TARGET_DEBT = 0.6  # c: the number of late rows is kept about c T below d' n
 GAIN, EARLY_GAIN = 1.5, 0.8  # log price per debt; EARLY_GAIN is added until EARLY_LATE_ROWS
 OTHER_MEASURES_SHARE = 0.01  # of expected late rows, added to T for drops due to other measures
 MIN_PRICED_LATE_ROWS = 2.0  # expected late rows below which quantiles are used, not prices
@@ -83,12 +83,12 @@ MIN_COST_RISE = 0.1  # rise of the followed measure's cost, as a share, that cau
 # Expected late rows below which delays are treated as normal, and standard deviations to wait then.
 START_LATE_ROWS, START_DEVIATIONS = 12.0, 3.3
 NEWEST_DELAYS = 32  # delays used for mean and variance
-YOUNG_FACTOR = 1.3  # and the wait of young streams, divided by the largest lateness
+YOUNG_FACTOR = 1.3  # see Caution; young streams wait this multiple of the largest lateness
 
 
 @compiled
 def bucket_of(lateness):
-    """Return 0 for a lateness below 1; otherwise 1 + the number of its quarter octave."""
+    """Return the bucket of a lateness: 0 below 1, otherwise 1 + the number of quarter octaves."""
     if lateness < 1:
         return 0
     return min(1 + int(BUCKETS_PER_OCTAVE * math.log2(float(lateness))), LATENESS_BUCKETS - 1)
@@ -135,7 +135,7 @@ def count_later(sample, size, time):
 
 @compiled
 def remember_time(tau, key, sample):
-    """Insert one of `thinning` event times into the ascending sample of the newest event times.
+    """Insert one in `thinning` event times into the ascending sample of the newest event times.
 
     A full sample drops its older half if the rows above the punctuation fit into the other half;
     otherwise it drops every second time and doubles `thinning`. If these rows fit into an eighth, a
@@ -203,7 +203,7 @@ def observe_lateness(tau, t, d, key, histograms, sample):
     """Record a row in each measure: elapsed time, late rows, lateness. O(log sample)."""
     passed = float(max(t - key.last_arrival, 0))
     key.recent_rows += 1.0
-    key.weight /= 1.0 - min(d / MEMORY_LATE_ROWS, 0.5)  # older rows count less
+    key.weight /= 1.0 - min(d / MEMORY_LATE_ROWS, 0.5)  # older rows get less weight
     key.rows += key.weight
     for m in range(MEASURES):
         if passed > 0.0:
@@ -230,7 +230,7 @@ def observe_lateness(tau, t, d, key, histograms, sample):
 
 @compiled
 def observe_late(tau, d, key):
-    """Record the lateness of a row under the actual punctuation, before it updates `newest`."""
+    """Record the lateness of a row under the actual punctuation, before `newest` is updated."""
     key.largest_lateness = max(key.largest_lateness, key.newest - tau)
     if key.forgiven <= tau < key.punctuation:
         key.late_fed += 1
@@ -264,7 +264,7 @@ def discount_past(d, key):
 
 @compiled
 def threshold(m, debt, gain, d, key, histograms):
-    """Return a measure's threshold for a debt x. O(buckets)."""
+    """Return a measure's threshold for a debt. O(buckets)."""
     histogram, rows = used_histogram(m, key, histograms), key.rows
     if key.counted * d < MIN_PRICED_LATE_ROWS:
         return quantile(histogram, min(d * math.exp(-debt), MOST_SHARE * d) * rows)

@@ -1,4 +1,4 @@
-"""The disorder controller: computes punctuations after each arrival, for many controllers."""
+"""The disorder controllers: compute the punctuation of each controller after each arrival."""
 
 import numpy as np
 
@@ -34,7 +34,8 @@ def memory_layout(control):
 
 @compiled
 def memory_parts(key, control, memory):
-    """Return views of the memory: area int64[numbers], held and ring int64[lanes, room]."""
+    """Return views of a controller's memory: int64[entries] of the conformal estimator, and
+    int64[lanes, room] of the buffered rows and of the sort buffer or VSeq."""
     numbers, held, ring = memory_layout(control)
     begin = key.place + numbers
     middle = begin + held * key.room
@@ -59,7 +60,8 @@ def reserve_memory(rows, control, key, memory, usage):
     if control.estimator == SLACK:
         wanted = max(wanted, min(control.slack, key.size + rows) + 1)
     elif control.estimator == NORMAL:
-        # GUARD_WARM_UP_ROWS rows are buffered until the guard is ready, and are fed later.
+        # GUARD_WARM_UP_ROWS rows are buffered until the guard is ready, and are passed to the
+        # estimator later.
         wanted = max(
             wanted, min(key.size + rows + guard.GUARD_WARM_UP_ROWS, estimators.LONGEST_VSEQ) + 1
         )
@@ -104,7 +106,7 @@ def keep_slack(low, high, key, ring):
 
 @compiled
 def feed(tau, t, control, key, area, ring):
-    """Feed a credible row to the estimator; return its punctuation, or NO_TIME."""
+    """Feed a credible row to the estimator; return the estimator's punctuation, or NO_TIME."""
     key.fed += 1
     key.latest = max(key.latest, tau)
     wanted = NO_TIME
@@ -127,7 +129,7 @@ def feed(tau, t, control, key, area, ring):
 def unguarded_step(tau, t, control, key, counts, area, ring):
     """Process a row while the guard has no bounds; return the estimator's punctuation.
 
-    SLACK and FIXED are fed every row at once, unless the row is far ahead of its arrival. The other
+    SLACK and FIXED are fed every row immediately, unless the row is far ahead of its arrival. Other
     estimators are fed later, once the guard has bounds: they receive the credible rows among the
     first GUARD_WARM_UP_ROWS.
     """
@@ -157,7 +159,7 @@ def guarded_step(tau, t, control, key, counts, area, ring):
     """Process a row once the guard has bounds.
 
     Returns the estimator's punctuation and the number of the first row evicted as late, or NO_ROW.
-    Buffered rows from this number up to the previous row are evicted as late.
+    Buffered rows from this number up to the row before the current row are evicted as late.
     """
     side = guard.side_of(t - tau, key)
     key.far_rows = key.far_rows + 1 if side == key.far_side else 1
@@ -203,8 +205,8 @@ def count_late(tau, t, control, key, counts):
 
 @compiled
 def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
-    """Add a row to a bounded buffer unless the row is late; return the number of the first row
-    evicted as late, or NO_ROW, and the end number."""
+    """Add a row to a bounded buffer unless the row is late; return the numbers [first, end) of the
+    rows evicted as late, with `first` NO_ROW if there are none."""
     credible, end = guard.horizon(t, key), key.count - 1
     if first != NO_ROW:
         estimators.evict_rows(first, end, key, held)
@@ -222,7 +224,7 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
 @compiled
 def process_arrival(tau, t, sent, control, key, counts, area, held, ring):
     """Process a row, which may carry the punctuation `sent`; return whether the row is late, and
-    the first and end number of rows evicted as late."""
+    the numbers [first, end) of the rows evicted as late, as `hold_bounded` does."""
     if t < key.clock:
         counts.out_of_order += 1
         t = key.clock
@@ -272,7 +274,7 @@ def keep_id(i, slot, tau, t, late, ids):
 
 @compiled
 def is_beyond_clocks(tau, t, control, counts):
-    """Return whether a row is too far ahead of or behind its arrival, and count it."""
+    """Return whether a row is too far ahead of or behind its arrival; if so, count the row."""
     if tau > t + control.max_ahead:
         counts.future += 1
         counts.late += 1
@@ -287,7 +289,7 @@ def is_beyond_clocks(tau, t, control, counts):
 def append_event(i, slot, first, end, states, events, count):
     """Append an event at row i, and return the number of events.
 
-    An event is int64[5]: i, the controller's place, first and end number of rows, the punctuation.
+    An event is int64[5]: i, the controller's place, row numbers [first, end), and the punctuation.
     """
     events[0, count], events[1, count] = i, slot
     events[2, count], events[3, count] = first, end
@@ -346,7 +348,7 @@ def add_top(slot, key, held, tops, listed, size):
 def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
     """Release the rows with the earliest event time of all controllers; see `bound_buffer`.
 
-    tops, listed, size : see `add_top`    out : evicted_late, their count, forced, their count
+    tops, listed, size : see `add_top`    out : evicted_late and its number, forced and its number
     Returns the heap's size, the number of released rows, and the two counts.
     O(log n) per controller with such a row, and amortised per heap entry.
     """
@@ -398,7 +400,7 @@ def punctuate(
     arrives, or if it is stale (see `clock_guard`). Duplicates and rows beyond `max_ahead` and
     `max_behind` are also late, and do not change any controller.
     event_time, arrival : int64[n] microseconds, within +-2**58, in order of arrival; if arrival
-    decreases, the clock does not move and the row is counted as out of order
+    decreases, the clock does not advance and the row is counted as out of order
     sent : int64[n] microseconds, the punctuation that each row carries (CARRIED), or NO_TIME; or
         empty
     groups : (order int64[n], the rows by controller; starts int64[groups + 1])
@@ -416,7 +418,7 @@ def punctuate(
     n, total = event_time.size, control.max_buffer_total
     times, number = np.empty((2, n), np.int64), np.empty(n, np.int64)
     late, duplicate = np.empty(n, np.bool_), np.zeros(n, np.bool_)
-    group_of, buffered = np.empty(n, np.int64), 0  # group_of : of each place in `order`
+    group_of, buffered = np.empty(n, np.int64), 0  # group_of : the group of each place in `order`
     for group in range(which.size):
         rows = starts[group + 1] - starts[group]
         memory = reserve_memory(rows, control, states[which[group]], memory, usage)
@@ -479,9 +481,9 @@ def punctuate(
 
 @compiled
 def raise_floors(floors, which, control, states, memory):
-    """Record that rows up to these times have been released, so that earlier rows are late.
+    """Record that rows up to the times `floors` have been released, so that earlier rows are late.
 
-    floors, which : int64[k], times, and distinct places in states    O(log m) per released row.
+    floors : int64[k]    which : int64[k], distinct places in states    O(log m) per released row.
     """
     for i in range(which.size):
         key = states[which[i]]

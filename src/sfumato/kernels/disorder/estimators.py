@@ -80,7 +80,7 @@ def drop_oldest(key, ring):
 
 @compiled
 def refresh(key, ring):
-    """Recompute the sums of VSeq relative to its mean, which keeps them small."""
+    """Recompute the sums of VSeq relative to its mean, to keep the sums small."""
     key.base += int(key.total / key.size)
     key.turn = 0
     key.total = key.total_low = key.squares = key.squares_low = 0.0
@@ -185,7 +185,7 @@ def remove_held(place, key, held):
 
 @compiled
 def release_held(time, key, held):
-    """Remove all rows with an event time at or below `time`. O(log n) each."""
+    """Remove all rows with an event time at or below `time`. O(log n) per row."""
     while key.held > 0 and held[0, 0] <= time:
         remove_held(np.int64(0), key, held)
 
@@ -225,9 +225,9 @@ def bound_buffer(credible, plausible, max_buffer, key, counts, held):
     The oldest rows are released and force the punctuation forward. Rows set aside above `credible`,
     the guard's horizon, may fill half of the buffer. If they fill more than half, or if no other
     rows are left, the row farthest in the future is evicted: it is emitted as late, and the
-    punctuation does not move. Such a row is evicted only if a later credible row contradicts it or,
-    if no other rows are left, if it is above `plausible`. Otherwise its event time may be correct,
-    and the oldest rows are released.
+    punctuation does not advance. Such a row is evicted only if a later credible row contradicts it,
+    or if no other rows are left and it is above `plausible`. Otherwise its event time may be
+    correct, and the oldest rows are released.
     held : int64[3, room], a heap: event times, arrival numbers, 1 for rows set aside
     O(log m) per row, O(m) if rows are set aside.  Source: Kim et al. (2006), section 4, BSIZE.
     """

@@ -16,8 +16,8 @@ def least_punctuations(source, punctuation, starts, offsets, current):
     """Return the lowest punctuation over all sources of a group, after each arrival: int64[n].
 
     source : int64[n], places in `current`; rows are ordered by group and arrival
-    punctuation : int64[n], the source's punctuation after the row    starts : int64[groups + 1]
-    offsets : int64[groups + 1], places of each group's sources in `current`
+    punctuation : int64[n], the source's punctuation after the row
+    starts, offsets : int64[groups + 1], first row of each group; its sources' places in `current`
     current : int64[sources], updated in place
     O(1) per row; O(sources of the group) if the row's source had the lowest punctuation.
     """
@@ -38,12 +38,12 @@ def least_punctuations(source, punctuation, starts, offsets, current):
 def least_steps(time, group, offsets, steps, places):
     """Return the punctuation at which each row is emitted if the slowest source is read first.
 
-    A row is emitted when the last source has reached its time. The lowest step that reaches this
-    time does not depend on how fast sources are read: the rate only changes how far other sources
-    are ahead.
+    A row is emitted when the last source has reached the row's time. The lowest step that reaches
+    this time does not depend on how fast sources are read: the rate only changes how far other
+    sources are ahead.
     time, group : int64[m]     offsets : int64[groups + 1], places of each group's sources
     steps : int64[], ascending punctuations of each source s: steps[places[s]:places[s + 1]]
-    Returns int64[m], NO_TIME where no source has a step.  O(sources of the group, log steps) each.
+    Returns int64[m], NO_TIME if no source has such a step.  O(sources * log steps) per row.
     """
     out = np.empty(time.size, np.int64)
     for i in range(time.size):
@@ -63,7 +63,7 @@ def release_positions(time, group, arrived, late, starts, punctuation):
 
     The release position is the first position in the row's group, at or after the row's arrival,
     whose punctuation is at or above the row's event time.
-    time, group : int64[m]    arrived : int64[m], the row's position, or -1 if it arrived earlier
+    time, group : int64[m]    arrived : int64[m], position of arrival, or -1 if earlier
     late : bool[m], emitted on arrival    starts : int64[groups + 1], each group's positions
     punctuation : int64[n], after each position; not decreasing within a group
     O(log n) per row.  Source: Kim et al. (2006), section 3.

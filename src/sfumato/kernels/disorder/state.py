@@ -22,18 +22,18 @@ UNBOUNDED = 1 << 60  # microseconds, above any difference of times
 class Control(NamedTuple):
     """The settings shared by all controllers.
 
-    estimator : SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL (the punctuation moves only
-        when the buffer is full) or CARRIED (rows carry the punctuation)
+    estimator : SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL (the punctuation advances
+        only when the buffer is full) or CARRIED (rows carry the punctuation)
     drop_ratio : float64 in (0, 0.5], target share of late rows (NORMAL, CONFORMAL; others: 0.01)
     slack : int64, rows of the sort buffer (SLACK)
     deviations : float64, the square of the drop ratio's normal quantile (NORMAL)
-    floor : bool, whether n_p is rounded down (NORMAL)
+    floor : bool, whether n_p (see `normal_step`) is rounded down (NORMAL)
     max_delay : int64 microseconds (FIXED)
     guard : bool, whether rows with incredible event times are set aside
     max_buffer : int64, maximum number of buffered rows per controller; 0: no bound
     max_buffer_total : int64, maximum number of buffered rows of all controllers; 0: no bound
-    max_ahead, max_behind : int64 microseconds; rows whose event time is further after or before
-        their arrival are late at once
+    max_ahead, max_behind : int64 microseconds; a row is late immediately if its event time is more
+        than `max_ahead` after its arrival, or more than `max_behind` before
     """
 
     estimator: int
@@ -53,10 +53,10 @@ class RowIds(NamedTuple):
     """The ids of rows, by which duplicates are recognised.
 
     slot : int64[n], code of the row's controller and id, -1 for a row without an id; or empty
-    kept : int64[3, slots]: place of the newest row that was not a duplicate, or EARLIER_CALL if it
-        arrived in an earlier call, or UNSEEN; its event time, NO_TIME if it was late; the arrival
-        until which it is remembered at least
-    remember : int64 microseconds for which an id is remembered at least
+    kept : int64[3, slots], about the newest row that was not a duplicate: its place, EARLIER_CALL
+        if it arrived in an earlier call, or UNSEEN; its event time, NO_TIME if it was late; the
+        arrival time until which it must be remembered
+    remember : int64 microseconds, the minimum time for which an id is remembered
     """
 
     slot: np.ndarray
@@ -68,9 +68,9 @@ UNSEEN, EARLIER_CALL = -1, -2  # places of RowIds.kept
 NO_IDS = RowIds(np.empty(0, np.int64), np.empty((3, 0), np.int64), 0)
 
 # Totals over controllers: rows below the punctuation on arrival or beyond `max_ahead`; stale rows
-# and rows beyond `max_behind`; rows set aside by the guard or beyond `max_ahead`; times that a full
-# buffer forced the punctuation; rows that arrived below the clock; rows late only because they are
-# below the floor; duplicates.
+# and rows beyond `max_behind`; rows set aside by the guard or beyond `max_ahead`; how often a full
+# buffer forced the punctuation; rows whose arrival is below the clock; rows late only because they
+# are below the floor; duplicates.
 COUNTS = integers("late stale future forced out_of_order after_idle duplicates")
 
 # Far rows on one side of the credible delays, as evidence of a lasting mode: the number of rows and
@@ -78,18 +78,18 @@ COUNTS = integers("late stale future forced out_of_order after_idle duplicates")
 MODE = integers("rows runs since begin delay")
 
 _COMMON = integers(
-    "place room length "  # its part of the memory: start, entries per lane, length
+    "place room length "  # the controller's part of the memory: start, entries per lane, length
     "count clock "  # arrived rows, and the latest arrival
     "punctuation floor "  # estimated or forced; rows up to `floor` were released without one
     "held aside "  # rows in the bounded buffer, and how many of them were set aside
     "fed last_arrival "  # rows fed to the estimator, and the latest arrival among them
 )
 _GUARD = integers(
-    "observed guarded "  # rows observed by the guard; 1 once the next three bounds are known
+    "observed guarded "  # rows observed by the guard; 1 once `bound` to `far_ahead` are known
     "bound far_behind far_ahead "  # the smallest credible delay; delays beyond which a row is far
-    "far_side far_rows "  # side of the latest row, and consecutive rows on that side
-    "earliest latest "  # smallest credible event time of the first rows, largest fed
-    "credible_number credible_time "  # of the latest credible row
+    "far_side far_rows "  # side of the latest row, and number of consecutive rows on that side
+    "earliest latest "  # smallest credible event time of the first rows; largest event time fed
+    "credible_number credible_time "  # number and event time of the latest credible row
     # rows far ahead not yet contradicted: their count, the first row's number, the largest event
     # time, and how many are also far ahead of their arrival
     "pending pending_first pending_top pending_early "
@@ -102,13 +102,14 @@ _ESTIMATORS = integers(
     "size turn newest "  # entries used in the lane, rows since a refresh, largest event time fed
     "head limit base largest_delay"  # oldest pair of VSeq, its full length, origin of delays
 )
-# Sums of VSeq's delays and of their squares, double-double; block maxima (averaged).
+# Sums of VSeq's delays and of their squares, as double-doubles; number and sum of the block maxima
+# (AVERAGED).
 _SUMS = reals("total total_low squares squares_low blocks block_sum")
 
 _CONFORMAL = integers(
-    "counted late_fed late_steered "  # counted rows, late rows now and at the last steering
-    "thinning first_time largest_lateness "  # the sample holds one of `thinning` event times
-    "bursts last_late measure "  # groups of late rows, number of the latest one, measure followed
+    "counted late_fed late_steered "  # counted rows; late rows, now and at the last steering
+    "thinning first_time largest_lateness "  # the sample holds one in `thinning` event times
+    "bursts last_late measure "  # bursts of late rows; number of the last one; followed measure
     "newest_before"  # the largest event time before the latest arrival time
 )
 _WEIGHTS = reals(

@@ -45,7 +45,7 @@ def take_alternative(p, tuple_, rest, reached):
 def cut_alternatives(begin, end, of, order):
     """Return the number of sorted alternatives [begin, end) that are not negligible.
 
-    order : int64[m]; order[begin:end] are their places relative to begin, by descending
+    order : int64[m]; order[begin:end] are their places, relative to begin, by descending
     sign * value, NaN last    O(returned number)
     """
     reached, kept = 1.0, 0

@@ -38,7 +38,7 @@ MOMENT_SUMS = reals(
 def _quadrature_nodes():
     """Return (u, w) such that sum w exp(-k u) and sum w u exp(-k u) are 1/k and 1/k**2.
 
-    This is the trapezoidal rule after the substitution u = exp(s - exp(-(s + 18) / 2)).
+    The method is the trapezoidal rule after the substitution u = exp(s - exp(-(s + 18) / 2)).
     Error: relative 1e-12 for k = 1 ... 10**7.
     """
     step = 0.275
@@ -218,7 +218,7 @@ def _merge_nodes(nodes, shift, to):
 
 @lean
 def merge_set(source, s, to, t):
-    """Add the tuples of set s to set t; s is unchanged, and t gets the mean of both centres.
+    """Add the tuples of set s to set t; s is unchanged, t gets the weighted mean of the centres.
 
     O(NODES) per averaged channel with uncertain tuples, otherwise O(1).
     """

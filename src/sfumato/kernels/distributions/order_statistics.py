@@ -1,7 +1,8 @@
-"""Order statistics of the w newest existing tuples, per window, from the newest to the oldest.
+"""Order statistics of the w newest existing tuples, which are the inside tuples of a window.
 
-In a world whose count has reached w, older tuples do not matter. So one pass whose state includes
-the count computes the distribution of any function of the inside tuples.
+In a world whose count has reached w, older tuples do not matter. So one pass from the newest tuple
+to the oldest, whose state includes the count, computes the distribution of any function of the
+inside tuples.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from sfumato.kernels.tolerances import OUTCOME_ROUNDING
 
 @compiled
 def rank_of(share, k):
-    """Return how many of k values a quantile must reach, ignoring rounding errors of share * k."""
+    """Return the rank of a quantile among k values, ignoring rounding errors of share * k."""
     return max(1, int(np.ceil(share * k - 1e-9)))
 
 
@@ -114,7 +115,7 @@ def _sums_above(prob, owner, order, size, n):
     The first array has, per sorted alternative, the sum over later alternatives of the same tuple.
     The second array has, per tuple, the sum over its alternatives without a value.
 
-    order : int64[m], alternatives by value; after `size`, without a value    owner : int64[m]
+    order : int64[m], alternatives by value; from `size` onwards without a value    owner : int64[m]
     """
     over, above, none = np.empty(size), np.zeros(n), np.zeros(n)
     for r in range(size, order.size):

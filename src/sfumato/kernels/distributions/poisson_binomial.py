@@ -5,7 +5,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled, lean, lean_fused
 
 # Buffers hold the probability of count k at index k + MARGIN, so that the taps k-4 ... k-1 of a
-# fused factor stay inside and the loop needs no test.
+# fused factor stay inside the buffer and the loop needs no test.
 MARGIN = 4
 
 # Loops run over a multiple of LANES cells, with zeros after the band. The SIMD width of any machine
@@ -48,7 +48,7 @@ def mix_next(cells, count, stay, come):
     """Set cells[x] = stay * cells[x] + come * cells[x + 1] for x < count, in place.
 
     This adds one tuple to a distribution that stores count k at w - k, or to a tail that stores
-    Pr(x + N >= w) at x. The loop runs forward and becomes SIMD.
+    Pr(x + N >= w) at x. The loop runs forward and can use SIMD.
     """
     for x in range(count):
         cells[x] = stay * cells[x] + come * cells[x + 1]
@@ -99,7 +99,7 @@ def convolve_four(source, low, high, p, begin, target):
         c0 = y * c0
     clear(source, low, MARGIN)
     clear(source, high + MARGIN, MARGIN + LANES)
-    # Slices from 0: the loop then has no sign test on its index and becomes SIMD.
+    # Slices from 0: the loop then has no sign test on its index and can use SIMD.
     s0, s1, s2 = source[low + 4 :], source[low + 3 :], source[low + 2 :]
     s3, s4, out = source[low + 1 :], source[low:], target[low + MARGIN :]
     for k in range(padded(high + MARGIN - low)):

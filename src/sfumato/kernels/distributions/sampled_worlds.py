@@ -15,7 +15,7 @@ class SampledWorlds(NamedTuple):
     """Tuples whose alternatives are drawn.
 
     tuples : AttributeTuples    hashes : uint64[n], see `tuple_hashes`
-    first : int64, stream index of the first tuple; the others follow
+    first : int64, stream index of the first tuple; the other indices follow consecutively
     """
 
     tuples: AttributeTuples
@@ -39,7 +39,7 @@ def _mix64(z):
 
 @compiled
 def tuple_hashes(seed, index):
-    """Return a hash per tuple number of a key, uint64[n]; all draws for a tuple use its hash."""
+    """Return a hash of each tuple number `index`, uint64[n]; all draws for a tuple use its hash."""
     out = np.empty(index.size, np.uint64)
     for i in range(index.size):
         out[i] = _mix64(np.uint64(seed) * GOLDEN_BITS + np.uint64(index[i]))
@@ -69,7 +69,7 @@ def uniform(hashed, world):
 
 @lean
 def alternative_in_world(tuples, hashes, i, world):
-    """Return the place of the alternative that tuple i takes in this world, or -1 if absent."""
+    """Return the place of tuple i's alternative in this world, or -1 if the tuple is absent."""
     left = uniform(hashes[i], world)
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         left -= tuples.prob[a]
@@ -117,7 +117,7 @@ def distributions_of_samples(samples, existence, near):
     samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
     existence : float64[k], the sum of each distribution's probabilities
     near : float64, relative difference up to which successive values are merged
-    Returns (places int64[k + 1], prob, value, used int64[k], the numbers of samples).
+    Returns (places int64[k + 1], prob, value, used int64[k], the numbers of samples with a result).
     """
     k, n = samples.shape
     places, used = np.zeros(k + 1, np.int64), np.zeros(k, np.int64)

@@ -1,4 +1,4 @@
-"""Statistics of the values of the w newest existing tuples: exact if small, otherwise sampled.
+"""Statistics of the values of the w newest existing tuples: exact if cheap, otherwise sampled.
 
 In a world with k >= 2 values of mean m, the sample variance is sum (x - m)**2 / (k - 1). Deviations
 are taken from each world's mean, so large values with a small spread keep their precision.
@@ -63,7 +63,7 @@ def _count_choices(tuples, i):
 
 @compiled
 def _oldest_inside(tuples, head, end, w, most):
-    """Return the oldest tuple that may be inside, or -1 if the worlds total over `most` tuples."""
+    """Return the oldest possibly inside tuple, or -1 if the worlds total over `most` tuples."""
     worlds, certain = 1.0, 0
     for i in range(end - 1, head - 1, -1):
         worlds *= _count_choices(tuples, i)
@@ -77,7 +77,7 @@ def _oldest_inside(tuples, head, end, w, most):
 
 @compiled
 def _distribution_by_worlds(tuples, first, end, w, what):
-    """Return the probability and the result of each world that has one.  O(worlds * tuples)."""
+    """Return the probability and result of each world that has a result.  O(worlds * tuples)."""
     n, worlds = end - first, 1
     choice = np.zeros(n, np.int64)
     for i in range(first, end):
@@ -163,7 +163,8 @@ def exact_distributions(what, share, tuples, heads, ends, w, limits, group, firs
 
     heads, ends, group : int64[k]; window t holds tuples heads[t] ... ends[t] - 1 of its group
     first : int64[g], offset from positions to stream indices
-    untried : int64[g], updated: windows that overlap a sum with too many states are not tried
+    untried : int64[g], updated: the stream index before which no window with a sum may start,
+        because such windows overlap a window whose sum had too many states
     Returns (places int64[k + 1], prob, value, done bool[k]); empty for windows that are not done.
     """
     places, done = np.zeros(heads.size + 1, np.int64), np.zeros(heads.size, np.bool_)
@@ -215,7 +216,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
 
 @compiled
 def _result_existence(tuples, head, end, w, distribution):
-    """Return Pr(at least r inside tuples have a value); distribution[r, w + 1] is scratch."""
+    """Return Pr(at least r inside tuples have a value); distribution[r, w + 1] is overwritten."""
     distribution[:, :] = 0.0
     distribution[0, 0] = 1.0
     some, high, least = 0.0, 1, distribution.shape[0]  # counts below `high` are possible

@@ -1,4 +1,5 @@
-"""The exact distribution of the sum or average of the w newest existing tuples, if it is small."""
+"""The exact distribution of the sum or average of the w newest existing tuples, if few states
+suffice."""
 
 import numpy as np
 
@@ -94,8 +95,8 @@ def sum_distribution(tuples, head, end, w, average, most):
     tuples : AttributeTuples; a tuple without a value adds nothing
     most : maximum number of states. A state has the sum, the count if more than w tuples are held,
         and, for an average, the number of values
-    Returns (bool done, probabilities, values), ascending; the remaining probability is Pr(no
-    average).
+    Returns (done, probabilities, values), ascending; the remaining probability is Pr(no average).
+    done : bool, False if `most` states do not suffice
     Cost: O(held * states * alternatives per tuple), and sorting the states once.
     Error: sums that differ by rounding only are merged; states below 1e-19 are dropped.
     """

@@ -58,8 +58,9 @@ def round_to_one(total, terms):
 def reaches(probability, threshold):
     """Return whether a computed probability is at least a threshold in [0, 1].
 
-    Every operator applies this rule: a probability below the threshold by a share of at most
-    CERTAIN reaches it. Rounding therefore does not decide ties such as 8 * 0.1 and 0.8.
+    Every operator applies this rule: a probability that is below the threshold by a relative
+    difference of at most CERTAIN reaches it. Rounding therefore does not decide ties such as
+    8 * 0.1 and 0.8.
     """
     return probability >= threshold * (1.0 - CERTAIN)
 
@@ -106,7 +107,7 @@ def existences(offsets, prob):
 def value_parts(offsets, prob, value, i):
     """Return the probabilities that tuple i exists with a value, and without one (NaN).
 
-    They sum to its existence; a part without alternatives is exactly 0.
+    Their sum is the tuple's existence; a part without alternatives is exactly 0.
     """
     existence, valued, none = existence_of(offsets, prob, i), 0.0, 0.0
     for k in range(offsets[i], offsets[i + 1]):
@@ -124,7 +125,7 @@ def value_parts(offsets, prob, value, i):
 
 @compiled_ieee
 def value_moments(offsets, prob, value, existence, i):
-    """Return (e, mu, var) of tuple i; e is exactly `existence` if each alternative has a value."""
+    """Return (e, mu, var) of `mergeable_moments` for tuple i; e is `existence` without NaN."""
     total, mean, first, missing = 0.0, 0.0, np.nan, False
     for k in range(offsets[i], offsets[i + 1]):
         if np.isnan(value[k]):
@@ -166,9 +167,9 @@ class WindowTuples(NamedTuple):
 
 @lean
 def centred_moments(tuples, i, reference):
-    """Return tuple i's existence, and the mean and variance of value - reference, 0 if absent.
+    """Return tuple i's existence, and the mean and variance of value - reference (0 if absent).
 
-    The value of a NaN alternative counts as 0.
+    The value of a NaN alternative is treated as 0.
     """
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     existence, mean, total = existence_within(prob, offsets[i], offsets[i + 1]), 0.0, 0.0

@@ -1,7 +1,7 @@
 """Calibration of distributions by leaving out each row of the repository.
 
 The rank of a left-out value is its position, from 0 to 1, in the distribution inferred from the
-other rows. Ranks are uniform if the distributions are right, and concentrate in the middle if the
+other rows. Ranks are uniform if the distributions are correct, and concentrate in the middle if the
 distributions are too wide. A curve fitted to the ranks turns cumulated shares into probabilities
 with uniform ranks. Values beyond all donors have no rank: the curve starts at the share of values
 below and ends at one minus the share above. The distances of these values, in units that grow with
@@ -138,7 +138,7 @@ def reach_of(rows):
     """Return the far end of a tail as a multiple of the farthest row's distance.
 
     The multiple is 1 with `ENOUGH_ROWS` or more rows. With fewer rows, the tail is assumed to fall
-    like Student's t with one or two degrees of freedom.
+    like that of Student's t distribution with one or two degrees of freedom.
     """
     if rows >= ENOUGH_ROWS:
         return 1.0
@@ -171,7 +171,7 @@ def curve_of(ranks, beyond, q, prior):
     ranks : float64[n], of values within the donors' range
     beyond : float64[m], ascending distances of other values, below (< 0) or above (> 0)
     prior : number of uniform ranks that smooth the curve
-    Distances in tails ascend; the last is the far end.
+    The distances in a tail ascend; the last distance is the far end.
     """
     counts, tails = np.full(q, prior / q), np.zeros((2, TAIL + 1))
     for rank in ranks:

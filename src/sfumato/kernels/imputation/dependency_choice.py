@@ -5,7 +5,7 @@ is a box over the other attributes. A choice is a set of dependencies: a bit mas
 the attribute's i-th dependency. All attributes are scaled.
 
 There are two methods. The plain method tries all combinations in a given order and uses the first
-combination with enough donors, and all of its donors. The other method narrows a box by one
+combination with enough donors, with all of these donors. The other method narrows a box by one
 dependency after another, the tightest first, while there are enough donors, and uses the nearest
 donors.
 """
@@ -20,7 +20,7 @@ from sfumato.kernels.imputation.repository import scale, tree_of
 PRESENT, MARGINAL, NO_RULE = -1, -2, -3
 # Result for an object.
 COMPLETE, IMPUTED, NO_DEPENDENCY, NO_DONORS, NOT_FINITE = range(5)
-SMALLEST_REACH = 1e-6  # an epsilon of 0 is raised to this value instead of doubled
+SMALLEST_REACH = 1e-6  # an epsilon of 0 is raised to this value instead of being doubled
 
 
 @lean_inline
@@ -132,7 +132,8 @@ def choose_dependencies(repository, scratch, raw, chosen):
 
     chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NO_RULE
     Returns COMPLETE, IMPUTED, or the reason why the object cannot be imputed. If an attribute
-    outside these T is missing or infinite, dependencies that constrain it do not apply.
+    other than the T imputed ones is missing or infinite, dependencies that constrain it do not
+    apply.
     Source: Ren et al. (2019), section 3.
     """
     scale(repository, raw, scratch.scaled)

@@ -84,7 +84,7 @@ def tree_order(points, weight):
 
 
 def build_tree(points, order):
-    """Build the tree of rows in the order of `tree_order` (other orders are only slower)."""
+    """Build the tree of rows in the order of `tree_order` (in any other order, it is slower)."""
     n, d = points.shape
     leaves = 1
     while leaves * DONORS_PER_LEAF < n:
@@ -203,7 +203,7 @@ def rows_in_nodes(tree, count, centre, search, enough, out, n):
             for j in range(DONORS_PER_LEAF):
                 found += near[j]
             n += found
-        else:  # branchless: places are written before they are tested, so one more fits
+        else:  # branchless: places are written before they are tested
             for j in range(last - first):
                 out[n] = first + j
                 n += near[j]

@@ -24,13 +24,13 @@ from sfumato.kernels.imputation.calibration import (
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box
 
 EQUAL_DISTANCE_SHARE = 0.05  # of the farthest donor's distance; nearer donors have equal shares
-RIDGE = 1e-3  # of the determinants' mean square; nearly constant determinants have no effect
+RIDGE = 1e-3  # of the determinants' mean square, so nearly constant determinants have no effect
 DONORS_PER_SLOPE = 4  # minimum donors per coefficient; with fewer, residuals are too small
 
 
 @compiled_ieee
 def keep_nearest(repository, t, constrained, n, scratch):
-    """Keep the nearest of the n donors at scratch.places, with ties; return their number.
+    """Keep the nearest of the n donors at scratch.places, including ties; return their number.
 
     The distance is the maximum over attributes, in units of the box's reach or, if `equal_scales`,
     of the scaled attributes. Writes shares (distance / farthest) ** -power, not normalised, to
@@ -186,8 +186,8 @@ def interval_of_nodes(repository, t, search, count):
 def _nearest_distribution(repository, t, n, constrained, nodes, scratch, left_out):
     """Write the nearest donors' values, ascending, and shares; return their number.
 
-    Unless most values repeat, enough donors' values are moved along a line. If a row was left out,
-    one fewer donor suffices.
+    If there are enough donors and most values do not repeat, the values are moved along a line. If
+    a row was left out, one fewer donor suffices.
     """
     moved, info, own = scratch.local_values, scratch.info[t], repository.span.size
     distribution, weight = scratch.distribution[t], scratch.weight[t]
@@ -245,7 +245,7 @@ def attribute_distribution(repository, t, chosen, scratch, left_out):
 
 @lean_inline
 def calibrated_distribution(repository, t, chosen, scratch):
-    """Compute `attribute_distribution`, calibrated for nearest donors; return their number."""
+    """Compute `attribute_distribution`, calibrated for nearest donors; return the donor count."""
     n = attribute_distribution(repository, t, chosen, scratch, np.int64(-1))
     info = scratch.info[t]
     if repository.choice.most_donors > 0 and chosen == MARGINAL:

@@ -131,7 +131,7 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
 def _is_taken_jointly(repository, joint, limit, chosen):
     """Return whether several missing attributes are imputed from the same rows.
 
-    This is the case if it is requested. It is also the case if all missing attributes have nearest
+    Joint imputation is used if `joint` requests it, and also if all missing attributes have nearest
     donors and the limit on alternatives would leave each independent attribute fewer than
     CLOSE_DONORS values.
     """
@@ -146,7 +146,7 @@ def _is_taken_jointly(repository, joint, limit, chosen):
 
 @lean
 def _independent_distributions(repository, most, scratch, missing, chosen, report):
-    """Write the distributions of the missing attributes; return their number of alternatives.
+    """Write the distributions of the missing attributes; return the number of their combinations.
 
     If the distributions are too long, near values are merged or, with the nearest donors, only
     values at evenly spaced probability levels are kept.
@@ -195,9 +195,9 @@ def impute_batch(repository, joint, limit, objects):
 
     joint : bool, impute several missing attributes from the same rows if such rows exist
     limit : int >= 1, maximum number of alternatives per object; UNLIMITED stands for
-        DEFAULT_MAX_ALTERNATIVES    objects : float64[n, D], NaN = missing
+        DEFAULT_MAX_ALTERNATIVES    objects : float64[n, D], NaN for missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T] and
-    reason uint8[n], see `choose_dependencies`; donors int64[n, T], their numbers; spread
+    reason uint8[n], see `choose_dependencies`; donors int64[n, T], the numbers of donors; spread
     float64[n, T], the range of their values; error float64[n, T], the largest distance by which a
     value was moved to reduce their number; joined bool[n], whether values were taken jointly).
     Source: Ren et al. (2019), sections 2.2 and 3.
@@ -246,7 +246,8 @@ def impute_batch(repository, joint, limit, objects):
 def held_out_ranks(repository, t, objects, rows, chance):
     """Compare hidden values of repository rows with the distributions from the other rows.
 
-    objects : float64[s, D], the rows without attribute t and others    rows : int64[s], row numbers
+    objects : float64[s, D], the rows, with attribute t and others set to NaN
+    rows : int64[s], numbers of these rows in the repository
     chance : float64[s] in [0, 1), see `rank_of`
     repository : with `least_donors` increased by one, because each row also finds itself as a donor
     Returns float64[4, s], NaN without donors: the rank of each value within the donors' range (NaN

@@ -1,4 +1,4 @@
-"""Known values of a stream: the newest before each row, and feedback from hidden values.
+"""Known values of a stream: the newest value before each row, and feedback from hidden values.
 
 For feedback, a known value is hidden, imputed as if it were missing, and compared with the range
 from 5% to 95%. Each value beyond an end of the range widens that side of later distributions. Each

@@ -3,9 +3,10 @@
 A calibrated attribute keeps its values at evenly spaced probability levels from 5% to 95%, because
 averaging near values would move the ends of the calibrated ranges. Each value gets the probability
 between the midpoints to its neighbouring levels. The 90% range is unchanged, and values outside it
-are moved to its ends. If 24 or more values are kept, two at each end have levels outside this range
-(0.5% and 2.5%, 97.5% and 99.5%), so the 99% range is unchanged too. If three to nine values are
-kept, the first and the last represent a tenth each, and the others equal shares of the rest.
+are moved to its ends. If 24 or more values are kept, two values at each end have levels outside
+the 90% range (0.5% and 2.5%, 97.5% and 99.5%), so the 99% range is also unchanged. If three to nine
+values are kept, the first and the last represent a tenth each, and the others equal shares of the
+rest.
 """
 
 import heapq

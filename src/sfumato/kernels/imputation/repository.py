@@ -8,9 +8,9 @@ from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_search
 
 # Use of an attribute's nearest donors. `power` and `equal_scales`: see `donors`; `max_rules`: how
-# many dependencies may narrow together (later dependencies are used only if none of these was
-# chosen); `unit` of distances beyond the donors; `margin` and `outside`: how far a value may lie
-# beyond the found nodes, and beyond all values of the repository (see `calibration`).
+# many dependencies may narrow a box together (later dependencies are used only if none of these was
+# chosen); `unit`: unit of distances beyond the donors; `margin` and `outside`: how far a value
+# may lie beyond the found nodes, and beyond all values of the repository (see `calibration`).
 WEIGHTING = np.dtype(
     {
         "names": ["power", "unit", "margin", "outside", "max_rules", "equal_scales"],
@@ -35,8 +35,8 @@ class Choice(NamedTuple):
     """Settings of the choice of dependencies.
 
     least_donors : int >= 1, minimum number of donors of a choice
-    marginal : bool, without donors use the attribute's distribution in the repository
-    most_donors : int, the number of nearest donors; 0: the plain method, with all donors
+    marginal : bool, use the attribute's distribution in the repository if there are no donors
+    most_donors : int, the number of nearest donors; 0 for the plain method, with all donors
     """
 
     least_donors: int
@@ -48,7 +48,7 @@ class DependencySets(NamedTuple):
     """The dependencies of T attributes over D columns; a set of dependencies is a bit mask.
 
     first : int64[T + 1], number of attribute t's first dependency; dependency d constrains the
-        scaled columns attribute[begin[d]:begin[d + 1]] to be within reach[...]
+        scaled columns attribute[begin[d]:begin[d + 1]] to within reach[...] of the object
     first_combination : int64[T + 1], for the plain method: start of attribute t's sets in
         combination[...], in order of choice    determinants : bool[T, D], constrained columns
     """

@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.kernels.compile import lean
 from sfumato.kernels.tolerances import SIFT_SLACK
 
-NEVER_SURE = -1.0  # limit of `certain_square` without sure matches
+NEVER_SURE = -1.0  # `certain_square` if boxes cannot imply a match
 
 
 def certain_square(within: float, probability: float, pairs_wanted: bool) -> float:
@@ -39,7 +39,7 @@ def near_boxes(box, d, u, begin, end, reach, nearest, out):
     """Write the slots in [begin, end) whose boxes may be within `reach` of slot u's box to `out`.
 
     nearest : working memory, float64[>= end - begin]
-    Returns their number; they ascend.  O((end - begin) * d), in SIMD.
+    Returns the number of slots, which ascend.  O((end - begin) * d), in SIMD.
     """
     bound, n = reach * reach * (1.0 + 4.0 * SIFT_SLACK) + 1e-300, 0
     # Unsigned places, because a test for negative places would prevent SIMD.

@@ -23,7 +23,7 @@ from sfumato.kernels.tolerances import SIFT_SLACK
 
 SMALL_WINDOW = 48  # tuples; scanning fewer costs less than two or three look-ups
 MAX_AXES = 3
-# Tuples whose reach exceeds this times (within + mean reach) are in no cell.
+# Tuples whose reach exceeds this multiple of (within + mean reach) are in no cell.
 EXCEPTIONAL_REACH_RATIO = 4.0
 LAST_CELL = 2.0**50  # cell numbers are clamped here; all tuples beyond share the last cell
 NO_CELL = np.int64(2**60)  # cell number of exceptional tuples
@@ -269,8 +269,8 @@ def empty_windows(store, windows):
 
 @lean_inline
 def _read_cell(grid, h, head, tail, out, n):
-    """Write the slots in [head, tail) with this hash to out[n:]; return the end, or -1 if `out` is
-    too small."""
+    """Write the slots in [head, tail) with hash h to out[n:]; return the end, or -1 if `out` is too
+    small."""
     s = grid.buckets[h & (grid.buckets.size - 1)]
     while s != NO_ENTRY:
         if grid.cell[s] == h and head <= s < tail:

@@ -1,5 +1,8 @@
 """The probabilities that two uncertain tuples match, and that a tuple has no near partner.
 
+The probabilities exclude T_j, the probability that the held tuple is still in its window (see
+`inside_probabilities`).
+
 Pairs of samples are compared in SIMD. If a tuple's samples differ along one axis only (one imputed
 attribute, or one sample), each pair costs one comparison. For very many samples in one dimension,
 the sum is computed by sorting. Near the threshold the defining sum decides, because other sums
@@ -56,8 +59,8 @@ def criterion(
 def distance_limit(within: float, dimensions: int) -> float:
     """Return the limit of a coordinate difference (1-D) or a squared distance.
 
-    In more than one dimension this is the largest float s with sqrt(s) <= within. Square roots are
-    correctly rounded, so `squared <= s` is equivalent to `sqrt(squared) <= within`.
+    In more than one dimension, the limit is the largest float s with sqrt(s) <= within. Square
+    roots are correctly rounded, so `squared <= s` is equivalent to `sqrt(squared) <= within`.
     """
     if dimensions == 1:
         return within
@@ -74,7 +77,7 @@ def widest_reach(within, rounding):
     """Return the largest distance between floats whose decimals are `within` apart.
 
     For example, 0.8 is then within 0.1 of 0.7, as in decimal arithmetic.
-    rounding : at least the sum of both tuples' roundings; 0 for whole numbers, which are exact
+    rounding : at least the sum of both tuples' roundings; 0 for integers, which are exact
     """
     return within if rounding == 0.0 else within * (1.0 + 4.0 * EPSILON) + rounding
 
@@ -106,7 +109,7 @@ def limit_of(tuples, u, v, criterion):
     reach = widest_reach(distance, tuples.rounding[u] + tuples.rounding[v])
     if reach == distance and not criterion.radii:
         return criterion.limit
-    # The square of a whole sum of radii is exact.
+    # The square of an integer sum of radii is exact.
     slack = 0.0 if reach == distance else 4.0 * EPSILON
     return reach if criterion.d == 1 else min(reach * reach * (1.0 + slack), FINITE)
 
@@ -162,7 +165,7 @@ def _mass_near(blocks, at, row, count, place, limit):
 
 @lean
 def _sum_of_numbers(tuples, slot, other_slot, limit, least):
-    """Compute the sum in one dimension, in any order; stop if it is surely below `least`."""
+    """Compute the sum in one dimension, in any order; stop if it is certainly below `least`."""
     blocks, u, v = tuples.blocks, np.uint64(tuples.at[slot]), np.uint64(tuples.at[other_slot])
     # Padding has probability 0, and without a remainder SIMD is faster.
     length, total = np.uint64(padded(tuples.samples[slot])), 0.0
@@ -202,8 +205,8 @@ def _sum_along_axis(tuples, u, v, criterion):
 
     A sample x of u is near a sample of v if (x - place)**2 <= budget: `place` is the value of v's
     sample on that axis, and `budget` is the limit minus the squared differences of all other
-    coordinates. Budgets round by up to `band`. Summation stops once `least` cannot be reached; the
-    returned values are then below `least` and are not bounds.
+    coordinates. The rounding error of budgets is at most `band`. Summation stops once `least`
+    cannot be reached; the returned values are then below `least` and are not bounds.
     O(samples of v * (d + samples of u)), in SIMD over u.
     """
     blocks, d, axis, other = tuples.blocks, criterion.d, tuples.axis[u] + 1, tuples.axis[v] + 1
@@ -262,7 +265,7 @@ def _near_columns(u, k, v, j, limit):
 
 @lean_sum
 def _sum_columns(u, v, n, limit, least, left, other):
-    """Compute the sum for tuples of columns; reassociates masses, but not the squared distances."""
+    """Compute the sum for tuples of columns; masses, but not squares, may be reordered."""
     p, q, total, steps = u[0], v[0], 0.0, np.int64(0)
     for k in range(n):
         if total + left * other < least:
@@ -309,8 +312,8 @@ def _sift(tuples, s, other, criterion):
     """Split the samples of slot s by their distance from another slot's ball (see `regions`).
 
     Returns (columns float64[d + 1, padded] of samples that may be near to some points of the ball,
-    but are not surely near to all, their number and probability, the probability of samples near to
-    all points).  Source: this project; bounds as in Lian and Chen (2009), Lemma 5.1.
+    but not certainly to all; their number and probability; the probability of samples near to all
+    points).  Source: this project; bounds as in Lian and Chen (2009), Lemma 5.1.
     """
     at, count, d, n = tuples.at[s], tuples.samples[s], criterion.d, 0
     length, mass, certain = padded(count), 0.0, 0.0
@@ -343,7 +346,7 @@ def _sift(tuples, s, other, criterion):
 
 @compiled_ieee
 def _sum_of_points(tuples, u, v, criterion):
-    """Compute the sum in several dimensions, in any order; return -1 if it is surely below `least`.
+    """Compute the sum in several dimensions, in any order; return -1 if certainly below `least`.
 
     Samples too far from the other tuple's ball are dropped. Samples near to the whole ball are
     counted without pairing. O(samples of u * samples of v * d), in SIMD over v.
@@ -394,7 +397,7 @@ def resolve_near_threshold(tuples, u, v, criterion, total):
 
 @lean_inline
 def probability_if_cheap(tuples, u, v, criterion):
-    """Return `match_probability` if it is cheap to compute, or surely -1; otherwise UNDECIDED."""
+    """Return `match_probability` if it is cheap to compute or certainly -1; otherwise UNDECIDED."""
     if tuples.samples[u] * tuples.samples[v] <= FEW_PAIRS:
         return resolve_near_one(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:

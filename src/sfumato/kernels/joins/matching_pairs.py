@@ -29,7 +29,8 @@ class Pairs(NamedTuple):
 class Match(NamedTuple):
     """A match of slots u (arriving) and v (held), whose samples are near within `limit`.
 
-    factor : T_j    exchange : -1 if the arrival is on the right, otherwise 0
+    factor : T_j, see `match_probability`
+    exchange : -1 if the arrival is on the right, otherwise 0
     """
 
     u: int

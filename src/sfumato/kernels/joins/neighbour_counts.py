@@ -1,4 +1,4 @@
-"""Number and near samples of the near tuples in the opposite window, per arrival."""
+"""The number of near tuples in the opposite window of each arrival, and their near samples."""
 
 from typing import NamedTuple
 
@@ -18,11 +18,12 @@ NEGLIGIBLE_ROW = 1e-20  # the same for numbers of newer existing tuples
 
 
 class NearSamples(NamedTuple):
-    """Neighbours of samples of arrivals, t of them, with m near samples.
+    """The t neighbours of the samples of arrivals, with m near samples.
 
     of : int64[t], ascending, the place of the arrival's sample in the batch
     number : int64[t], the neighbour's number in its stream, ascending per sample
-    begins : int64[t + 1], of the neighbour's near samples    sample : int64[m], their numbers
+    begins : int64[t + 1], start of the neighbour's near samples in `sample`
+    sample : int64[m], index of each near sample within its tuple
     """
 
     of: np.ndarray

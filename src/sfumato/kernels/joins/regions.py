@@ -11,11 +11,11 @@ alone, so the regions are computed once per tuple:
     half, half       both without mass < 1 - sqrt(1 - least)
 
 In one dimension the regions are intervals, and mass is excluded at one end at a time, because only
-the end that faces the other tuple matters. In more dimensions they are balls about the centroid,
-the weighted mean of the samples.
+the end that faces the other tuple matters. In more dimensions the regions are balls about the
+centroid, the weighted mean of the samples.
 
 A line of `summary` contains, for d dimensions, KEY[0..d-1], the point under which a tuple is
-indexed, then REACH, the distance from KEY within which the trimmed region ends, then
+indexed, then REACH, the distance from KEY within which the trimmed region lies, then
     d = 1:  lowest, highest, trimmed lowest, trimmed highest, half lowest, half highest sample
     d > 1:  full radius, half radius                       (REACH is the trimmed radius)
 """
@@ -36,7 +36,7 @@ def summary_columns(d: int) -> int:
 
 @lean
 def _last_below(mass, n, step, share):
-    """Return the last sample's place, from one end inwards, whose preceding mass is < share."""
+    """Return the place of the last sample, inwards from one end, with a preceding mass < share."""
     place = 0 if step > 0 else n - 1
     before = 0.0
     for _ in range(n - 1):

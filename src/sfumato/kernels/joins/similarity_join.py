@@ -23,11 +23,11 @@ from sfumato.kernels.joins.tuple_store import widest_window, write_owned
 from sfumato.kernels.signals import after_signals
 
 # Numbers of pairs of an arrival and a tuple of the opposite window, of examined pairs, and of pairs
-# left after pruning. The samples of these are compared, unless their boxes decide.
+# left after pruning. The samples of the pairs left are compared, unless the boxes decide.
 JOIN_COUNTS = integers("pairs visited candidates")
 
 # A pair: the arrival's place in its batch; window and slot of the held tuple, and the window's end
-# at that time; Pr(match) without T_j.
+# at that time; Pr(match) without T_j (see `match_probability`).
 MATCHED_PAIR = np.dtype(
     [("arrival", "i8"), ("window", "i8"), ("held", "i8"), ("newest", "i8"), ("total", "f8")]
 )

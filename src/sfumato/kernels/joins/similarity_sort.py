@@ -79,7 +79,7 @@ def _find_candidates(tuples, u, begin, end, held, criterion, limit, mass, likely
 def join_sorted(store, batch, criterion, counts):
     """Return the same pairs as `join_tuples`, ordered by key first, for one dimension.
 
-    `visited` counts samples.
+    The counter `visited` counts samples.
     Cost: O(n log n) per batch with n held and arriving samples; O(l log n) plus the matching pairs
     of samples per arrival with l samples.
     Source: Dallachiesa et al. (2015), section 6.2.2 (Sort-Match), with sorted arrays instead of a

@@ -123,7 +123,7 @@ def index_windows(store):
 
 @lean
 def write_batch(store, batch, rows):
-    """Assign slots to arrivals at the ends of their windows and write them; windows do not move.
+    """Write arrivals to slots at the ends of their windows; windows do not move.
 
     Every window must have room. `begins` is written as if all tuples were certain.
     rows : int64[streams], tuples per window    O(samples * d).

@@ -34,10 +34,10 @@ class StoredTuples(NamedTuple):
     time : int64[slots], non-decreasing within a window
     radius : float64[slots], how far tuples reach beyond `Criterion.within`; 0 without radii
     rounding : float64[slots], bound of the distance between coordinates and the decimals that they
-        represent; 0 if coordinates and radius are whole numbers, which are exact
+        represent; 0 if coordinates and radius are integers, which are exact
     axis : int64[slots], the only coordinate in which the samples differ; -1 for several
     summary : float64[slots, columns], see `regions`
-    box : float64[rows, slots], lowest and highest coordinates, then rows of the join; or empty
+    box : float64[rows, slots], lowest and highest coordinates, then values of the join; or empty
     """
 
     blocks: np.ndarray

@@ -1,4 +1,4 @@
-"""Factors of the number of items ranked above a position, and the positions that it decides.
+"""Factors of the distribution of the number of items above a position; undecided positions.
 
 Items are in rank order, best first. At position x, every generation rule except the rule of x acts
 as an independent tuple that exists with the mass of its members above x (Chen et al. 2013, section
@@ -18,9 +18,9 @@ RULE_CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e
 
 
 class Factors(NamedTuple):
-    """Factors of m items, in rank order, in the count of items above the others.
+    """Factors of m items, in rank order, for the numbers of items above other positions.
 
-    prob : float64[m] in (0, 1], of the item itself
+    prob : float64[m] in (0, 1], probability of the item itself
     mass : float64[m], mass of its rule up to and including the item, at most 1
     after : int64[m], position of the rule's next member, where this factor ends; NO_MEMBER if none
     """
@@ -54,7 +54,7 @@ def rule_factors(prob, rule, rules):
 
 @compiled
 def undecided(factors, least, most):
-    """Return the positions where Pr(fewer than k above) is neither 1 nor 0, for least <= k <= most.
+    """Return the positions where Pr(fewer than k above) may not be 1 or 0, for least <= k <= most.
 
     Returns (begin, end). Before position `begin`, the probability that at least `least` items are
     above is < 4e-18. From `end` onwards, the probability that fewer than `most` items are above is

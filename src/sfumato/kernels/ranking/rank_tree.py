@@ -1,10 +1,10 @@
-"""Distributions of the number of items above, computed in one descent of a tree of positions.
+"""Distributions of the number of items above each item, from one descent of a tree of positions.
 
 A node of the tree is a range of positions [a, b). Its distribution is the product of the factors
 (see `Factors`) that hold on all of [a, b). A factor enters at the O(log m) nodes that its range
 covers without covering their parent. Probabilities are only multiplied, so each entry keeps its
-relative precision. (Dividing out the item's rule would be shorter, but would lose all digits after
-about a hundred ordinary pairs.)
+relative precision. (Dividing out the item's rule would be simpler, but would lose all digits after
+about a hundred rules of two items.)
 Source: Chen et al. (2013), (1), (2) and section 3, offline as a segment tree over rank positions.
 """
 
@@ -20,7 +20,7 @@ from sfumato.kernels.tolerances import NEGLIGIBLE
 
 # For rank distributions: at most three factors hold on a part of such a leaf, so one pass suffices.
 ITEMS_PER_LEAF = np.int64(4)
-SUMMED_K = 8  # minimum number of k for which a row is summed at once and leaves are smaller
+SUMMED_K = 8  # minimum number of values k for which rows are summed together and leaves are smaller
 
 
 class RankTree(NamedTuple):
@@ -170,7 +170,7 @@ def _add_tails(p, q, degree, windows, first, out):
                 total += q[d] * windows[d, c]
             out[c] = p * min(total, 1.0)
         return
-    row = out[first:]  # the same sums, for all k at once
+    row = out[first:]  # the same sums, for all k together
     row[:] = 0.0
     for d in range(degree + 1):
         some, weight = windows[d, first : out.size], q[d]
@@ -182,9 +182,10 @@ def _add_tails(p, q, degree, windows, first, out):
 
 @compiled
 def top_k_tails(factors, begin, end, ks, place, out):
-    """Write Pr_k of each position x, for all `ks`, to row place[x] of `out`, in one descent.
+    """Write Pr_k = Pr(the item ranks in the top k) of each position x to row place[x] of `out`.
 
-    begin, end : from `undecided`, for the smallest and the largest k;  ks : int64[c], ascending
+    ks : int64[c], ascending, the values of k, all computed in one descent
+    begin, end : from `undecided`, for the smallest and the largest k
     out : float64[..., c], zeros on entry; unchanged from `end` onwards, where Pr_k < 4e-18
     The factors that hold on a part of a leaf are multiplied into a small polynomial q, which is
     rebuilt only where one of these factors ends, at its rule's next member.
@@ -205,7 +206,7 @@ def top_k_tails(factors, begin, end, ks, place, out):
         if depth == 0:
             return
         steps = after_signals(steps + 128 * (most + block * block))
-        first = np.searchsorted(ks, tree.low[depth], side="right")  # below it, `out` stays 0
+        first = np.searchsorted(ks, tree.low[depth], side="right")  # before `first`, `out` stays 0
         _fill_cumulative(tree, depth, ks, first, cumulative, windows[: b - a])
         ends[: b - a] = False
         own = tree.at[depth]

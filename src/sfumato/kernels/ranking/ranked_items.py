@@ -20,7 +20,8 @@ class RankedItems(NamedTuple):
 
     key : float64[m], the smallest key ranks first; equal keys rank by position;  score : float64[m]
     prob : float64[m] in (0, 1];  owner : int64[m] in [0, tuples), the item's tuple
-    rule : int64[m] in [-1, rules), shared by a tuple's alternatives; -1 for one item without rule
+    rule : int64[m] in [-1, rules), shared by a tuple's alternatives; -1 for a single alternative
+        without a rule
     single : bool, True if item x is tuple x
     """
 
@@ -36,7 +37,7 @@ class RankedItems(NamedTuple):
 
 @compiled
 def round_probability(value):
-    """Return a probability in whole units of 1e-12, the error bound, so that ties remain ties."""
+    """Return a probability as a multiple of 1e-12, the error bound, so that ties remain ties."""
     return np.rint(value * 1e12)
 
 
@@ -91,7 +92,7 @@ def rank_order(key, wanted):
 
 @compiled
 def front_items(items, least, most):
-    """Return the items that may have fewer than `most` above: order, `Factors`, begin and end.
+    """Return the items with possibly fewer than `most` items above: order, `Factors`, begin, end.
 
     order : int64[], in rank order;  begin, end : see `undecided`
     O(m + f log f) for f returned items, because the others are not sorted.
@@ -284,8 +285,8 @@ def exponential_ranks(items, alpha):
     """Return each tuple's sum over j >= 1 of alpha**j Pr(rank = j), float64[tuples].
 
     alpha : float64 in (0, 1].  O(m log m).  Error: relative, 4 m u.
-    Evaluates the generating function of the count above at alpha. The value is a scalar, so the
-    item's rule can be divided out: its factor is at least alpha.
+    The generating function of the number of items above is evaluated at alpha. The value is a
+    scalar, so the factor of the item's rule, which is at least alpha, can be divided out.
     Source: PRFe of Li, Saha and Deshpande (2009), as named in Chen et al. (2013), section 2.
     """
     order = stable_order(items.key)

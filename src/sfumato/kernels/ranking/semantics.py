@@ -1,4 +1,4 @@
-"""Answers for several k under one of the semantics, and rankings of streams."""
+"""Answers for several values of k under one of the semantics, and rankings of streams."""
 
 from typing import NamedTuple
 
@@ -112,7 +112,7 @@ def _rank_by_front_probability(items, ks, least):
 
 @compiled
 def _likeliest_vectors(items, ks):
-    """Return the `Rankings` under U-Topk; `offsets` is empty if the search for a vector gave up."""
+    """Return the `Rankings` under U-Topk; `offsets` is empty if a search reached MAX_SEQUENCES."""
     offsets = np.zeros(ks.size + 1, np.int64)
     most = np.minimum(ks, items.tuples).sum()
     tuples, value = np.empty(most, np.int64), np.empty(most)
@@ -139,10 +139,10 @@ def rank_items(items, ks, least, parameters):
     """Return the `Rankings` of several answers.
 
     ks : int64[a], k of each answer, ascending; distinct except with Pr_k
-    least : float64[a], with Pr_k, an answer has all tuples that reach this value, or the k largest
-        if it is NaN; other semantics ignore it
+    least : float64[a]; with Pr_k, an answer has all tuples whose Pr_k reaches this value or, for
+        NaN, the k tuples with the largest Pr_k; other semantics ignore `least`
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
-    U-Topk gave up.  Cost: as for the largest k; under U-Topk, as for each k separately.
+    U-Topk failed.  Cost: as for the largest k; under U-Topk, as for each k separately.
     """
     code, most = parameters.semantics, ks[ks.size - 1]
     if code in (CODE_PK_TOPK, CODE_PT_K):
@@ -172,11 +172,11 @@ def rank_items(items, ks, least, parameters):
 
 @compiled
 def rank_streams(items, streams, ks):
-    """Return, for each k, the k streams with highest Pr_k summed over their tuples.
+    """Return, for each k, the k streams with the highest sum of Pr_k over their tuples.
 
     streams : int64[tuples], the stream of each tuple;  ks : int64[c], distinct, ascending
-    `score` and `tuples` belong to the stream's tuple with highest Pr_k. Streams with equal sums are
-    in ascending order.  Source: Chen et al. (2013), section 9.
+    `score` and `tuples` belong to the stream's tuple with the highest Pr_k. Streams with equal sums
+    are in ascending order.  Source: Chen et al. (2013), section 9.
     """
     tuples, values = front_probabilities(items, ks)
     ids = distinct_values(streams)
@@ -188,7 +188,7 @@ def rank_streams(items, streams, ks):
             total[s, c] += values[x, c]
             if values[x, c] > most[s, c]:
                 leader[s, c], most[s, c] = tuples[x], values[x, c]
-    for t in range(items.tuples):  # streams with probability 0 are included too
+    for t in range(items.tuples):  # streams with probability 0 are also included
         s = np.searchsorted(ids, streams[t])
         if most[s, 0] < 0.0:
             for c in range(ks.size):

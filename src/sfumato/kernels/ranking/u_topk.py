@@ -144,8 +144,8 @@ def likeliest_vector(ordered, k, full):
     """Return the most probable top-k vector of items: int64[<= k] in rank order, probability, log.
 
     ordered : `ordered_units` of all items in rank order
-    full : bool, consider only vectors of k members; empty, with probability 0, if no world has k
-        items. Otherwise, the vector of a world with fewer than k items is all of its items.
+    full : bool, consider only vectors of k members; if no world has k items, the result is empty
+        and has probability 0. Otherwise, the vector of a smaller world is all of its items.
     Among vectors whose probabilities differ by less than a factor of 1 + 1e-10, the vector that
     ends earliest is returned.  O(m log k).  Error of the probability: relative, (m + k) u; it is 0
     below 1e-308, where the logarithm is still valid.
@@ -166,7 +166,7 @@ def likeliest_vector(ordered, k, full):
 
 
 class TupleItems(NamedTuple):
-    """The items, in rank order, that the top k can reach, and their units.
+    """The items that can rank in the top k, in rank order, and their units.
 
     prob : float64[e];  owner, unit : int64[e], tuples and units, numbered by first occurrence
     unit_of : int64[tuples], the unit of each tuple
@@ -194,12 +194,12 @@ def _multiply(log, zero_count, factor, times):
 
 @compiled
 def _add_extensions(reachable, sequence, length, chances):
-    """Add Pr(the top is a sequence and then tuple t) to chances[t], for each t that may follow.
+    """Add Pr(the top tuples are a sequence and then tuple t) to chances[t], for each possible t.
 
     Returns Pr(only the sequence exists).  O(e + k).
     Let F(x) be the probability that the sequence exists in this order and its last tuple is item x.
     Adding t gives F'(y) = Pr(y) (sum of F(x) over the items x above y). No other tuple may exist
-    above y: this is the product, over the other units, of 1 - their mass above y.
+    above y; the probability of this is the product of 1 - (mass above y) over the other units.
     """
     f, taken = np.zeros(length + 1), np.zeros(reachable.absent.size, np.bool_)
     f[0] = 1.0
@@ -227,7 +227,7 @@ def _add_extensions(reachable, sequence, length, chances):
 
 @compiled
 def _tuple_items(items, k):
-    """Return the `TupleItems`, and the tuples in the order of their numbers there."""
+    """Return the `TupleItems`, and the indices in `items` of its tuples."""
     order, _, _, end = front_items(items, k, k)
     _, prob, unit, units = ordered_units(items, np.arange(items.key.size))
     mass = np.zeros(units)
@@ -247,12 +247,12 @@ def _tuple_items(items, k):
 def likeliest_vector_of_tuples(items, keys, k, full):
     """Return the most probable top-k vector of tuples, int64[<= k] in rank order, and probability.
 
-    keys : float64[tuples], break ties between vectors equally probable to 12 digits: the vector
+    keys : float64[tuples], break ties between probabilities that agree to 12 digits: the vector
         with the better keys wins, first rank first;  full : as in `likeliest_vector`
     A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
-    of a subset of the same worlds, so a sequence's probability bounds its extensions. The first
-    complete vector that a best-first search examines is therefore the answer. The probability is -1
-    if that vector is not among MAX_SEQUENCES sequences.  O(e + k) per sequence.
+    of a subset of the same worlds, so its probability is at most that of the shorter sequence. The
+    first complete vector that a best-first search examines is therefore the answer. The probability
+    is -1 if MAX_SEQUENCES sequences contain no such vector.  O(e + k) per sequence.
     """
     reachable, tuples = _tuple_items(items, k)
     place = np.empty(tuples.size, np.int64)

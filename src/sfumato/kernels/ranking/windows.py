@@ -21,7 +21,7 @@ def select_late(scope, time, late, punctuation, clock, newest):
 
     scope, time, punctuation : int64[n]    late : bool[n], rows marked as late
     clock, newest : int64[scopes], updated: the last closed instant, and the highest punctuation
-    Returns bool[n], and the scope's clock after each row, int64[n].
+    Returns bool[n], whether each row is late, and int64[n], the scope's clock after each row.
     """
     n = scope.size
     behind, steps = late.copy(), np.empty(n, np.int64)
@@ -40,9 +40,10 @@ def select_late(scope, time, late, punctuation, clock, newest):
 
 @compiled
 def known_times(begin, steps, scope, time, otherwise):
-    """Return the scope's first step that reaches each time, int64[n]: when it became known.
+    """Return, for each time, the first step of its scope that reaches the time: int64[n].
     begin : int64[scopes + 1], scope s has the ascending steps begin[s] ... begin[s + 1]
-    otherwise : int64[n], used if a scope has no steps; NO_PUNCTUATION is used if no step suffices
+    otherwise : int64[n], returned if the scope has no steps
+    If no step of the scope reaches a time, NO_PUNCTUATION is returned.
     """
     found = otherwise.copy()
     for i in range(scope.size):
@@ -58,10 +59,10 @@ class RankedWindowTuples(NamedTuple):
 
     begin : int64[w + 1], window j has the tuples begin[j] ... begin[j + 1]
     fresh : int64[w], index of each window's first arrival
-    place : int64[n], time, or number of arrival in count windows
-    valid : bool[n], updated: False for a tuple that overfilled its rule
-    rule : int64[n] in [-1, rules), -1 for none;  stream : int64[n]
-    item : int64[n + 1], tuple i's alternatives are key[item[i] : item[i + 1]], score and prob
+    place : int64[n], the tuple's time, or in count windows its arrival number
+    valid : bool[n], updated: False for a tuple that raised the sum of its rule above 1
+    rule : int64[n] in [-1, rules), -1 for no rule;  stream : int64[n]
+    item : int64[n + 1], tuple i's alternatives are [item[i] : item[i + 1]] of key, score and prob
     """
 
     begin: np.ndarray
@@ -79,14 +80,15 @@ class RankedWindowTuples(NamedTuple):
 
 @compiled
 def closed_intervals(tuples, time, latest, until, since, before, length):
-    """Return the intervals of instants that each arrival closes, and then those closed by `until`.
+    """Return the intervals of instants that arrivals close, and then the intervals up to `until`.
 
     time : int64[n], of all tuples;  latest : int64[w], updated: the last closed instant
     until : int64[w], instant up to which each window is closed after its arrivals
     since : int64[n], the `place` of the oldest tuple in a count window after an arrival
     before : int64[w], the same before all arrivals;  length : of time windows; 0 for count windows
-    Returns int64[6, i]: window, the interval (after, upto] of instants, the time that closed them,
-    the end of the tuples there, and `since`; and the number of arrivals older than `latest`.
+    Returns int64[6, i]: window, both ends of the interval (after, upto] of instants, the time that
+    closed the interval, the end of the tuples that had arrived, and the `since` of that time; and
+    the number of arrivals older than `latest`.
     Instants at which a time window is empty are left out.
     """
     out, count, older = np.empty((6, time.size + latest.size), np.int64), 0, 0
@@ -111,10 +113,10 @@ def closed_intervals(tuples, time, latest, until, since, before, length):
 
 
 class WindowRuns(NamedTuple):
-    """r runs, in order of time within a window: int64[r] each.
+    """r rankings of windows, in order of time within a window: int64[r] each.
 
-    window, time, query : window to rank, time of the run, index into `RunQueries`
-    answered : the time known at the answer, in microseconds
+    window, time, query : window to rank, its instant, index into `RunQueries`
+    answered : the time that closed the instant, in microseconds
     visible, since : the run ranks the tuples before index `visible` whose `place` is at least
         `since`
     """
@@ -130,7 +132,7 @@ class WindowRuns(NamedTuple):
 class RunQueries(NamedTuple):
     """Requests of several kinds of runs: kind a has the queries begin[a] ... begin[a + 1].
 
-    query, k : int64, number and k of each query;  ranking : index of its answer among the kind's
+    query, k : int64, number and k of each query;  ranking : index of its answer in the kind
     ks, least : arguments of `rank_items` for kind a, at answers_begin[a] ... answers_begin[a + 1]
     """
 
@@ -147,7 +149,7 @@ class RunQueries(NamedTuple):
 def _window_items(tuples, chosen, number, rescale):
     """Return the `RankedItems` of the chosen tuples, with rules numbered by first occurrence.
 
-    number : int64[rules], working memory, all -1;  rescale : bool, divide rules with a sum above 1
+    number : int64[rules], working memory, all -1;  rescale : bool, see `rank_windows`
     """
     size = 0
     for i in chosen:
@@ -184,9 +186,9 @@ def _window_items(tuples, chosen, number, rescale):
 
 @compiled
 def _reject_overfull(tuples, chosen, mass):
-    """Mark tuples that would raise their rule above 1 as invalid; return the other places.
+    """Mark tuples that would raise the sum of their rule above 1 as invalid; return the others.
 
-    mass : float64[rules], working memory, all 0.  Rejected tuples do not count for later tuples.
+    mass : float64[rules], working memory, all 0.  The sums do not include rejected tuples.
     """
     kept = 0
     for i in chosen:
@@ -207,7 +209,7 @@ def _reject_overfull(tuples, chosen, mass):
 
 @compiled
 def _extend(array, room):
-    """Return the array, or a copy with at least this room along its last axis."""
+    """Return the array, or a copy with room for at least `room` entries along its last axis."""
     if array.shape[1] >= room:
         return array
     result = np.empty((array.shape[0], 2 * room), array.dtype)
@@ -220,13 +222,14 @@ def _extend(array, room):
 def rank_windows(tuples, runs, asked, parameters, rescale, skips, streams):
     """Rank the windows of all runs, for all their queries.
 
-    rescale : bool, divide rules with a sum above 1, instead of rejecting their later tuples
+    rescale : bool, scale the probabilities of a rule with a sum above 1 to the sum 1, instead of
+        rejecting its later tuples
     skips : bool, leave out windows without tuples
     streams : bool, rank streams instead of tuples
     Returns int64[8, n], for each row of answers its window, query, k, time, known time, rank, tuple
-    (an index) and stream; float64[2, n], scores and values; bool[r], ranked runs; int64[], rejected
-    tuples, in order; and the run at which U-Topk gave up, or -1.
-    Cost: O(n log n) for a window of n tuples, plus the semantics over the items in front.
+    (an index) and stream; float64[2, n], scores and values; bool[r], whether each run was ranked;
+    int64[], rejected tuples, in order; and the run that U-Topk could not answer, or -1.
+    Cost: O(n log n) for a window of n tuples, plus the cost of ranking the items in front.
     """
     whole, real = np.empty((8, 64), np.int64), np.empty((2, 64))
     ranked, first = np.zeros(runs.time.size, np.bool_), tuples.begin[:-1].copy()
@@ -236,7 +239,7 @@ def rank_windows(tuples, runs, asked, parameters, rescale, skips, streams):
     for r in range(runs.time.size):
         j, end, since = runs.window[r], runs.visible[r], runs.since[r]
         while first[j] < end and not (tuples.valid[first[j]] and tuples.place[first[j]] >= since):
-            first[j] += 1  # no later run includes it
+            first[j] += 1  # no later run includes this tuple
         steps = after_signals(steps + 256 * (end - first[j]))
         chosen, count = np.empty(end - first[j], np.int64), 0
         for i in range(first[j], end):

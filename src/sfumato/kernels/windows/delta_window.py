@@ -1,4 +1,4 @@
-"""Attribute-delta windows: evict the oldest tuple while another tuple is probably too far away.
+"""Attribute-delta windows: evict the oldest tuple while another tuple is probably too far from it.
 
 Moments are maintained in two adjacent stacks, so that nothing is ever subtracted:
 
@@ -46,8 +46,8 @@ class DeltaRule(NamedTuple):
     """The rule by which the oldest tuple is evicted.
 
     attribute : int, whose distance is tested; delta : float, the largest allowed distance
-    threshold : float, the minimum probability of a distant tuple that causes an eviction
-    max_tuples : int, the largest number of tuples; further tuples are also evicted
+    threshold : float, the oldest tuple is evicted if Pr(another tuple is too far) reaches this
+    max_tuples : int, the maximum number of tuples; the oldest tuples beyond it are also evicted
     """
 
     attribute: int
@@ -184,7 +184,7 @@ def _eviction_probability(head, tuples, survival):
 def _list_alternatives(begin, end, values, sign, order, listed):
     """Merge alternatives [begin, end) into a list by descending sign * value, after equal values.
 
-    order : int64[m], of which `listed` are in use.  Returns the new number.  O(moves + l log l).
+    order : int64[m], of which `listed` are in use.  Returns the new `listed`.  O(moves + l log l).
     """
     fresh = stable_order(-sign * values[begin:end])  # NaN at the end
     many, old = fresh.size, listed
@@ -205,9 +205,9 @@ def _list_alternatives(begin, end, values, sign, order, listed):
 
 @compiled_ieee
 def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
-    """Process arrivals, which follow the held tuples; write the answers after each.
+    """Process arrivals, which follow the held tuples; write the answers after each arrival.
 
-    state : STACK_HEADER[1], updated    enters : bool[n], False for arrivals that are only answered
+    state : STACK_HEADER[1], updated    enters : bool[n], False for arrivals that are not added
     bounds : int64[2, n], answers : float64[r, 3, n], written; bounds : start and end of the window
     Returns the number of tuples evicted only because of `max_tuples`.
     Cost: O(held * l log l) per call and eviction, O(l log l) per arrival; for MIN and MAX O(held)

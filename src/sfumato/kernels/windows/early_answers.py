@@ -12,7 +12,7 @@ answer from one extent to the next. Predictions from c rows:
 
     count    t = c + (1 - share) * usual    share : mean c / final count at this stage
     sum      s * t / c                      usual : mean final count of the group
-    avg, min, max    the partial answer; the final minimum and maximum are beyond it
+    avg, min, max    the partial answer, which bounds the final minimum and maximum
 
 For uncertain rows, c and t are still numbers of rows. Answers and intervals refer to expected
 values, computed from the partials of `mergeable_moments` and `early_extremes`. The expected minimum
@@ -31,7 +31,7 @@ level allows is summed, per stage and over all stages. Both sums move the ends:
     end = predicted + unit * (quantile +- deviation * (STAGE_GAIN * excess + TOTAL_GAIN * total))
 
 An extent adds its share of missed groups to the excess, so that many groups that miss together do
-not move an end further than one.
+not move an end further than a single group.
 
 Source: the quantile tracker and the error integrator of conformal PID control, Angelopoulos, Candes
 & Tibshirani (2023).
@@ -95,7 +95,8 @@ USUAL_SIZE = 2  # floats per group and aggregate: the last final answer, and its
 
 
 class EarlyGrid(NamedTuple):
-    """Microseconds of an extent, slide and revision; numbers of linear and of all stages; level.
+    """Lengths of extent, slide and revision interval in microseconds; numbers of linear and of all
+    stages; level of the intervals.
 
     min_scores : int, number of scores whose range has the level
     """
@@ -113,8 +114,10 @@ class EarlyAggregates(NamedTuple):
     """The r predicted aggregates; the first is the count of rows.
 
     what : int64[r], EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN or EARLY_MAX
-    source : int64[r], attribute, or of uncertain rows channel or extreme; NO_INDEX for the count
-    measure : int64[r], of `mergeable_moments`, NO_INDEX for an extreme; empty for certain rows
+    source : int64[r], the attribute; for uncertain rows, the channel or the extreme; NO_INDEX for
+        the count
+    measure : int64[r], a measure of `mergeable_moments`, NO_INDEX for an extreme; empty for certain
+        rows
     has_uncertain : bool, whether averaged values may be missing
     """
 
@@ -127,12 +130,12 @@ class EarlyAggregates(NamedTuple):
 class EarlyRows(NamedTuple):
     """Rows in order of release.
 
-    moves : bool[n], whether a row is in order, so that its scope has its punctuation
-    arrives : bool[n], whether a row is counted here, when it arrives
+    moves : bool[n], whether a row is in order, so that its punctuation advances its scope
+    arrives : bool[n], whether a row has just arrived, so that partial answers now include it
     offsets, prob, values : int64[n + 1], float64[k], float64[attributes, k], the alternatives; a
         certain row has one, with NaN for NULL
     scratch : room for the alternatives of a row, see `add_to_extremes`
-    tuple_moments : float64[channels, 3, n] of uncertain rows, see `tuple_moments`; or no channels
+    tuple_moments : float64[channels, 3, n], see `tuple_moments`; without channels for certain rows
     """
 
     group: np.ndarray
@@ -623,8 +626,9 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
     finals : FINAL_ANSWER[f], by scope, punctuation and extent;  answers : float64[f * r], or NaN
     Returns (state; int64[f], each final answer's revision number; REVISION[m], in order of rows;
     float64[m * (r + 1) * REVISION_SIZE], for each aggregate, then the completeness and its ends).
-    Cost: O(extents of a row) per arriving row, O(r) per revision, O(r log) per final answer; times
-    NODES for an average over uncertain rows, and times its steps for an extreme over them.
+    Cost: O(extents of a row) per arriving row, O(r) per revision, and a sort of the scores of each
+    completed extent; times NODES for an average, and times the steps for an extreme, of uncertain
+    rows.
     """
     revisions, found = np.empty(finals.size, np.int64), np.int64(0)
     out, estimates = np.empty(0, REVISION), np.empty(0)

@@ -12,8 +12,8 @@ such a list, and is added by multiplying:
 Steps above the tuple's values are unchanged. The probability of a value is the difference of two
 steps. This difference is also stored, as a sum of products of probabilities, so that small
 probabilities keep their precision. Steps below NEGLIGIBLE are dropped, so a tuple that certainly
-has a value drops all lower values. Once it is negligible that there is no value, a tuple below all
-remaining values changes nothing. MIN is the MAX of the negated values.
+has a value drops all lower values. Once Pr(no value) is negligible, a tuple below all remaining
+values changes nothing. MIN is the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -37,6 +37,7 @@ class Extremes(NamedTuple):
     """Distributions of r extremes of each of several sets of tuples.
 
     sign : float64[r], 1 for MAX and -1 for MIN    attribute : int64[r]
+    pool : STEP_POOL[1]    steps : CDF_STEP[room], the steps of all lists
     first : int64[sets, r], first step of each list; NO_INDEX without tuples
     """
 
@@ -77,7 +78,7 @@ def _write_steps(offsets, prob, values, sign, i, scratch):
 
 @compiled
 def with_extremes(extremes, sets, more):
-    """Return `extremes` with room for this number of sets, and for `more` steps."""
+    """Return `extremes` with room for `sets` sets, and for `more` additional steps."""
     first, count = extremes.first, extremes.sign.size
     if first.shape[0] < sets:
         first = np.full((sets, count), NO_INDEX)

@@ -55,9 +55,9 @@ from sfumato.kernels.windows.totals import merge_prefix, total_extent
 NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fits in int64
 NO_INDEX = np.int64(-1)  # no tuple, pane, group or alternative
 
-# Verdicts on a row. TAKEN: in all extents that contain it. JOINED: only in the later of these.
+# Verdicts on a row. TAKEN: in all extents that contain it. JOINED: only in the later extents.
 # TOO_LATE: in none, because it was late. OUTSIDE: no extent contains it. ABSENT: no alternatives.
-# OUTDATED: a version at least as new arrived earlier. UNEQUAL: not the weights of its outcome.
+# OUTDATED: a version at least as new arrived earlier. UNEQUAL: weights unlike its shared outcome's.
 TAKEN, JOINED, TOO_LATE, OUTSIDE, ABSENT, OUTDATED, UNEQUAL = range(7)
 
 # Punctuation and the previous one, last completed extent, time of the newest taken row; first of
@@ -77,12 +77,12 @@ TUPLE = integers("index group time number begin end following pane alive")
 # 2 if its partial includes the rest of its block.
 PANE = integers("number previous first last state")
 # The newest version of an id, the first extent that may have it, and its row: group, number
-# (NO_INDEX if in no extent) and last extent. The id matters until extent `until` is complete. For a
+# (NO_INDEX if in no extent) and last extent. The id is kept until extent `until` is complete. For a
 # shared outcome, the version is a hash of its weights, and no row is recorded.
 ID = integers("group version since number last until")
 # The row that a newer version replaces (or NO_INDEX), and the last extent that still includes it.
 REPLACED = integers("number last")
-POOL = integers("free panes tuples alternatives dead")  # first free pane; numbers in use
+POOL = integers("free panes tuples alternatives dead")  # first free pane; numbers in use or dead
 EXTENT = integers("group number completion held late low high")
 
 
@@ -134,9 +134,10 @@ class PaneGrid(NamedTuple):
 class Gaps(NamedTuple):
     """The listed extents without a tuple.
 
-    most : int, list the empty extents of gaps of up to this length, with the next extent; -1: none
-    around : bool, instead list the first `most` after each extent with a tuple, once complete, and
-        the last `most` before a group's first extent, starting at extent `first`
+    most : int, list the empty extents of gaps of at most this length, together with the next
+        extent; -1 for no empty extents
+    around : bool, instead list the first `most` empty extents after each extent with a tuple, once
+        they are complete, and the last `most` before a group's first extent, from `first` onwards
     """
 
     most: int
@@ -162,7 +163,8 @@ class PooledTuples(NamedTuple):
 
 
 class Partials(NamedTuple):
-    """Partials of each pane and of its block up to it; the first alternatives of each extreme."""
+    """Partials of each pane, and of its block up to and including the pane; the first alternatives
+    of each extreme."""
 
     own: MomentPartials
     prefix: MomentPartials
@@ -264,8 +266,8 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, completions, late_r
     scopes : SCOPE[], groups : GROUP[], updated;  verdicts : int8[n], written: TAKEN to UNEQUAL
     index : int64[n], written: index of each stored row in its group, NO_INDEX for others; restarts
         at 0 when all extents of earlier rows are complete, so that an empty group is like a new one
-    completions : COMPLETION[2 n], late_rows : LATE_ROW[2 n], written; tuples by their place among
-        the rows stored in this call. Where versions are replaced, all stored rows are late rows
+    completions : COMPLETION[2 n], late_rows : LATE_ROW[2 n], written; `tuple` is a place among
+        the rows stored in this call. If versions are replaced, all stored rows are late rows
     Returns the numbers of rows that a punctuation had excluded, of completions, and of late rows.
     """
     length, slide, ordered = grid.length, grid.slide, rows.punctuation.size == 0
@@ -345,7 +347,7 @@ def list_groups(scopes, groups, used):
 
 @compiled
 def close_all(wanted, grid, scopes, completions):
-    """Record all extents of some scopes that hold a row; return the number of records.
+    """Record as complete all extents of some scopes that hold a row; return the number of records.
 
     wanted : int64[], scopes. Later rows are missing from these extents, but are assigned by the
         scope's punctuation, which does not change.
@@ -503,7 +505,7 @@ def _free_pane(s, panes, tuples):
 
 @lean
 def _empty_extents(j, previous, after, last, gaps):
-    """Return the range of a group's empty extents to list before extent j, and the skipped number.
+    """Return the range of a group's empty extents to list before extent j, and the number skipped.
 
     previous : the group's last extent with a tuple    after : last extent that was complete before
     last : bool, j is not an extent with a tuple, but the end of the complete extents
@@ -532,7 +534,8 @@ def _list_extents(group, completions, numbers, late_rows, grid, gaps, found, ext
     """List a group's complete extents: (`extents`, grown if needed; their number; skipped extents).
 
     Empty extents are skipped in gaps of more than `gaps.most` (-1 skips all, uncounted).
-    completions : of its scope, ascending    numbers : int64[], of its panes    late_rows : its own
+    completions : of the group's scope, ascending    numbers : int64[], of the group's panes
+    late_rows : of the group
     """
     after = completions[0].after
     low, high, c, skipped, j = 0, 0, 0, 0, completions[0].after + 1
@@ -687,7 +690,7 @@ def _drop_unneeded(group, closed, late_rows, panes, tuples, grid, gaps):
         before = panes[s].previous
         _free_pane(s, panes, tuples)
         s = before
-    out = closed  # extents without a tuple are emitted with the next one that has a tuple
+    out = closed  # extents without a tuple are emitted with the next extent that has a tuple
     if gaps.most >= 0 and not gaps.around and group.previous > NO_EXTENT:
         out = min(closed, max(group.previous, closed - gaps.most - 1))
     left = 0
@@ -731,7 +734,7 @@ def complete_extents(
     completions : COMPLETION[], by scope, then ascending
     late_rows : LATE_ROW[], by group; group NO_INDEX is written to rows that are no longer needed
     per_tuple : float64[channels, 3, tuples], see `tuple_moments`; empty if late rows have partials
-    totals, signs : see `totals`; with fields, extents have these instead of moments
+    totals, signs : see `totals`; if there are fields, extents have totals instead of moments
     gaps : Gaps, the listed extents without a tuple;  listing : bool, list the tuples of extents
     Returns (EXTENT[m]; float64[m * r * 3]: mean, standard deviation and existence of aggregates, or
     float64[m * fields]; int64[]: places of the extents' tuples, by pane and arrival, late ones

@@ -1,11 +1,11 @@
-"""Sessions: assign rows to runs of rows without a gap, and find when sessions complete.
+"""Sessions: assign rows to sequences of rows without a gap, and find when sessions complete.
 
 A row at time t joins a session [start, end) if it is less than `gap` before the start or after the
 last row, and the session's rows then span less than `most`. The end is last + gap, at most start +
 most. A row that is near several sessions merges them. A session is complete when all rows before
 its end have arrived: the scope is `reached` up to its end - 1.
 
-A late row is included if its punctuation has not completed a session of that row alone. The row can
+A late row is included if its punctuation has not completed a session of this row alone. The row can
 only join sessions that its punctuation has not completed. So its assignment does not depend on the
 order of late rows with the same punctuation.
 """
@@ -18,7 +18,7 @@ from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NO_INDEX, TAKEN, 
 
 # Punctuation and the previous one; time up to which all rows have arrived.
 SESSION_SCOPE = integers("punctuation before reached")
-# Group and scope; times of the first and last row; number of rows that came too late for it; the
+# Group and scope; times of the first and last row; number of rows that were too late for it; the
 # session it was merged into, the group's next session, and the call's last row that changed it.
 SESSION = integers("group scope start last late into following changed")
 # From row `turn` onwards, a scope is reached up to `reached`, by punctuation `at`.
@@ -141,7 +141,7 @@ def find_complete(sessions, scopes, progress, gap, most):
 
     progress : by scope, then in order
     Returns (int64[n], the session that each was merged into, or itself; int64[m], complete
-    sessions; int64[m], the rows and int64[m], the punctuations that completed them).
+    sessions; int64[m] each, the rows and the punctuations that completed the sessions).
     """
     n, found = sessions.size, 0
     root, done = np.empty(n, np.int64), np.empty(n, np.int64)

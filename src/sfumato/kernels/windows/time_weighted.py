@@ -9,8 +9,8 @@ reading with existence e, mean m and variance s replaces V:
     V <- the reading or V       mean e m + (1 - e) mean V,             (1 - e) cov(V, I),
                                 var  e s + (1 - e) var V + e (1 - e) (m - mean V)^2
 
-So mean and variance are exact, without differences of large numbers. The results given each first
-reading are mixed by its probability.
+So mean and variance are exact, without differences of large numbers. The results for each possible
+first reading are averaged, weighted by the probability that this reading is the first.
 
 columns : int64[4, n], series, time, number and `first` of each reading, ordered by the first three;
     windows with numbers below `first` do not contain the reading
@@ -33,10 +33,10 @@ SECOND_US = 1e6  # microseconds per second
 
 
 class TimeWindows(NamedTuple):
-    """m windows, ordered by series and number; each holds start <= time < end.
+    """m windows, ordered by series and number; each holds the readings with start <= time < end.
 
-    begin, until : int64[m], start and end in microseconds; other times may be in a different unit
-        of the same order, such as positions in a calendar
+    begin, until : int64[m], start and end in microseconds; `start`, `end` and the readings' `time`
+        may be in a different unit with the same order, such as positions in a calendar
     averaged : bool[m], average over the time with a value, instead of the integral in seconds
     """
 

@@ -35,11 +35,11 @@ def _merge(signs, source, to):
 
 @compiled_ieee
 def add_rows(group, to, values, attributes, signs, panes, totals):
-    """Add rows to the totals of their panes, whose `last` is their group.
+    """Add rows to the totals of their panes; `last` of a pane is its group.
 
     to : int64[n], panes of the rows; negative to skip    values : float64[a, n], NaN for no value
-    attributes : int64[fields], whose values a field adds up; -1 - a counts the values of a, and
-        with a = values.shape[0] the rows
+    attributes : int64[fields], the attribute that each field aggregates, or -1 - a for the number
+        of values of attribute a; with a = values.shape[0], the number of rows
     """
     for i in range(to.size):
         s = to[i]

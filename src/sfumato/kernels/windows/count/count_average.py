@@ -227,7 +227,7 @@ def fill_cells(stack, low, cell):
 def activate_cells(stack, mu, scalars, w, cell):
     """Activate the functions at the counts that the front stack is likely to need.
 
-    mu : mean count of the back stack    scalars : FRONT_SCALARS, of when the front was built
+    mu : mean count of the back stack    scalars : FRONT_SCALARS of the last build of the front
     Lower cells are filled for each answer that needs them.
     """
     total = min(w, scalars.count)

@@ -1,4 +1,4 @@
-"""The boundary of an uncertain count window, decided exactly at O(sqrt(w)) per arrival.
+"""The boundary of an uncertain count window, decided exactly in O(sqrt(w)) per arrival.
 
 The oldest tuple may be evicted while Pr(N >= w) without it reaches the target. The queue of
 existence probabilities is split into two stacks:
@@ -13,8 +13,8 @@ updates R, and an eviction steps to the next S_i. When the front stack is used u
 become the front stack. All distributions are banded, to about 9 standard deviations on each side.
 
 The S_i are stored only at a stride (`checkpoints`, packed). The S_i between two checkpoints are
-rebuilt when they are needed (`block_rows`), so the S_i in use fit a fast cache. If a test is too
-close for the error bound, plain recursion over all held tuples decides it.
+rebuilt when they are needed (`block_rows`), so the S_i in use fit into a fast cache. If a test is
+too close for the error bound, plain recursion over all held tuples decides it.
 """
 
 from typing import NamedTuple
@@ -44,7 +44,7 @@ BOUNDARY_HEADER = integers("head mid ones built block zone_low zone_high row_bas
 
 
 class Boundary(NamedTuple):
-    """Distributions of one window; empty until it is full.
+    """Distributions of one window; empty until the window is full.
 
     front : float64[w + BUFFER], R: 1 below zone_low, 0 from zone_high onwards
     checkpoints : float64[...], the S_i, 2**shift tuples apart, packed
@@ -229,7 +229,7 @@ def _build(window, held, tail, w, negligible):
 def _evict(held, header):
     header.ones -= held[header.head] == 1.0
     if header.head == header.mid:
-        header.built = 0  # the tuple is part of R, which cannot be undone
+        header.built = 0  # the tuple is part of R and cannot be removed from R
     header.head += 1
 
 
@@ -284,10 +284,11 @@ def slide_boundary(window, held, begin, rule, status, heads):
     """Run Algorithms 1 and 2; return the new Boundary.
 
     held : float64[n] in (0, 1], existence of the held tuples, then of arrivals starting at `begin`
-    rule : (w, target, max_tuples): evict the oldest while Pr(N without it >= w) >= target, where 1
-        demands certainty (w tuples of existence exactly 1) and 0 a positive probability; also evict
-        it while more than `max_tuples` are held
-    status : int64[2], updated: evictions by `max_tuples`; 1 while they make the window shorter
+    rule : (w, target, max_tuples): evict the oldest tuple while Pr(N without it >= w) >= target; a
+        target of 1 requires certainty (w tuples of existence exactly 1), and 0 any positive
+        probability; also evict the oldest tuple while more than `max_tuples` are held
+    status : int64[2], updated: number of evictions by `max_tuples`; 1 while such an eviction makes
+        the window shorter
     heads : int64[n - begin], written: position of the oldest held tuple after each arrival
     In the next call, position 0 is the last of `heads`.
     O(band) amortised per arrival; the band is about 18 standard deviations of the count. Decisions

@@ -1,6 +1,6 @@
 """Distributions of the largest value of the w newest existing tuples, from a few candidates.
 
-Values are passed in descending order. After all values down to x are passed, tuple i exists with a
+Values are passed in descending order. When all values down to x are passed, tuple i exists with a
 passed value (takes its passed part) with probability k_i. The largest inside value is below x if no
 inside tuple takes its passed part. Let a be the newest tuple that takes its passed part:
 
@@ -17,7 +17,7 @@ at least 1.5 times the number of values reached before Pr(nothing larger is insi
 1e-17. All other tuples are only counted, in a front stack and a back stack (see `front_stack`). For
 each candidate a of the front stack, S_a is the distribution of the number of others between it and
 mid. The back stack has F[x] = Pr(x + B >= w) and G[x] = Pr(x + B < w), where B is its count of
-others. Candidates are added to these where needed, and are never divided out.
+others. Candidates are added to these distributions where needed, and are never divided out.
 """
 
 from typing import NamedTuple
@@ -100,7 +100,7 @@ def _is_unlikely(away, variance):
 
 @lean
 def _add_to_curves(front, low, high, p, negligible, both):
-    """Add a tuple of existence p to F, and to G if `both`; return the new (low, high)."""
+    """Add a tuple with existence p to F, and to G if `both`; return the new (low, high)."""
     if low > 0:
         low -= 1
         front[0, low], front[1, low] = 0.0, 1.0
@@ -130,7 +130,7 @@ def _largest(tuples, i, sign):
 
 @compiled
 def _choose_floor(tuples, existence, head, end, sign, want):
-    """Return the value of outcome number max(want, 1.5 c + 8), c the number needed, or -inf."""
+    """Return the value of outcome max(want, 1.5 c + 8), where c outcomes are needed, or -inf."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     first, size = offsets[head], offsets[end] - offsets[head]
     owner = np.empty(size, np.int64)
@@ -181,7 +181,7 @@ def _insert(state, tuples, i, slot):
 
 @compiled
 def _evict(state, oldest, w):
-    """Drop candidates below `oldest` or surely outside.  O(candidates + outcomes) if any are."""
+    """Drop candidates before `oldest` or certainly outside.  O(candidates + outcomes) if any."""
     header, scalars, gone, kept = state.header[0], state.scalars[0], 0, 0
     places, stats, outcomes, owner = state.places, state.stats, state.outcomes, state.owner
     while gone < header.size and places[gone].index < header.mid:
@@ -222,7 +222,7 @@ def _push_back(state, tuples, existence, i):
 
 @compiled
 def _oldest_possibly_inside(existence, head, mid, w):
-    """Return the oldest of tuples head ... mid - 1 that is not surely outside."""
+    """Return the oldest of tuples head ... mid - 1 that is not certainly outside."""
     mu, pq = 0.0, 0.0
     for i in range(mid - 1, head - 1, -1):
         if _is_unlikely(mu - w + 1.0, pq):
@@ -237,8 +237,8 @@ def _build(state, tuples, existence, head, mid, w, choose):
     """Make tuples head ... mid - 1 (positions) the front stack, and empty the back stack.
 
     choose : bool, choose a new floor and limit; otherwise use the floor and limit of the state, for
-        a restored window. Such a window may exceed the limit until outcomes that are surely outside
-        are evicted
+        a restored window. Such a window may exceed the limit until outcomes that are certainly
+        outside are evicted
     Returns the ExtremesState.  Cost: O(tuples * band + outcomes log outcomes).
     """
     header, scalars, offsets = state.header[0], state.scalars[0], tuples.offsets
@@ -566,6 +566,6 @@ def resume_extremes(state, tuples, existence, mid, w):
     """Return a window's state with the front stack up to `mid`, and the saved floor and limit."""
     state = _build(state, tuples, existence, np.int64(0), mid, w, np.bool_(False))
     for i in range(mid, tuples.offsets.size - 1):
-        _evict(state, tuples.first, w)  # candidates that were surely outside when it arrived
+        _evict(state, tuples.first, w)  # those certainly outside when tuple i arrived
         _push_back(state, tuples, existence, i)
     return state

@@ -129,7 +129,7 @@ def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
 
     fresh : bool, rebuild the distributions; otherwise `boundary` belongs to the only group
     status : int64[g, 2], see `slide_boundary`
-    heads : int64[arrivals], written, positions in the group
+    heads : int64[arrivals], written, positions of the oldest held tuples in the group
     """
     for j in range(span[0], span[1]):
         held = groups.existence[groups.begin[j] : groups.begin[j + 1]]
@@ -147,7 +147,8 @@ def move_sums(
 ):
     """Advance one sum of groups by `slide_moments`; return the new Stacks and Distributions.
 
-    value : float64[m], of each alternative    sizes : (w, limit)    span, fresh : as above
+    value : float64[m], of each alternative    sizes : (w, limit) of `slide_moments`
+    span, fresh : as in `move_boundaries`
     middle : int64[g], updated: the front stack's end, or -1 if there is none
     numbers : float64[g, 3], updated: FRONT_SCALARS    out : MOMENTS[arrivals], written
     """

@@ -189,13 +189,14 @@ def _deficit_sums(row, back, sums, base, begin, zone, end, w):
     return mean, square, cross
 
 
-# Not `lean`, with which the compiler reorders the sums of `_outside_sums` and `_deficit_sums`.
-# It has few array arguments, because each costs a reference count.
+# Not `lean`: the compiler would then reorder the sums of `_outside_sums` and `_deficit_sums`.
+# The function has few array arguments, because each costs a reference count.
 @compiled
 def _write_answer(depth, band, about, back, header, sums, w, out):
     """Write one row of answers; return the sum of the m_i, e, and the variance of the rest's sum.
 
-    depth : Depth of the head; band : its int64[2]; about : base and floor of its curves, reference
+    depth : Depth of the head; band : int64[2], its range of counts; about : base and floor of its
+        curves, and the reference
     """
     (curves, stats), (base, floor, reference) = depth, about
     low, high = band[0], band[1]
@@ -236,7 +237,7 @@ def _is_outgrown(stats, sums, reference):
 
 @compiled
 def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at):
-    """Write the distribution of min(N, w), N existing held tuples, to place `at`; return its end.
+    """Write the distribution of min(N, w), N the existing held tuples, to `at`; return its end.
 
     row : depth of the head; newer : float64[w + 1], working memory
     The differences of C[l] are the back stack's distribution; curve S is the front stack's.
@@ -299,8 +300,8 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     Cost: O(band) amortised per arrival, the band about 20 standard deviations of the count; with
     distributions O(band of the front stack * band of the back stack). Averages with a missing
     value, or with too few digits, cost as much as `average_of`.
-    Error: about 1e-13 of the terms above; for averages, 1e-10 of the variance, and in the mean
-    1e-13 of the values' distance from their mean.
+    Error: about 1e-13 of the terms in the module docstring; for averages, 1e-10 of the variance,
+    and in the mean 1e-13 of the values' distance from their mean.
     Source: count and moments, Dallachiesa et al. (2015), section 4; averages original.
     """
     (front, back, average), first, (places, prob, counts) = stacks, tuples.first, distributions

@@ -5,10 +5,10 @@ alternatives are inside. A world keeps the place of its quantile and the number 
 before the quantile. A value that enters or leaves moves the quantile by at most one inside value.
 To find that value, the order is scanned past the alternatives that are not inside in this world.
 
-**Sums and averages** take O(1) per arrival and world. Nothing is ever subtracted, so nothing
-drifts, and a total depends only on the held tuples and their stream indices, not on the start of
-its world. The stream is cut into blocks of 2**b tuples by index. With the oldest inside tuple in
-block h and the newest in block t,
+**Sums and averages** take O(1) per arrival and world. Nothing is ever subtracted, so rounding
+errors do not accumulate, and a total depends only on the held tuples and their stream indices, not
+on the start of its world. The stream is cut into blocks of 2**b tuples by index. With the oldest
+inside tuple in block h and the newest in block t,
 
     total = (values from the oldest to the end of h) + (blocks h + 1 ... t - 1) + (t so far)
 
@@ -16,7 +16,7 @@ where each term is one number per world. As the oldest tuple moves through a blo
 total is read from a row of suffix sums, together with the place of the next existing tuple. The row
 is written when the oldest tuple reaches the block; the blocks between are then summed again. With
 blocks of about sqrt(w) tuples, both cost O(1) per arrival. Blocks have at most 64 tuples, so that
-places fit a byte.
+places fit into a byte.
 """
 
 from typing import NamedTuple
@@ -139,8 +139,8 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
             world.owner, world.which = first + i, order[at] - offsets[i]
 
 
-# head, count, values : as above; block : number of the block of `rest`; middle, newest : sums of
-#   the blocks between, and of the newest block so far
+# head, count, values : as in QUANTILE_WORLD; block : number of the block of `rest`; middle,
+#   newest : sums of the blocks between, and of the newest block so far
 TOTAL_WORLD = np.dtype(
     [("head", "i8"), ("count", "i8"), ("values", "i8"), ("block", "i8"), ("middle", "f8"),
      ("newest", "f8")]

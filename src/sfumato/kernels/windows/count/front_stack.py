@@ -1,14 +1,14 @@
 """The front stack of a count window's moments, with checkpoints at a stride.
 
-Arrivals enter the back stack, and evictions step down the front stack. When it is used up, all held
-tuples become the front stack:
+Arrivals enter the back stack, and evictions step down the front stack. When the front stack is used
+up, all held tuples become the front stack:
 
     held:    head ................. mid ................. tail
              front stack            back stack, at most w tuples: all of them inside
 
-`count_moments` defines the curves S, T, G and K, and `count_average` the curve V. They are stored
-only for every stride-th depth (`checkpoints`), and rebuilt, one stride at a time, when the head
-reaches them. The curves in use then fit a fast cache.
+`count_moments` defines the curves S, T, G and K, and `count_average` the curve V. The curves are
+stored only for every stride-th depth (`checkpoints`), and rebuilt, one stride at a time, when the
+head reaches them. The curves in use then fit into a fast cache.
 """
 
 from typing import NamedTuple
@@ -181,7 +181,7 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
 
 @lean
 def _floor(mu, ratio, w):
-    """Return the smallest relevant count of the front stack if `mu` of its tuples are expected.
+    """Return the smallest relevant count of the front stack if `mu` tuples exist on average.
 
     The estimate is generous. If the back stack requires smaller counts, the front stack is rebuilt.
     """
@@ -192,7 +192,8 @@ def _floor(mu, ratio, w):
 
 @compiled
 def _choose_reference(tuples, head, end, scalars):
-    """Set a reference near the mean value, short enough for exact differences; 0 without values."""
+    """Set a reference near the mean value, rounded to 21 significant bits so that differences from
+    it are exact. Without values, set 0."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     total, weight, mu, spread = 0.0, 0.0, 0.0, 0.0
     for i in range(head, end):
