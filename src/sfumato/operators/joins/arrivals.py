@@ -112,8 +112,8 @@ def _join_window(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
         )  # fmt: skip
     if window.slide is not None or window.idle_timeout is not None or window.empty:
         raise ValueError(
-            "`window` of a join must be a sf.Range with only a length, because it moves with "
-            f"every tuple and has no extents; got {window!r}"
+            "`window` of a join must be an sf.Range with only a length, because the window "
+            f"moves with every tuple and has no extents; got {window!r}"
         )
     return JoinWindow(span=timedelta(microseconds=window.length_us))
 

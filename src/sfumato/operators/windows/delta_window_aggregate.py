@@ -104,7 +104,7 @@ class DeltaWindowAggregate(Operator):
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
     ) -> WindowAnswers:
-        """Process n arrivals in order. Returns the answers after each.
+        """Process n arrivals in order. Returns the answers after each arrival.
 
         group : int64[n] >= 0, codes
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)

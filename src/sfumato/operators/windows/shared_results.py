@@ -1,8 +1,8 @@
 """Results over extents of tuples that may share outcomes.
 
 Tuples with a shared outcome have the alternative with the same number in every possible world. For
-counts, sums and extremes, these tuples are treated as one tuple, whose alternatives have their
-totals. For other functions, the results given each combination of outcomes are mixed by its
+counts, sums and extremes, these tuples are treated as one tuple, whose alternatives have the
+totals of all. For other functions, the results given each combination of outcomes are mixed by its
 probability.
 """
 

@@ -77,7 +77,7 @@ class CountWindowConfig:
 class GroupCache(Stateful):
     """Cache of one group between calls, derived from its tuples.
 
-    states : of the sums, then of the extremes
+    states : kernel states of the sums, then of the extremes
     arrived : number of the group's arrivals up to which the cache is valid
     worlds : sampled worlds, by `WindowDistributions`
     """
@@ -98,8 +98,8 @@ class CountWindowAggregate(Operator):
     """Aggregates over the `rows` newest existing tuples in the window W(U, w, alpha), by group.
 
     rows, confidence, max_tuples : as for `UncertainWindow`
-    certain : every tuple exists with one value. Counts, sums, averages, minima and maxima are then
-        computed without distributions, in O(1) per arrival
+    certain : whether every tuple exists with one value. Counts, sums, averages, minima and maxima
+        are then computed without distributions, in O(1) per arrival
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     An answer covers exactly the `rows` newest existing tuples among the held tuples. Means and
@@ -280,7 +280,7 @@ class CountWindowAggregate(Operator):
         distributions: dict[Aggregate, Iterable[DiscreteDistributions]] = {}
         for of, row in zip(self._sums, out, strict=True):
             moments[of] = row["sum_mean"], np.sqrt(row["sum_variance"]), one
-            if self.config.certain and of.function == "sum":  # exact for whole numbers
+            if self.config.certain and of.function == "sum":  # exact for integers
                 total, count = np.empty(n), np.empty(n, np.int64)
                 given = groups, column(groups, of), 0.0, np.arange(n), self._limit
                 certain_totals(*given, total, count)
