@@ -88,7 +88,7 @@ def unpack(data: bytes, kind: str, version: int) -> SavedState:
     """
     if len(data) < SNAPSHOT_PREFIX.size or data[:4] != MAGIC:
         raise SnapshotError(
-            f"expected a sfumato snapshot of `{kind}`; got {len(data)} bytes that are not a snapshot"
+            f"expected a sfumato snapshot of `{kind}`; got {len(data)} bytes of a different format"
         )
     _, checksum, header_length = SNAPSHOT_PREFIX.unpack_from(data)
     view = memoryview(data)[SNAPSHOT_PREFIX.size :]
