@@ -36,7 +36,7 @@ class Reorder(Operator):
       event time. The row is then released, on time, in order of (event time, source, arrival).
       Sources are ordered by `sources.ranks`, by default by code.
     - A row whose event time equals its source's punctuation is not late. The row waits until the
-      punctuation exceeds its event time, so that it follows earlier rows of that time. With a
+      punctuation exceeds its event time, so that it follows the other rows of that time. With a
       bounded buffer and without sources, the row is released immediately.
     - A row set aside by the guard is released in the same way, with exceptions. A row far ahead is
       emitted as late once a later row contradicts it, or at the end if it is also ahead of its

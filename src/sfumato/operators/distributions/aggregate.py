@@ -63,7 +63,7 @@ class AggregateResult(Columns, flat=("prob", "value"), begins="offsets"):
     existence : float64[r], probability that the result is defined (1 for count and sum)
     quantiles : float64[r, q], one per requested share, given that the result is defined
     error : float64[r], NaN if quantiles and distribution are exact; otherwise a bound, valid with
-        probability 0.99, on the distance of the sampled distribution function from the true one
+        probability 0.99, on the distance between the sampled and the true distribution function
     offsets : int64[r + 1], prob, value : float64[offsets[r]], the distributions, if requested:
         ascending values, with probabilities that sum to `existence`
     moved : float64[r], Wasserstein distance from the full distribution, caused by the limit on

@@ -53,8 +53,8 @@ def distribution_of(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions
 ) -> DiscreteDistributions:
     """Return the distribution of an aggregate over independent tuples. The result is exact for
-    count, min, max and boundary_sum, and for other functions if it is small (see
-    `discrete_distributions`). Otherwise it is sampled, in the same worlds as for count windows."""
+    count, min, max and boundary_sum, and for other functions if the distribution is small (see
+    `discrete_distributions`). Other distributions are sampled, in the worlds of count windows."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":

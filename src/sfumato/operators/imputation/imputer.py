@@ -96,9 +96,9 @@ class Imputed(Columns, flat=("prob", "values"), begins="offsets"):
     rules_used : int64[n, T], the used dependencies: bit i for number i of
         `Imputer.dependencies_of`, or PRESENT, MARGINAL, NO_RULE (-1, -2, -3)
     reason : uint8[n], place in IMPUTATION_REASONS; at least 2 if the object could not be imputed
-    donors : int64[n, T], number of donor rows    spread : float64[n, T], range of their values
+    donors : int64[n, T], number of donor rows    spread : float64[n, T], range of donor values
     beyond : bool[n, T], whether the spread exceeds twice the smallest epsilon of the dependencies,
-        so that they do not hold; False for categories
+        so that these do not hold; False for categories
     error : float64[n, T], largest distance by which values were moved to limit the alternatives
     joint : bool[n], whether several attributes were imputed together, from the same rows
     """

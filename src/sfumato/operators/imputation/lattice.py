@@ -57,7 +57,7 @@ def build_lattice(
         the top combinations that fit
 
     Within a level, expectations of at least 1 come first, ascending, then the others, descending;
-    ties are ordered by string. A combination is dropped if an earlier one is equivalent.
+    ties are ordered by string. A combination is dropped if an earlier combination is equivalent.
     Source: Ren et al. (2019), section 3.
     """
     single = sorted(set(dependencies), key=str)

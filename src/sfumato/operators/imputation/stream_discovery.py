@@ -30,7 +30,7 @@ from sfumato.operators.imputation.stream_imputer import (
 )
 
 MIN_CHANGES = 80  # so that there are at least twice `DEFAULT_DONORS` rows to impute from
-DONOR_SHARE = 0.75  # share of the rows, the oldest ones, from which later rows are imputed
+DONOR_SHARE = 0.75  # share of the rows (the oldest rows) from which later rows are imputed
 VALUE_EPSILON = 0.1  # epsilon of scaled values of other attributes
 LEVELS = 64  # quantiles of all changes, for rows without donors
 

@@ -148,7 +148,7 @@ class ImputedRows(NamedTuple):
     """Rows imputed in one way.
 
     places : int64[m]    ways : each imputer, and its result    result : the final alternatives
-    since : float64[m, T], the time of the value to which a change was added; NaN without one
+    since : float64[m, T], the time of the value to which a change was added; otherwise NaN
     """
 
     places: Ints

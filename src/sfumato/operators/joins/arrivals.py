@@ -19,8 +19,8 @@ class Shard:
     """One of several tasks that share a join; `number` is 0, 1, ..., `tasks` - 1.
 
     All tasks receive all arrivals and maintain all windows. Each task owns every `tasks`-th tuple
-    of a stream: it keeps the tuple's samples and returns the answers for pairs of an arrival and an
-    owned tuple. All tasks together return the same answers as a single task.
+    of a stream: the task keeps the tuple's samples, and returns the answers for pairs of an arrival
+    and an owned tuple. All tasks together return the same answers as a single task.
     """
 
     saved_as: ClassVar[str] = "Task"

@@ -103,7 +103,7 @@ class IncompleteJoin(PairJoin):
 
     @classmethod
     def from_config(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
-        """Create a join from a config. Raises SnapshotError if `imputer` does not match it."""
+        """Create a join from a config. Raises SnapshotError for a different `imputer`."""
         if config.imputer != resources["imputer"].fingerprint:
             raise SnapshotError(
                 "the snapshot was written with a different repository or different dependencies: "

@@ -60,8 +60,8 @@ class NeighbourCount(SimilarityJoin):
 
     For an arrival u, given that u exists, the result is the number of tuples v of the opposite
     window with |u - v| <= within that exist and are among the `rows` newest existing tuples. With
-    one window, these are earlier tuples of the same stream. Given a sample of u, tuples are near
-    u independently of each other; the distributions per sample are mixed with the samples'
+    one window, the tuples v are earlier tuples of the same stream. Given a sample of u, tuples are
+    near u independently of each other; the distributions per sample are mixed with the samples'
     probabilities as weights.
 
     The distribution is exact up to rounding, except that tuples are ignored as described for

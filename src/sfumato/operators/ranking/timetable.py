@@ -55,7 +55,7 @@ class Timetable:
 
     Notes
     -----
-    A run (time, group) has 0 < time <= cycle and a group numbered from 1. It answers
+    A run (time, group) has 0 < time <= cycle and a group numbered from 1. The run answers
     groups 1 ... group under "dp", "time" and "greedy", and only this group under the other plans.
     Cost: `cost_per_unit` is the sum of k per unit of time.
 

@@ -52,7 +52,7 @@ class DeltaWindowAggregate(Operator):
     """Aggregates over the newest tuples of a group, none of which is too far from the oldest.
 
     delta : float >= 0    on : int, attribute on which distances are measured
-    threshold : in (0, 1]    max_tuples : int >= 1 or None; its evictions are counted in `overflow`
+    threshold : in (0, 1]    max_tuples : int >= 1 or None; `overflow` counts its evictions
     attributes : number of columns of `values`; by default as required by `on` and the aggregates
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 

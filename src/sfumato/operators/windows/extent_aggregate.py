@@ -68,7 +68,7 @@ class Extents:
     start, end : int64[m] microseconds; an extent contains the event times in [start, end)
     group : int64[m], codes    held : int64[m], number of tuples
     punctuation : int64[m] microseconds, the punctuation that completed the extent
-    late : int64[m], number of rows of the group within the extent that arrived too late for it
+    late : int64[m], number of the group's rows in the extent that arrived too late to be included
     results : one per aggregate
     offsets, members : int64[m + 1] and int64[k], row numbers of each extent's tuples, counted over
         all rows so far, by pane and arrival, late tuples last; None unless requested

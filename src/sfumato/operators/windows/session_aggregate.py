@@ -55,7 +55,7 @@ class SessionAggregate(ReleasedAggregate):
     """Aggregates over sessions: the rows of a group with less than `gap` between neighbours.
 
     gap, max_length : as for `sf.Session`, int > 0 microseconds; max_length may be None
-    members, attributes, options : as for `ExtentAggregate`; so are groups, scopes and late rows
+    members, attributes, options, and groups, scopes and late rows : as for `ExtentAggregate`
 
     A session starts at its first row and ends `gap` after its last row, at most `max_length` after
     its start. A session is completed by punctuations, like an extent, and emitted once. Sessions
@@ -63,8 +63,8 @@ class SessionAggregate(ReleasedAggregate):
 
     - A row joins and merges the open sessions that are less than `gap` away, while `max_length`
       permits; otherwise it starts a session. A late row does not join sessions that its own
-      punctuation completes. A row is counted as `late` if a session of this row alone would be
-      complete.
+      punctuation completes. A row is counted as `late` if a session of this row alone would
+      already be complete.
     - Results are computed when a session is complete, from its tuples by (time, arrival).
 
     Cost: O(1) per tuple, and O(open sessions + held tuples) per call. Memory: the tuples of open

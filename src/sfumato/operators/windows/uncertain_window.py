@@ -78,8 +78,9 @@ class UncertainWindow(Operator):
         confidence is 0, and the oldest tuple is evicted while Pr(N >= rows) without this tuple is
         above 0. The window then contains exactly the tuples that can be inside with probability 1
     max_tuples
-        int >= 1 or None, the maximum number of held tuples. The oldest tuples beyond it are evicted
-        and counted in `overflow`; while `guaranteed` is False, the window is shorter than defined
+        int >= 1 or None, the maximum number of held tuples. Beyond this number, the oldest tuples
+        are evicted and counted in `overflow`. While `guaranteed` is False, the window is shorter
+        than defined
 
     Raises
     ------

@@ -115,8 +115,8 @@ class CountWindowAggregate(Operator):
     1e-17 (see `slide_extremes`); O(held * rows * g) for avg while g tuples with a NaN are held.
     Distributions cost O(rows) for count, O(held * 4,096) for an exact sum, at most 4 million cell
     updates for a quantile, and O(samples log samples) in sampled worlds.
-    A call visits all held tuples of its groups. Derived state is rebuilt for short windows. For
-    long windows, it is cached in at most MAX_CACHE_BYTES, for the groups with the latest arrivals.
+    A call visits all held tuples of its groups. Derived state is rebuilt for short windows, and
+    cached for long windows of the groups with the latest arrivals, in at most MAX_CACHE_BYTES.
     Source: Dallachiesa et al. (2015), sections 4 and 7.3, for windows and boundary_sum.
 
     >>> total = CountWindowAggregate(2, 0.7, [Aggregate("sum", 0)])
