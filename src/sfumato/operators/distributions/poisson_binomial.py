@@ -177,7 +177,7 @@ class PoissonBinomial:
         return values
 
     def _table(self, wide: bool) -> tuple[Floats, Floats]:
-        """Return the distribution and its tail sums. wide : whether to keep far tails"""
+        """Return the distribution and its tail sums. wide : keep probabilities down to underflow"""
         if wide not in self._tables:
             found = distribution_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE_COUNT)
             tails = tails_of_distribution(found, self._least, self._most)

@@ -338,7 +338,7 @@ class TopKWindows(Operator):
         return [] if schedule is None else schedule.upcoming(number)
 
     def runs_next(self, keys: Ints) -> Ints:
-        """Return int64[w]: the next run of each window, even of an empty window, or NO_RUN."""
+        """Return int64[w]: the time of each window's next run, even if it is empty, or NO_RUN."""
         return next_runs(self._schedules_of(keys))
 
     def _schedules_of(self, keys: Ints) -> list[Schedule]:
