@@ -157,7 +157,7 @@ def refusals():
         (lambda: sf.circular([0.0], 1.0, 2, 0.0), ValueError, "`period` must be a positive"),
         (lambda: sf.circular([0.0], 1.0, 2, attributes="x"), ValueError, "must be two names"),
         (lambda: sf.prune(rows), ValueError, "`min_prob` or `top` must be given"),
-        (lambda: sf.prune(rows, top=0), ValueError, "`top` must be a whole number"),
+        (lambda: sf.prune(rows, top=0), ValueError, "`top` must be an integer"),
         (lambda: sf.prune(rows, min_prob=2), ValueError, r"`min_prob` must be a probability in"),
         (lambda: sf.prune(rows, top=1, normalize=1), TypeError, "must be True or False"),
         (lambda: sf.prune(rows.select(["n"]), top=1), ValueError, "must have the column"),

@@ -64,7 +64,7 @@ def test_its_answers_depend_neither_on_cuts_nor_on_a_restart(steps, cuts, restar
 def test_another_configuration_is_named():
     other = toy.NewestConfig(step=4, keys=1)
     assert differences(CONFIG.fingerprint(), other.fingerprint()) == "`step` was 3 and is 4"
-    with pytest.raises(ValueError, match="`step` must be a whole number of at least 1; got 0"):
+    with pytest.raises(ValueError, match="`step` must be an integer of at least 1; got 0"):
         toy.NewestConfig(step=0)
 
 
@@ -138,7 +138,7 @@ def test_it_is_a_table_function_that_is_explained_and_refused_where_it_is_wrong(
     lines = sf.explain(spark, text, s=s)
     assert "newest_rows" in lines
     for arguments, word, message in (
-        ("order => at, key => k, step => 0", "0", "whole number of at least 1"),
+        ("order => at, key => k, step => 0", "0", "integer of at least 1"),
         ("order => at, key => q", "q", "not in the frame|no column"),
         ("key => k", "newest_rows", "needs the argument order"),
         ("order => at, key => k, steps => 2", "steps", "did you mean step"),

@@ -36,7 +36,7 @@ BRACKETS = [
     ("WATTR ts DRATIO 0", "0", "DRATIO must be a share in (0, 0.5]"),
     ("WATTR ts DRATIO 60%", "60%", "(0, 0.5], like 0.01 for 1%; got 60%"),
     ("WATTR ts SLACK -1", "-1", "SLACK must be at least 0"),
-    ("WATTR ts SLACK 2.5", "2.5", "SLACK must be a whole number"),
+    ("WATTR ts SLACK 2.5", "2.5", "SLACK must be an integer number"),
     ("WATTR ts SLACK 1 BSIZE 0", "0", "BSIZE must be at least 1"),
     ("WATTR ts BSIZE_TOTAL 5 SOURCE k", "5", "BSIZE_TOTAL and SOURCE cannot be combined"),
     ("WATTR ts SLACK 1 IDLE 0 s", "0 s", "IDLE must be positive"),

@@ -22,8 +22,8 @@ def distance(name: str, value: Any) -> float:
     return number
 
 
-def whole(name: str, value: Any, what: str = "a whole number of at least 1") -> int:
-    """Return `value` as an int, or raise ValueError unless it is a whole number of at least 1."""
+def whole(name: str, value: Any, what: str = "an integer of at least 1") -> int:
+    """Return `value` as an int, or raise ValueError unless it is an integer of at least 1."""
     number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not number or not 1 <= value < NO_LIMIT:
         raise ValueError(f"`{name}` must be {what}; got {value!r}")
@@ -46,7 +46,7 @@ def share(name: str, value: Any, what: str = "a probability") -> float:
 
 def quantile_level(what: str, value: Any) -> float:
     """Return `value` as a float, or raise ValueError unless it is a number in [0, 1]. `what` names
-    it in the error."""
+    the value in the error."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0.0 <= value <= 1.0:
         raise ValueError(f"{what} must lie in [0, 1]; got {value!r}")

@@ -16,7 +16,7 @@ Records = npt.NDArray[np.void]
 
 
 def pad(array: Any, length: int, fill: Any = 0) -> Any:
-    """Pad an array with `fill` to at least this length along its first axis."""
+    """Pad an array with `fill` to at least `length` along its first axis."""
     if len(array) >= length:
         return array
     more = np.full((length - len(array), *array.shape[1:]), fill, array.dtype)
@@ -24,7 +24,7 @@ def pad(array: Any, length: int, fill: Any = 0) -> Any:
 
 
 def resize(array: Any, room: int) -> Any:
-    """Copy the last axis, cut or padded with zeros to the size `room`."""
+    """Return a copy whose last axis is truncated, or padded with zeros, to the size `room`."""
     result = np.zeros((*array.shape[:-1], room), array.dtype)
     kept = min(array.shape[-1], room)
     result[..., :kept] = array[..., :kept]
@@ -32,7 +32,7 @@ def resize(array: Any, room: int) -> Any:
 
 
 def offsets_of(lengths: npt.ArrayLike) -> Ints:
-    """Return int64[n + 1]: the start of each of n lists with these lengths, and the final end."""
+    """Return int64[n + 1]: starts of n lists with these lengths, and the end of the last list."""
     sizes = np.asarray(lengths)
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
@@ -46,14 +46,14 @@ def gather_lists(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
 
 
 def ranges_of(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Return the offsets of lists stored end to end, and positions first[i], first[i] + 1, ..."""
+    """Return the offsets of lists of `lengths`, and first[i], first[i] + 1, ... for each list i."""
     offsets = offsets_of(lengths)
     return offsets, np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
 
 
 def renumber(codes: Ints, count: int) -> tuple[Ints, Ints]:
-    """Renumber codes (int64[n], below `count`) by first appearance; also return its positions.
-    Cost: O(n + count), or O(n log n) if codes are sparse."""
+    """Renumber codes (int64[n], below `count`) by first appearance. Also returns the position of
+    each code's first appearance. Cost: O(n + count), or O(n log n) if codes are sparse."""
     if count > 4 * codes.size + 1024:
         names, codes = np.unique(codes, return_inverse=True)
         codes, count = codes.reshape(-1), names.size
@@ -87,7 +87,7 @@ def sorted_by(columns: Sequence[Ints]) -> Ints:
 
 
 def by_code(codes: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield each code, ascending, with its ascending positions."""
+    """Yield the codes in ascending order, each with the ascending positions of its rows."""
     order, starts, present = grouped(codes)
     for i, code in enumerate(present.tolist()):
         yield code, order[starts[i] : starts[i + 1]]
@@ -101,7 +101,7 @@ def running_maximum(values: Ints, codes: Ints) -> Ints:
     return result
 
 
-BYTES_PER_KEY = 400  # above this, a dictionary is copied; a compact dictionary needs 37 to 105
+BYTES_PER_KEY = 400  # larger dictionaries are copied; a compact dictionary needs 37 to 105
 
 Key = TypeVar("Key")
 Element = TypeVar("Element")

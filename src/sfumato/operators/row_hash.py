@@ -1,4 +1,4 @@
-"""Row hashes, computed from columns as plain arrays; they order simultaneous rows."""
+"""Row hashes, computed from columns as plain arrays, to order simultaneous rows."""
 
 from typing import Any
 

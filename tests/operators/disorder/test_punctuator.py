@@ -229,7 +229,7 @@ def test_at_most_max_buffer_rows_are_held(control):
         ({"drop_ratio": True}, TypeError, "must be a number"),
         ({"drop_ratio": 0.01, "estimator": "median"}, ValueError, "conformal, normal, max"),
         ({"slack": -1}, ValueError, "at least 0"),
-        ({"slack": 1.5}, TypeError, "whole number"),
+        ({"slack": 1.5}, TypeError, "integer number of rows"),
         ({"slack": 3, "max_buffer": 0}, ValueError, "BSIZE"),
         ({"drop_ratio": 0.01, "rounding": "up"}, ValueError, "'ceiling' or 'floor'"),
         ({"drop_ratio": 0.01, "averaged": True}, ValueError, "`averaged` needs estimator='max'"),

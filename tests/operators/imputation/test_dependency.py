@@ -60,7 +60,7 @@ def test_a_wrong_text_is_told_with_its_place(text, position, expected):
 
 
 def test_two_dependencies_in_a_text_are_marked_where_the_second_begins():
-    with pytest.raises(DependencyError, match=r"\(give several as a list of strings\)") as caught:
+    with pytest.raises(DependencyError, match=r"\(pass several dependencies as a list\)") as caught:
         Dependency.parse("A -> B : 1 -> 2\nB -> C : 1 -> 2")
     *_, text, mark = str(caught.value).splitlines()
     assert text[mark.index("^") :] == "B -> C : 1 -> 2"

@@ -69,7 +69,7 @@ def test_each_epsilon_is_taken_unless_another_dependency_promises_as_much():
 
 
 def test_too_few_donors_rule_a_dependency_out():
-    with pytest.warns(NothingDiscovered, match="`a`: too few pairs are near each other"):
+    with pytest.warns(NothingDiscovered, match="`a`: too few pairs of rows are close"):
         assert discover_dependencies(related(), least_donors=200.0) == []
     assert discover_dependencies({"a": [1.0], "b": [2.0]}) == []
 

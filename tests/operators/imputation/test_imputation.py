@@ -389,7 +389,7 @@ def test_expected_donors_are_near_the_true_number_for_uniform_rows():
         ({"attributes": ["c", "c"]}, "`attributes` must be one or more different columns"),
         ({"attributes": []}, "`attributes` must be one or more different columns"),
         ({"joint": 1}, "`joint` must be True or False"),
-        ({"max_alternatives": 0}, "`max_alternatives` must be a whole number"),
+        ({"max_alternatives": 0}, "`max_alternatives` must be an integer"),
         ({"fallback": "mean"}, "`fallback` must be one of marginal, reject"),
         ({"scaling": {"a": (0.0, 0.0)}}, "`scaling` of `a`"),
         ({"scaling": {"z": (0.0, 1.0)}}, "`scaling` names"),

@@ -275,7 +275,7 @@ GOOD = {"dimensions": 1, "within": 1.0, "probability": 0.5, "rows": 5, "confiden
         ({"confidence": -0.1}, r"`confidence` must lie in \(0, 1\]"),
         ({"rows": 0}, "`rows` must be a whole number"),
         ({"rows": 2.5}, "`rows` must be a whole number"),
-        ({"dimensions": 0}, "`dimensions` must be a whole number"),
+        ({"dimensions": 0}, "`dimensions` must be an integer"),
         ({"max_tuples": 0}, "`max_tuples` must be None or a whole number"),
         ({"strategy": "hash"}, "`strategy` must be one of auto, nested, index, sort"),
         ({"output": "all"}, "`output` must be one of append, changes"),

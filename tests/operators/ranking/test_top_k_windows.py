@@ -311,7 +311,7 @@ def test_wrong_settings_are_refused():
         Semantics("pk_topk", alpha=0.5)
     with pytest.raises(ValueError, match="streams can be ranked only by"):
         TopKWindows(QUERIES, length=1, semantics="u_topk", streams=True)
-    with pytest.raises(ValueError, match="`group` must be 1 whole numbers"):
+    with pytest.raises(ValueError, match="`group` must be 1 integers"):
         engine_free.top_k_streams([1], [1], [0.5], k=1)
     with pytest.raises(SnapshotError):
         TopKWindows.restore(b"no snapshot")

@@ -89,7 +89,7 @@ def test_many_tuples_of_few_values_have_an_exact_law():
         ({"distribution": 0}, "`distribution` must be None or"),
         ({"samples": 0}, "`samples` must be"),
         ({"seed": 0.5}, "`seed` must be"),
-        ({"seed": 2**63}, "`seed` must be a whole number with at most 64 bits"),
+        ({"seed": 2**63}, "`seed` must be an integer with at most 64 bits"),
     ],
 )
 def test_options_out_of_range_are_refused(arguments, message):

@@ -77,8 +77,8 @@ class DisorderControl:
             delay = getattr(self, name)
             if delay is not None and not (type(delay) is int and 0 <= delay < 2**58):
                 raise ValueError(
-                    f"`{name}` must be a whole number of microseconds from 0 to below 2**58; "
-                    f"got {delay!r}"
+                    f"`{name}` must be an integer number of microseconds, at least 0 and "
+                    f"below 2**58; got {delay!r}"
                 )
 
     def _check_drop_ratio(self) -> None:
@@ -137,9 +137,9 @@ class DisorderControl:
 
 
 def check_count(name: str, value: object, least: int) -> None:
-    """Raise TypeError or ValueError unless `value` is a whole number of at least `least`."""
+    """Raise TypeError or ValueError unless `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"`{name}` must be a whole number of rows; got {value!r}")
+        raise TypeError(f"`{name}` must be an integer number of rows; got {value!r}")
     if not least <= value < 2**40:
         raise ValueError(f"`{name}` must be at least {least} and below 2**40 rows; got {value}")
 

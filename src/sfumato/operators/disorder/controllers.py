@@ -1,4 +1,4 @@
-"""The disorder controllers of many sources."""
+"""Disorder controllers for many sources."""
 
 from typing import NamedTuple
 
@@ -27,12 +27,14 @@ from sfumato.operators.state.stateful import Stateful
 class Judgement(NamedTuple):
     """Judgement of rows by their controllers, in order of arrival. A place is a row's index.
 
-    before, after : int64[n], punctuation before and after each row    late : bool[n]
-    duplicate : bool[n], late rows that are duplicates    number : int64[n], within the controller
-    evicted_late : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
-        buffered rows first <= number < end to be emitted as late
+    before, after : int64[n], punctuation before and after each row
+    late, duplicate : bool[n], whether a row is late, and whether a late row is a duplicate
+    number : int64[n], the row's number within its controller
+    evicted_late : int64[e, 5], (place, code, first, end, punctuation): the row at `place` causes
+        the source's buffered rows with first <= number < end to be emitted as late
     forced_by_buffer : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
-        `max_buffer_total`, the row raises the source's punctuation to release its oldest rows
+        `max_buffer_total`, the row at `place` raises the source's punctuation, which releases the
+        source's oldest rows
     """
 
     before: Ints
@@ -45,7 +47,7 @@ class Judgement(NamedTuple):
 
 
 class Controllers(Stateful):
-    """Disorder controllers with codes 0, 1, 2, ...: compiled logic over arrays of state.
+    """Disorder controllers with codes 0, 1, 2, ...; compiled functions update arrays of states.
 
     Each controller that has received rows has a slot 1, 2, ... among the states; all others share
     the blank slot 0. States are compacted once most slots, or most of the memory, are unused.
@@ -67,10 +69,10 @@ class Controllers(Stateful):
         self._kernel = control.kernel
         self._states = new_controllers(1)
         self.slot = np.zeros(0, np.int64)  # by code
-        self._size = 0  # codes below this exist
+        self._size = 0  # number of codes
         self._end, self._forgotten = 1, 0  # first unassigned slot; number of forgotten slots
         self.memory = np.zeros(0, np.int64)
-        self._usage = np.zeros(2, np.int64)  # assigned entries of the memory; unused among them
+        self._usage = np.zeros(2, np.int64)  # numbers of assigned and of freed memory entries
         # Totals named in `COUNTS`, including forgotten controllers
         self.counts = np.zeros(len(COUNTS.names or ()), np.int64)
         self.rows = 0  # arrivals at all controllers
@@ -94,7 +96,7 @@ class Controllers(Stateful):
         return self._states["clock"][self.slot[codes]]
 
     def horizon_of(self, codes: Ints) -> Ints:
-        """Return int64[k]: the latest event times that guards accept; int64 maximum if inactive."""
+        """Return int64[k]: latest event times that guards accept; int64 maximum if inactive."""
         states, slots = self._states, self.slot[codes]
         bound = np.minimum(states["bound"][slots], states["fast_bound"][slots])
         last = states["clock"][slots] - bound
@@ -141,8 +143,8 @@ class Controllers(Stateful):
         return Judgement(times[0], times[1], late, duplicate, number, evicted_late.T, forced.T)
 
     def checked_sent(self, sent: Ints, rows: int) -> Ints:
-        """Return the punctuations that rows carry, int64[rows], or none if they are estimated.
-        Raises ValueError for a wrong number of them."""
+        """Return the punctuations that rows carry, int64[rows], empty if punctuations are
+        estimated. Raises ValueError for a wrong number of punctuations."""
         wanted = rows if self._kernel.estimator == state.CARRIED else 0
         array = np.ascontiguousarray(sent, np.int64)
         if array.shape != (wanted,):
@@ -203,7 +205,7 @@ class Controllers(Stateful):
     def after_loading(self) -> None:
         self._size, self._usage[0] = len(self.slot), len(self.memory)
         if not np.array_equal(self.slot[self.slot > 0], np.arange(1, self._end)):
-            raise ValueError("the slots of its controllers must be 1, 2, ... in order of the codes")
+            raise ValueError("the slots of controllers must be 1, 2, ... in order of the codes")
         check_controllers(self._states[1:], len(self.memory), self._kernel)
 
 

@@ -26,7 +26,8 @@ class Punctuator(Operator):
     slack
         SLACK, in place of `drop_ratio`: the number of rows in a sort buffer
     max_delay
-        In place of both: microseconds between the punctuation and the newest event time
+        In place of `drop_ratio` and `slack`: microseconds between the punctuation and the newest
+        event time
     estimator
         "conformal", "normal", "max" (MAX, the largest delay so far) or "sent" (rows carry their
         punctuations). The last two need no `drop_ratio`, `slack` or `max_delay`
@@ -40,11 +41,11 @@ class Punctuator(Operator):
     guard
         Whether to guard against implausible event times: rows with such times do not update the
         estimator, a full buffer does not advance the punctuation to them, and stale rows are late.
-        Without the guard, the estimators are exactly as in the papers and may exceed the newest
-        event time
+        Without the guard, the estimators are exactly as in the papers, and punctuations may
+        exceed the newest event time
     max_ahead, max_behind
-        microseconds; rows whose event time is more than this after or before their arrival are
-        late and have no other effect
+        microseconds; a row is late if its event time is more than `max_ahead` after or more than
+        `max_behind` before its arrival. Such rows have no other effect
 
     Raises
     ------
@@ -105,8 +106,9 @@ class Punctuator(Operator):
         """Return the punctuation after each of the next arrivals, continuing from earlier calls.
 
         event_time, arrival : int64[n] microseconds (or datetime64), in order of arrival; a row
-            with a smaller arrival than its predecessor is processed and counted as out of order
-        sent : with estimator "sent", int64[n] microseconds, the int64 minimum for none
+            with an earlier arrival than its predecessor is processed and counted as out of order
+        sent : with estimator "sent", int64[n] microseconds, the int64 minimum for rows without a
+            punctuation
         Returns int64[n] microseconds, the int64 minimum while no punctuation is known.
         Raises TypeError or ValueError for wrong dtypes, shapes or lengths.
         Cost: O(log slack) or O(1) amortised per row (millions of rows per second).

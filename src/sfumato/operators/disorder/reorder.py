@@ -24,7 +24,8 @@ from sfumato.operators.state.stateful import Operator
 class Reorder(Operator):
     """Disorder control for many keys: each row is emitted once, in event-time order or as late.
 
-    Accepts the parameters of `Punctuator`, `max_buffer_total`, and
+    Accepts the parameters of `Punctuator`, and
+    max_buffer_total : largest number of held rows of all keys together
     by_source : whether a key's rows come from several sources. Each source then has a separate
         controller, and the key's punctuation is the lowest punctuation of its sources
     expected_sources : number of sources that must have sent rows before a key's rows are released
@@ -35,7 +36,7 @@ class Reorder(Operator):
       event time. The row is then released, on time, in order of (event time, source, arrival).
       Sources are ordered by `sources.ranks`, by default by code.
     - A row whose event time equals its source's punctuation is not late. The row waits until the
-      punctuation exceeds its event time, so that it follows earlier rows of that time. With a
+      punctuation exceeds its event time, so that it follows the other rows of that time. With a
       bounded buffer and without sources, the row is released immediately.
     - A row set aside by the guard is released in the same way, with exceptions. A row far ahead is
       emitted as late once a later row contradicts it, or at the end if it is also ahead of its
@@ -89,11 +90,11 @@ class Reorder(Operator):
         sources : int64[n] >= 0, with `by_source`: dense codes; a source belongs to one key forever
         ids : ids of the rows; each slot belongs to one source (or key)
         sent : int64[n] microseconds, with estimator "sent": the punctuation that each row carries,
-            the int64 minimum for none
-        All sources of a call count from its start.
+            the int64 minimum for rows without a punctuation
+        A source that first sends rows in this call counts from the start of the call.
         Raises TypeError or ValueError for times of wrong dtypes or unequal lengths.
-        Cost: one microsecond per source present, plus O(log) per row and per held row of the keys
-        present; with `by_source`, plus O(1) per source of these keys.
+        Cost: one microsecond per source in the call, plus O(log) per row and per held row of the
+        call's keys; with `by_source`, plus O(1) per source of these keys.
         """
         event_time, arrival = checked_times(event_time, arrival)
         sources = keys if sources is None else sources
@@ -216,7 +217,7 @@ class Reorder(Operator):
     def flush(self) -> EmittedRows:
         """Release all held rows at the end of the stream, including rows set aside.
 
-        Each key's punctuation moves to its largest released event time. Rows far ahead of both
+        Each key's punctuation advances to its largest released event time. Rows far ahead of both
         other rows and their arrival are emitted as late.
         """
         if self.config.by_source:
@@ -227,7 +228,7 @@ class Reorder(Operator):
     def forget(self, keys: Ints) -> EmittedRows:
         """Release all rows of finished keys, as `flush` does; their codes may be reused.
 
-        Only without `by_source`, because a key with sources waits for them.
+        Call this method only without `by_source`, because a key with sources waits for its sources.
         """
         rows, places = self._held.rows_of(np.unique(keys))
         self._held.remove(places)
@@ -309,9 +310,9 @@ class Reorder(Operator):
             or waiting.source.max() >= len(self.controllers)
             or waiting.key.max() >= self._key_count
         ):
-            raise ValueError("its buffered rows must have arrived")
+            raise ValueError("buffered rows must have arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
-            raise ValueError("the numbers of its sources and controllers must be equal")
+            raise ValueError("the numbers of sources and controllers must be equal")
 
 
 def _emissions(
@@ -320,7 +321,7 @@ def _emissions(
     """Return when rows are emitted, evicted or forced out: places in the call, int64[m] (the number
     of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
 
-    position : places without these events, among the arrivals by key
+    position : places if no row were evicted or forced out, among the arrivals by key
     """
     forced, n = judged.forced_by_buffer, len(order)
     at, late = np.append(order, n)[position], on_arrival.copy()

@@ -13,7 +13,7 @@ from sfumato.operators.arrays import Bools, Ints, ranges_of
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array
 
-FAR_TIME_US = 1 << 58  # microseconds from 1970 (year 11,103); times are clipped to this
+FAR_TIME_US = 1 << 58  # microseconds from 1970 (year 11,103); times are clipped to this distance
 NO_CODES = np.empty(0, np.int64)
 
 
@@ -64,7 +64,7 @@ class WaitingRows(KeyedRecords):
         return self.event_time + self.tied
 
     def has_number_in(self, source: int, first: int, end: int) -> Bools:
-        """Return bool[n]: whether rows are of this source, with a number there in [first, end)."""
+        """Return bool[n]: whether rows are of this source and have `of_source` in [first, end)."""
         return (self.source == source) & (self.of_source >= first) & (self.of_source < end)
 
 
@@ -135,7 +135,7 @@ class KeyedRuns(Generic[KeyedRows]):
 
 
 def checked_times(event_time: np.ndarray, arrival: np.ndarray) -> tuple[Ints, Ints]:
-    """Return clipped times, int64[n] each. Raises TypeError or ValueError."""
+    """Return both times as clipped int64[n] microseconds. Raises TypeError or ValueError."""
     event, arrived = _microseconds("event_time", event_time), _microseconds("arrival", arrival)
     if len(event) != len(arrived):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The sources of each key, and the event time up to which they release rows."""
+"""The sources of each key, and the event time up to which the key's rows are released."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,8 +53,8 @@ class Sources(Stateful):
         self._members, self._stored = KeyedRuns(SourceValues), KeyedRuns(SourceValues)
 
     def activate(self, source: Ints, key: Ints) -> Ints:
-        """Count these distinct sources, which have sent rows. Returns the sources that did not
-        count before; they start at `released_up_to` of their keys."""
+        """Mark these distinct sources, which have sent rows, as counting. Returns the sources that
+        did not count before; these sources start at `released_up_to` of their keys."""
         keys, sources = int(key.max(initial=-1)) + 1, int(source.max(initial=-1)) + 1
         self.released_up_to = pad(self.released_up_to, keys, NO_TIME)
         self.pending = pad(self.pending, keys, True)
@@ -110,7 +110,7 @@ class Sources(Stateful):
         self._stored.remove(places[found.value <= self.released_up_to[self.key_of[found.key]]])
 
     def deactivate(self, source: Ints) -> Ints:
-        """Stop counting these sources until they send rows. Returns their keys, ascending."""
+        """Ignore these sources until they send rows again. Returns their keys, ascending."""
         keys = np.unique(self.key_of[source])
         self.active[source] = False
         found, places = self._members.rows_of(keys)
@@ -141,7 +141,7 @@ class Sources(Stateful):
     def after_loading(self) -> None:
         stored, sources = self._stored.rows, np.flatnonzero(self.active)
         if len(stored.key) and not 0 <= stored.key.min() <= stored.key.max() < len(self.key_of):
-            raise ValueError("its punctuations must belong to known sources")
+            raise ValueError("punctuations must belong to known sources")
         self._members.rows = SourceValues(self.key_of[sources], sources)
 
 

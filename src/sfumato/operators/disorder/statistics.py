@@ -26,7 +26,7 @@ class BufferGauges(NamedTuple):
 
     oldest : earliest event time of held rows
     punctuation : lowest punctuation among keys that hold rows or just had rows
-    lag : largest distance, over keys, from the punctuation to the newest held row
+    lag : event time of the newest held row minus the punctuation, for the key with the largest lag
     waited : waiting time of the held row that arrived first
     slowest : code of the source that delays the oldest row, or AWAITED
     """
@@ -39,7 +39,7 @@ class BufferGauges(NamedTuple):
 
 
 class BufferStatistics:
-    """Statistics of the held rows after each micro-batch; four are kept per key.
+    """Statistics of the held rows after each micro-batch; four numbers are kept per key.
 
     Cost: O(keys), plus O(held rows of the keys that just had rows).
     The first call, and the first after `reset`, cost O(all held rows).

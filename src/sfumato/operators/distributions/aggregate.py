@@ -48,9 +48,7 @@ class Aggregate:
             if self.function != "count":
                 raise ValueError(f"`attribute` must be a number for {self.function}; got None")
         elif isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise TypeError(
-                f"`attribute` must be None or a whole number of at least 0; got {number!r}"
-            )
+            raise TypeError(f"`attribute` must be None or an integer of at least 0; got {number!r}")
         if self.function == "quantile":
             quantile_level("`argument` of quantile", self.argument)
         elif self.argument is not None:
@@ -62,10 +60,10 @@ class AggregateResult(Columns, flat=("prob", "value"), begins="offsets"):
     """r results of one aggregate.
 
     mean, stddev : float64[r], given that the result is defined; NaN if it never is
-    existence : float64[r], probability that it is defined (1 for count and sum)
-    quantiles : float64[r, q], one per requested share, given that it is defined
+    existence : float64[r], probability that the result is defined (1 for count and sum)
+    quantiles : float64[r, q], one per requested share, given that the result is defined
     error : float64[r], NaN if quantiles and distribution are exact; otherwise a bound, valid with
-        probability 0.99, on the distance of the sampled distribution function from the true one
+        probability 0.99, on the distance between the sampled and the true distribution function
     offsets : int64[r + 1], prob, value : float64[offsets[r]], the distributions, if requested:
         ascending values, with probabilities that sum to `existence`
     moved : float64[r], Wasserstein distance from the full distribution, caused by the limit on
@@ -87,9 +85,9 @@ class AggregateResult(Columns, flat=("prob", "value"), begins="offsets"):
 class WindowAnswers:
     """Answers of a call to `process`, one entry per arriving tuple, in the order of arrival.
 
-    held : int64[n], number of tuples in its group's window after the tuple entered, w'
+    held : int64[n], w', the number of tuples in the group's window after the tuple entered
     results : one AggregateResult per aggregate, with n results each
-    numbers : int64[n], number of tuples of its group so far; None for delta windows
+    numbers : int64[n], number of the group's tuples so far; None for delta windows
     """
 
     held: Ints

@@ -109,10 +109,10 @@ class DistributionOptions:
         levels = tuple(quantile_level("`quantiles`", q) for q in self.quantiles)
         object.__setattr__(self, "quantiles", levels)
         if self.distribution is not None:
-            whole("distribution", self.distribution, "None or a number of values, at least 1")
+            whole("distribution", self.distribution, "None or an integer of at least 1")
         for value, low, what in (
-            (self.samples, 1, "`samples` must be a number of at least 1"),
-            (self.seed, -(2**63), "`seed` must be a whole number with at most 64 bits"),
+            (self.samples, 1, "`samples` must be an integer of at least 1"),
+            (self.seed, -(2**63), "`seed` must be an integer with at most 64 bits"),
         ):
             number = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if not number or not low <= value < 2**63:
@@ -120,7 +120,7 @@ class DistributionOptions:
 
     @property
     def has_distributions(self) -> bool:
-        """Return whether more than means and deviations is requested."""
+        """Return whether quantiles or distributions are requested."""
         return bool(self.quantiles) or self.distribution is not None
 
     def needs_distribution(self, aggregate: Aggregate) -> bool:
@@ -146,7 +146,7 @@ class DistributionOptions:
         return AggregateResult.concat(parts) if parts else self.no_results()
 
     def certain_results(self, values: Floats) -> AggregateResult:
-        """Return certain results; NaN is undefined."""
+        """Return certain results with these values; NaN for undefined results."""
         undefined = np.isnan(values)
         if not undefined.any():
             spread, existence = np.broadcast_to(0.0, values.size), np.broadcast_to(1.0, values.size)
@@ -203,8 +203,8 @@ def mixtures(
     given : m results with `full_options`
     weight : float64[m], the weights of a mixture sum to 1
     begins : int64[n + 1], start of each mixture
-    Exact for exact results. Bounds of sampled results are widened so that all bounds of a mixture
-    hold together with probability CERTAINTY, and their weighted sum bounds the mixture.
+    Mixtures of exact results are exact. Bounds of sampled results are widened so that all bounds of
+    a mixture hold together with probability CERTAINTY; their weighted sum bounds the mixture.
     """
     n, owner = begins.size - 1, np.repeat(np.arange(begins.size - 1), np.diff(begins))
     share, defined = weight * given.existence, given.existence > 0.0

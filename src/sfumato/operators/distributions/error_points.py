@@ -26,7 +26,7 @@ def standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
     Raises ValueError for n < 1 or an unknown distribution.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"`n` must be a whole number of at least 1; got {n!r}")
+        raise ValueError(f"`n` must be an integer of at least 1; got {n!r}")
     if distribution not in DISTRIBUTIONS:
         raise ValueError(f"`distribution` must be one of {DISTRIBUTIONS}; got {distribution!r}")
     return _points(n, dimensions, distribution).copy()
@@ -101,7 +101,7 @@ def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
     to also change signs    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2)."""
     n, dimensions = points.shape
     points, random = points.copy(), np.random.default_rng(n)
-    unchanged = 0  # columns in a row that no exchange improves
+    unchanged = 0  # consecutive columns that no exchange improves
     for step in range(MAX_SWAPS):
         if unchanged == dimensions - 1:
             break

@@ -53,8 +53,8 @@ def distribution_of(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions
 ) -> DiscreteDistributions:
     """Return the distribution of an aggregate over independent tuples. The result is exact for
-    count, min, max and boundary_sum, and for other functions if it is small (see
-    `discrete_distributions`). Otherwise it is sampled, in the same worlds as for count windows."""
+    count, min, max and boundary_sum, and for other functions if the distribution is small (see
+    `discrete_distributions`). Other distributions are sampled, in the worlds of count windows."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
@@ -114,7 +114,7 @@ def _count_distribution(chances: Floats) -> DiscreteDistributions:
 
 def _value_chances(tuples: AttributeTuples) -> Floats | None:
     """Return the probability that each distinct value exists, float64[values], or None if a tuple
-    has several possible values, because these are dependent."""
+    has several possible values, because these values are dependent."""
     there = ~np.isnan(tuples.value)
     owner = np.repeat(np.arange(tuples.offsets.size - 1), np.diff(tuples.offsets))[there]
     value, of = np.unique(tuples.value[there], return_inverse=True)
@@ -157,7 +157,7 @@ def results_of(
 
     moments : float64[r, 3, n], mean, standard deviation and existence of each aggregate in all
         rows; unused for the functions in LISTED
-    order : int64[k], rows    members : function that returns the tuples inside in a row
+    order : int64[k], rows    members : function that returns the tuples in a row's window
     """
     if not order.size:
         return [options.no_results() for _ in aggregates]

@@ -26,7 +26,8 @@ class Channels:
     """Channels for some aggregates: averaged attributes first, count(*) last.
 
     what, channel : int64[r], the measure (-1 for functions without moments) and its channel
-    extremes : (sign, attribute) of each min and max    extreme : position there, per aggregate
+    extremes : (sign, attribute) of each min and max
+    extreme : position in `extremes` per aggregate, -1 for other functions
     """
 
     def __init__(self, aggregates: Sequence[Aggregate]) -> None:
@@ -70,7 +71,7 @@ class Channels:
         return result, bool(((e > 0.0) & (e < 1.0)).any())
 
     def empty_partials(self, slots: int, nodes: bool) -> MomentPartials:
-        """Return empty partials for some slots; without `nodes`, with a single row of nodes."""
+        """Return empty partials for `slots` slots. Unless `nodes`, allocate one row of nodes."""
         rows = slots if nodes else 1
         sums = np.zeros((slots, self.count), MOMENT_SUMS)
         return MomentPartials(sums, np.empty((rows, self.averages), NODE_SUMS))

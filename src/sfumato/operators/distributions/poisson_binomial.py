@@ -51,7 +51,7 @@ def approximate_tails(method: str, p: Floats, k: Floats) -> Floats:
     N is a sum of independent Bernoulli variables with probabilities p.
     method : "poisson", "normal" (with a continuity correction) or "refined_normal" (also
         corrected for skewness). The normal methods are exact if every p is 0 or 1
-    p : float64[m]    k : float64[n], whole, at least 0
+    p : float64[m]    k : float64[n], integers of at least 0
     Source: Dallachiesa et al. (2015), equations (14)-(17); the paper swaps Phi and phi below (17).
     """
     from scipy.special import ndtr, pdtr, pdtrc  # slow to import and rarely needed
@@ -99,7 +99,7 @@ class PoissonBinomial:
     to 1e-290. The error of the approximations is not bounded.
     Cost: for "exact", O(n sigma) once, at the first query; a single cdf at n = 1,000 takes about 30
     microseconds. Arrays of queries, `pmf` and tails below about 1e-8 need the whole distribution.
-    It is computed once, which takes twice as long at n = 1,000.
+    The distribution is computed once, which takes twice as long at n = 1,000.
 
     References
     ----------
@@ -153,7 +153,7 @@ class PoissonBinomial:
         return float(values) if places.ndim == 0 else values
 
     def _places(self, k: Any) -> npt.NDArray[np.int64]:
-        """Return whole counts; impossible counts become -1 or n."""
+        """Return counts rounded down to integers; impossible counts become -1 or n."""
         counts = np.asarray(k)
         if counts.dtype.kind != "i":
             counts = np.floor(counts.astype(np.float64))
@@ -177,7 +177,7 @@ class PoissonBinomial:
         return values
 
     def _table(self, wide: bool) -> tuple[Floats, Floats]:
-        """Return the distribution, with far tails if `wide`, and its tails."""
+        """Return the distribution and its tail sums. wide : keep probabilities down to underflow"""
         if wide not in self._tables:
             found = distribution_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE_COUNT)
             tails = tails_of_distribution(found, self._least, self._most)

@@ -159,7 +159,7 @@ class _DependencyReader:
         self._expect("->", "`,` or `->` after an epsilon")
         epsilon = self._read_number()
         if self.text[self.at :].strip():
-            expected = "expected the end of the dependency (give several as a list of strings)"
+            expected = "expected the end of the dependency (pass several dependencies as a list)"
             raise self._error(expected, self._next_position())
         try:
             return Dependency(tuple(zip(names, bounds, strict=True)), dependent, epsilon)

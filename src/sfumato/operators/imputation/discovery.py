@@ -19,7 +19,7 @@ from sfumato.operators.imputation.repository_columns import columns_of, sample_r
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 EPSILON_PARTS = 1e4  # found epsilons are rounded up to multiples of 1/EPSILON_PARTS
 MIN_PAIRS = 30  # a share of fewer pairs is not meaningful
-MAX_MISSES = 5  # maximum number of attributes whose nearest miss a warning describes
+MAX_MISSES = 5  # maximum number of attributes for which a warning describes the nearest miss
 
 
 class NothingDiscovered(UserWarning):
@@ -42,7 +42,7 @@ def discover_dependencies(
     within : float > 0, the largest epsilon of a dependent    confidence : float in (0, 1]
     epsilons : candidates for the determinants, each used for all determinants of a dependency
     max_determinants : int >= 1    least_donors : float >= 0, see below
-    sample, seed : largest number of rows, drawn at random, that are compared in pairs
+    sample, seed : largest number of rows that are compared in pairs, and the seed for drawing them
 
     For every set of determinants, each of `epsilons` is accepted if the share of close pairs within
     `within` on the dependent is at least `confidence`. The dependent's epsilon is then the smallest
@@ -132,7 +132,7 @@ class Search:
 
 
 class NearMiss(NamedTuple):
-    """Rejected candidate: the share of close pairs within reach is too small."""
+    """Rejected candidate: too few of the close pairs are within `within` on the dependent."""
 
     share: float
     pairs: int
@@ -176,15 +176,15 @@ def _warn_of_misses(missed: Mapping[str, NearMiss | None], search: Search) -> No
         return
     lines = [
         f"`{name}`: "
-        + (f"the closest candidate is {miss}" if miss else "too few pairs are near each other")
+        + (f"the closest candidate is {miss}" if miss else "too few pairs of rows are close")
         for name, miss in list(missed.items())[:MAX_MISSES]
     ]
     if len(missed) > MAX_MISSES:
         lines.append(f"and {len(missed) - MAX_MISSES} more")
     warnings.warn(
         f"no dependency found for {len(missed)} attribute{'s' * (len(missed) > 1)}: "
-        f"{search.confidence:.0%} of the near pairs must differ by at most {search.within:g} of "
-        "the range; " + "; ".join(lines)
+        f"{search.confidence:.0%} of the close pairs of rows must differ by at most "
+        f"{search.within:g} of the range; " + "; ".join(lines)
         + ". To find looser dependencies, give a larger `within`, a lower `confidence` or more "
         "`max_determinants`",
         NothingDiscovered,

@@ -24,7 +24,7 @@ class EarlierValuesConfig:
 
 
 def grow(array: Any, keys: int, fill: float) -> Any:
-    """Pad an array to at least this number of keys, with room for keys that arrive one by one."""
+    """Pad an array to at least `keys` entries, with room for keys that arrive one by one."""
     return array if keys <= len(array) else pad(array, max(keys, len(array) * 3 // 2), fill)
 
 
@@ -44,9 +44,10 @@ class EarlierValues(Operator):
     Notes
     -----
     Earlier values can be determinants for imputation: a sensor that read 20.5 a minute ago reads
-    about the same now. Dependencies like `earlier, age -> value : 0.01, 0.1 -> 0.02` state how
-    long this holds. The repository needs the same columns, with ages as in the stream: insert the
-    stream's gaps into its rows, process them here, and add the results to its complete rows.
+    about the same now. Dependencies like `earlier, age -> value : 0.01, 0.1 -> 0.02` also
+    compare the ages of earlier values. The repository needs the same columns, with ages as in the
+    stream: insert the stream's gaps into the repository's rows, process these rows with
+    `EarlierValues`, and add the results to the complete rows.
 
     The newest value is the newest by time. A row older than the known value (with a negative age)
     changes nothing. Results do not depend on how rows are split into calls.

@@ -90,15 +90,15 @@ IMPUTATION_REASONS = (
 class Imputed(Columns, flat=("prob", "values"), begins="offsets"):
     """Imputation of n objects; m alternatives of T attributes.
 
-    offsets : int64[n + 1] of each object's alternatives; none if it cannot be imputed
+    offsets : int64[n + 1] of each object's alternatives; an object not imputed has no alternatives
     prob : float64[m] in (0, 1], sum 1 per object
     values : float64[m, T], sorted by the missing attributes in order, unless merged jointly
     rules_used : int64[n, T], the used dependencies: bit i for number i of
         `Imputer.dependencies_of`, or PRESENT, MARGINAL, NO_RULE (-1, -2, -3)
     reason : uint8[n], place in IMPUTATION_REASONS; at least 2 if the object could not be imputed
-    donors : int64[n, T], number of donor rows    spread : float64[n, T], range of their values
+    donors : int64[n, T], number of donor rows    spread : float64[n, T], range of donor values
     beyond : bool[n, T], whether the spread exceeds twice the smallest epsilon of the dependencies,
-        so that they do not hold; False for categories
+        so that these do not hold; False for categories
     error : float64[n, T], largest distance by which values were moved to limit the alternatives
     joint : bool[n], whether several attributes were imputed together, from the same rows
     """
@@ -122,7 +122,7 @@ class Imputed(Columns, flat=("prob", "values"), begins="offsets"):
 
 
 KIND, IMPUTER_VERSION = "imputer", 8
-CATEGORY_SPAN = 2.0**-20  # of codes, so that their scaled distance exceeds every epsilon
+CATEGORY_SPAN = 2.0**-20  # span of category codes; their scaled distances exceed every epsilon
 
 
 class Imputer:
@@ -140,7 +140,7 @@ class Imputer:
         Whether several missing attributes are taken from the same rows, their common donors, which
         preserves their correlation. Without common donors, and by default, values are independent
     max_alternatives
-        int >= 1 or None, alternatives per object; values are merged, see `Imputed.error`. Always at
+        int >= 1 or None, the maximum per object; values are merged, see `Imputed.error`. Always at
         most 1,024 for several independent attributes ("plain": 65,536); by default, at most 10,000.
         Below 100 for two attributes, 1,000 for three and so on, "calibrated" imputes the
         missing values from the same rows, as with `joint`, if all have donors
@@ -154,10 +154,10 @@ class Imputer:
     least_donors
         int >= 1, minimum number of donors; None: 20 for "calibrated", 1 for "plain"
     categories
-        Columns of codes 0, 1, ...: only equal codes are near. Imputed with the donors' shares
+        Columns of codes 0, 1, ...: only equal codes are near; Pr(code) is its share of the donors
     max_combinations
-        Number of combinations of dependencies that "plain" tries per attribute. `left_out` counts
-        the other combinations, and dependencies beyond an attribute's 62 tightest
+        Largest number of combinations of dependencies that "plain" tries per attribute. `left_out`
+        counts the other combinations, and dependencies beyond an attribute's 62 tightest
 
     Raises
     ------
@@ -166,11 +166,11 @@ class Imputer:
 
     Notes
     -----
-    Donors of an object o are rows s with |s[x] - o[x]| <= epsilon_x on all determinants x, scaled.
+    Donors of an object o are rows s with |s[x] - o[x]| <= epsilon_x on all scaled determinants x.
     A distance of exactly epsilon is included, even if rounding moves it above epsilon.
     If values are merged or left out, Pr(dist <= e) lies between the results with all values for
     e - f and e + f, where f is the sum of the lengths of both objects' error vectors.
-    Deterministic and stateless; threads may share an instance.
+    An imputer is deterministic and stateless; threads may share an instance.
     Cost: O(T N log N) for the constructor, which for "calibrated" also imputes about 10,000
     objects; 8 * T * (D + 3) * N bytes; microseconds per object.
     More: page reference/semantics/imputation of the documentation.

@@ -53,10 +53,11 @@ def build_lattice(
     combinations that exceed `most`. Level n combines n dependencies; upper levels come first.
 
     expected : function for the expected number of donors, see `expected_donors`
-    most : at least len(dependencies). Level 1 is always kept, then the top combinations that fit
+    most : maximum number of combinations, at least len(dependencies). Level 1 is always kept, then
+        the top combinations that fit
 
     Within a level, expectations of at least 1 come first, ascending, then the others, descending;
-    ties are ordered by string. A combination that is equivalent to an earlier one is dropped.
+    ties are ordered by string. A combination is dropped if an earlier combination is equivalent.
     Source: Ren et al. (2019), section 3.
     """
     single = sorted(set(dependencies), key=str)
@@ -83,7 +84,9 @@ def _order_in_level(each: Combination) -> tuple[bool, float, str]:
 
 
 def correlation_dimension(points: Floats) -> float:
-    """Return D2 by box counting: the slope of log sum(cell share ** 2) against log side.
+    """Return the correlation dimension D2 of `points`, estimated by box counting.
+
+    The result is the slope of log sum(cell share ** 2) against log side.
 
     points : float64[n, k], scaled so that 1 is an attribute's range
     Cells have sides 1/2, 1/4, ...; the smallest contain at least 8 rows on a weighted average.
@@ -118,7 +121,7 @@ def _occupied(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def expected_donors(dependency: Dependency, rows: int, dimension: float) -> float:
     """Estimate the number of donors that a dependency finds for a typical object.
 
-    (rows - 1) * prod(2 epsilon) ** (dimension / determinants), with sides of at most the extent.
+    The estimate is (rows - 1) * prod(min(1, 2 epsilon)) ** (dimension / number of determinants).
     Source: Ren et al. (2019), appendix B.1.
     """
     sides = math.prod(min(1.0, 2.0 * epsilon) for _, epsilon in dependency.determinants)

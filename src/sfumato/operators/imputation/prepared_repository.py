@@ -29,9 +29,9 @@ MISSING_SHARE = 0.3  # share of other attributes that are missing, if the number
 MAX_CURVES = 5  # curves per attribute; the last is for at least MAX_CURVES - 1 missing attributes
 RULE_LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(equal, power) for equal in (False, True) for power in (0.0, 1.0, 2.0, 4.0)]
-CURVE_BINS = 20  # of a calibration curve
-PRIOR_WEIGHT = 10.0  # of its uniform prior, in ranks
-MIN_UNIT_SHARE = 0.25  # of the donors' mean deviation: the smallest unit of distances beyond them
+CURVE_BINS = 20  # bins of a calibration curve
+PRIOR_WEIGHT = 10.0  # weight of the curve's uniform prior, in ranks
+MIN_UNIT_SHARE = 0.25  # smallest unit of distances beyond donors, as a share of their deviation
 FEW_ROWS_FACTOR = 2.0  # factor on the deviations of held-out rows if there are few rows
 COVERED_SHARE = 0.995  # share of held-out rows within the margin beyond the donors
 SMALLEST_EPSILON = 1e-6  # so that trees are not split by attributes with epsilon 0 alone
@@ -62,7 +62,7 @@ def rounding_errors(rows: Floats, shift: Floats, span: Floats) -> Floats:
 
 
 def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
-    """Return calibration fields of a `Repository` without effect."""
+    """Return calibration fields of a `Repository` that have no effect."""
     weighting = np.zeros(attributes, WEIGHTING)
     weighting["max_rules"] = MAX_MASK_BITS
     curve = np.tile(np.linspace(0.0, 1.0, CURVE_BINS + 1), (attributes, groups, 1))
@@ -124,7 +124,7 @@ class HeldOut:
     rows : float64[N, D], as prepared
     rank : int64[D], each column's rank by name, so that the order of columns has no effect
     Other attributes used by dependencies are also missing, at random. Rows and gaps are
-    deterministic. Rows for calibration and rows for choices are disjoint if there are enough.
+    deterministic. Rows for calibration and rows for choices are disjoint if there are enough rows.
     """
 
     def __init__(self, repository: Repository, rows: Floats, rank: Ints) -> None:
@@ -238,7 +238,7 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> 
     for group, own in enumerate(ranks):
         if own.size:
             rank, far, off, _ = own
-            far = far / np.hypot(weighting["unit"], off)  # its square may be 0
+            far = far / np.hypot(weighting["unit"], off)  # the square of the unit may be 0
             inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])
             learned = curve_of(inside, outside, CURVE_BINS, PRIOR_WEIGHT)
             for name, value in zip(("curve", "tails", "far"), learned, strict=True):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sfumato.operators.arrays import Floats
 
-MAX_MASK_BITS = 62  # of a mask over columns, or over the dependencies of one attribute
+MAX_MASK_BITS = 62  # bits of a mask over columns, or over the dependencies of one attribute
 
 
 def finite(name: str, values: npt.ArrayLike) -> Floats:
@@ -58,14 +58,14 @@ def _stacked(argument: str, values: Mapping[str, npt.ArrayLike], names: Sequence
 
 
 def sample_rows(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
-    """Return at most `most` rows, drawn at random and in their order."""
+    """Return at most `most` rows, drawn at random and kept in their order."""
     if len(rows) <= most:
         return rows
     return rows[np.sort(rng.choice(len(rows), most, replace=False))]
 
 
 def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str]) -> Floats:
-    """Return these columns as float64[n, D], C-contiguous. Raises ValueError."""
+    """Return the columns `names` as float64[n, D], C-contiguous. Raises ValueError."""
     if isinstance(values, Mapping):
         values = _stacked("values", values, names)
     matrix = np.require(values, np.float64, ["C", "W"])

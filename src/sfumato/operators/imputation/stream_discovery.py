@@ -1,8 +1,9 @@
 """Discovery of the determinants of changes in a stream's past, by imputing later rows.
 
-The candidate determinants of an attribute's change are its age, its age and earlier value, and both
-with changes or values of other attributes. Each candidate imputes later rows from earlier rows, as
-a stream is imputed from its past. Candidates with the best scores are selected.
+The candidate sets of determinants of an attribute's change are: the age; the age and the earlier
+value; and both together with changes or values of other attributes. Each candidate imputes later
+rows from earlier rows, as a stream is imputed from its past. Candidates with the best scores are
+selected.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ from sfumato.operators.imputation.stream_imputer import (
 )
 
 MIN_CHANGES = 80  # so that there are at least twice `DEFAULT_DONORS` rows to impute from
-DONOR_SHARE = 0.75  # share of the rows, the oldest ones, from which later rows are imputed
+DONOR_SHARE = 0.75  # share of the rows (the oldest rows) from which later rows are imputed
 VALUE_EPSILON = 0.1  # epsilon of scaled values of other attributes
 LEVELS = 64  # quantiles of all changes, for rows without donors
 
@@ -52,13 +53,13 @@ def discover_changes(
     dependents : attributes to infer (None: all)
     max_determinants : int >= 1, largest number of other attributes in a dependency
     sample : int >= 1, maximum number of rows to impute, drawn with `seed` from the last quarter
-    max_rows : int >= 1, maximum number of rows from which they are imputed, drawn from earlier rows
+    max_rows : int >= 1, maximum number of donors for these rows, drawn from the earlier rows
 
     A set of determinants is kept if its mean score is smaller than the score of every subset.
     Simpler dependencies thus remain for rows without some determinants. Sets of at least two other
     attributes are formed from the `NEAREST` attributes that score best alone. Returns no
     dependencies for fewer than `MIN_CHANGES` rows.
-    Cost: imputation of `sample` rows per candidate; one attribute of four has 14 candidates.
+    Cost: imputation of `sample` rows per candidate; each of four attributes has 14 candidates.
     Raises ValueError for arguments outside these ranges.
     """
     most, many = whole("max_determinants", max_determinants), whole("sample", sample)
@@ -108,8 +109,8 @@ def _best_score(scores: Scores, other: str) -> float:
 def _scores(
     donors: Floats, tested: Floats, attributes: Sequence[str], candidates: Sequence[Dependency]
 ) -> Scores:
-    """Return the score of every tested row under each candidate alone; all infer one attribute.
-    Rows without donors are imputed by the distribution of all changes."""
+    """Return the score of every tested row under each candidate alone. All candidates infer the
+    same attribute. Rows without donors are imputed by the distribution of all changes."""
     names, dependent = change_names(attributes), candidates[0].dependent
     scaling = change_scaling(donors, names)
     imputer = Imputer(donors, candidates, [dependent], names=names, scaling=scaling, method="plain")
@@ -142,7 +143,7 @@ def _ranked_scores(offsets: Ints, prob: Floats, values: Floats, true: Floats) ->
 
 
 def _keep_better(scores: dict[Dependency, float]) -> list[Dependency]:
-    """Return the dependencies that score better than with any subset of their determinants."""
+    """Return the dependencies that score better than every subset of their determinants."""
     return [
         replace(each, score=score)
         for each, score in sorted(scores.items(), key=lambda pair: (pair[1], str(pair[0])))

@@ -1,7 +1,7 @@
 """Imputation of a stream by each key's newest known values and by changes in the past.
 
 A missing value is imputed as the attribute's newest known value plus a change. The change is
-imputed from a repository's past changes: from a similar value, after a similar time, and with
+imputed from a repository's past changes: from a similar value, after a similar time span, and with
 similar changes of the known attributes. Changes remain similar when levels drift.
 """
 
@@ -21,16 +21,16 @@ from sfumato.operators.imputation.imputer import Imputed, Imputer
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Operator
 
-MAX_CHANGING = 15  # attributes; four columns each
-MAX_CHOSEN = 12  # attributes with chosen dependencies; five columns each
+MAX_CHANGING = 15  # attributes, with four columns each
+MAX_CHOSEN = 12  # attributes with chosen dependencies, with five columns each
 DETERMINANT_PREFIXES = ("change_", "age_", "earlier_", "value_")  # prefixes of determinants
 NEAREST = 4  # other attributes, with the most similar changes, that determine a change
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR_EPSILON, ROUGH_EPSILON, WIDE_EPSILON = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
 USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
 SKIPPING = 0.5  # share of the past's rows whose changes are over more than one row
-ROWS_BACK = [rows for i in range(9) for rows in (2 * 2**i, 3 * 2**i)]  # of these changes
-ROWS_PER_SKIP = 8  # rows of a key in the past, per row of its longest such change
+ROWS_BACK = [rows for i in range(9) for rows in (2 * 2**i, 3 * 2**i)]  # lengths of these changes
+ROWS_PER_SKIP = 8  # rows of a key that the past must have, per row of the longest such change
 TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
 MAX_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
 GOLDEN = (5**0.5 - 1) / 2
@@ -51,7 +51,7 @@ def change_columns(values: Floats, earlier: Floats, age: Floats) -> Floats:
 
 def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools]:
     """Return the `change_columns` of the complete rows, and bool[n], whether rows are complete.
-    Rows must be in time order. Changes are over the rows of `rows_back`.
+    Rows must be in time order. Changes span the numbers of rows from `rows_back`.
     """
     n, attributes = values.shape
     order = np.argsort(key, kind="stable")
@@ -70,13 +70,14 @@ def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools
 
 
 def rows_back(key: Ints, attributes: int) -> Ints:
-    """Return int64[n, T]: the number of rows of the same key between a row of the past and the row
-    whose newest known value is its earlier value. 1 is the previous row.
+    """Return int64[n, T]: the number of rows of the same key by which each row of the past looks
+    back for its earlier value, which is the newest value known there. 1 is the previous row.
 
-    Gaps of some lengths are rare in a past. So more than one row is skipped for a share `SKIPPING`
-    of the rows, for one attribute or for all, as if these values had been missing. The rows, the
-    numbers and the attributes are pseudorandom and deterministic. Copies of the rows with several
-    numbers would be donors of each other in tests, and the tested ranges would be too narrow.
+    Gaps of some lengths are rare in a past. Therefore, a share `SKIPPING` of the rows looks back
+    more than one row, for one attribute or for all, as if the values in between were missing.
+    The rows, the numbers and the attributes are pseudorandom and deterministic. Copies of the rows
+    with several numbers would be donors of each other in tests, and the tested ranges would be too
+    narrow.
     """
     rng, n = np.random.default_rng(0), key.size
     skipping, share = rng.random(n) < SKIPPING, rng.random(n)
@@ -147,7 +148,7 @@ class ImputedRows(NamedTuple):
     """Rows imputed in one way.
 
     places : int64[m]    ways : each imputer, and its result    result : the final alternatives
-    since : float64[m, T], the time of the value to which a change was added; NaN without one
+    since : float64[m, T], the time of the value to which a change was added; otherwise NaN
     """
 
     places: Ints
@@ -163,8 +164,8 @@ class StreamImputer(Operator):
     gap_values : int or None, number of equally probable values of a row that is imputed by changes
 
     A missing attribute with an earlier value is imputed by its change. Other missing attributes are
-    then imputed by levels, with the means of the values imputed by changes as known values. Every
-    fourth row of a key hides each of its known values in turn and imputes it by its change. From
+    then imputed by levels, with the means of the values imputed by changes as known values. In
+    every fourth row of a key, each known value in turn is hidden and imputed by its change. From
     the results, `kernels.imputation.known_values` corrects the widths per key, attribute and side.
 
     Results do not depend on how rows are split into calls.  State: 4 T + 1 numbers per key.
@@ -193,7 +194,7 @@ class StreamImputer(Operator):
         """Impute rows in the given order. Returns the rows imputed in each way, and the numbers of
         tested values, tested values within their ranges, and widened rows.
 
-        imputers : of changes, over columns of `change_names`, and of levels
+        imputers : the imputer of changes, over columns of `change_names`, and the imputer of levels
         key : int64[n], codes    time : float64[n]    values : float64[n, T], NaN is missing
         """
         changes, levels = imputers
@@ -254,7 +255,7 @@ class StreamImputer(Operator):
 
 
 def equal_quantiles(imputed: Imputed, count: int) -> Imputed:
-    """Replace the alternatives of each object with `count` equally probable ones.
+    """Replace the alternatives of each object with `count` equally probable alternatives.
 
     Alternative i has quantile (i + 1/2) / count of the first attribute, and the same quantiles of
     each other attribute in the order of a golden-ratio sequence, so that attributes are nearly
@@ -285,9 +286,10 @@ def coupled(
     """Return the alternatives of rows that were imputed by changes and by levels.
 
     changing : bool[n, T], attributes imputed by their change    most : alternatives per row
-    Each attribute keeps its distribution, and the ways are nearly independent, because the second
-    list is read in the order of a golden-ratio sequence. A row has one alternative fewer than both
-    lists have together, or `most` equally probable alternatives if that number exceeds `most`.
+    Each attribute keeps its distribution, and the ways are nearly independent, because the
+    alternatives by levels are read in the order of a golden-ratio sequence. With p alternatives
+    by changes and q by levels, a row gets at most p + q - 1 alternatives, or `most` equally
+    probable alternatives if their number would exceed `most`.
     """
     (_, first), (_, second) = ways
     lengths, parts = np.zeros(len(places), np.int64), [(first.prob[:0], first.values[:0])]

@@ -19,8 +19,8 @@ class Shard:
     """One of several tasks that share a join; `number` is 0, 1, ..., `tasks` - 1.
 
     All tasks receive all arrivals and maintain all windows. Each task owns every `tasks`-th tuple
-    of a stream: it keeps the tuple's samples and returns the answers for pairs of an arrival and an
-    owned tuple. All tasks together return the same answers as a single task.
+    of a stream: the task keeps the tuple's samples, and returns the answers for pairs of an arrival
+    and an owned tuple. All tasks together return the same answers as a single task.
     """
 
     saved_as: ClassVar[str] = "Task"
@@ -112,8 +112,8 @@ def _join_window(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
         )  # fmt: skip
     if window.slide is not None or window.idle_timeout is not None or window.empty:
         raise ValueError(
-            "`window` of a join must be a sf.Range with only a length, because it moves with "
-            f"every tuple and has no extents; got {window!r}"
+            "`window` of a join must be an sf.Range with only a length, because the window "
+            f"moves with every tuple and has no extents; got {window!r}"
         )
     return JoinWindow(span=timedelta(microseconds=window.length_us))
 

@@ -103,11 +103,11 @@ class IncompleteJoin(PairJoin):
 
     @classmethod
     def from_config(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
-        """Create a join from a config. Raises SnapshotError if `imputer` does not match it."""
+        """Create a join from a config. Raises SnapshotError for a different `imputer`."""
         if config.imputer != resources["imputer"].fingerprint:
             raise SnapshotError(
                 "the snapshot was written with a different repository or different dependencies: "
-                "restore it with the original ones"
+                "restore the snapshot with the original repository and dependencies"
             )
         return super().from_config(config, **resources)
 
@@ -141,10 +141,10 @@ class IncompleteJoin(PairJoin):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters since the start: objects, the arrivals; objects per reason; held, the currently
-        held objects; answers; pairs of an arrival and a held opposite object; candidates, pairs
-        with boxes within reach; certain, pairs accepted by their boxes alone; refined, pairs whose
-        samples were compared."""
+        """Counters since the start: `objects` (arrivals), the objects per reason, `held` (currently
+        held objects), `answers`, `pairs` (of an arrival and a held opposite object), `candidates`
+        (pairs with boxes within reach), `certain` (pairs accepted by their boxes alone) and
+        `refined` (pairs whose samples were compared)."""
         return {
             "objects": int(self.tuple_counts.sum()),
             **dict(zip(IMPUTATION_REASONS, self.reasons.tolist(), strict=True)),

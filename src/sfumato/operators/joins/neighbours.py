@@ -36,12 +36,12 @@ class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
     value: Floats
 
     def moments(self) -> Floats:
-        """Return float64[n, 2]: mean and standard deviation of each number; NaN without counts."""
+        """Return float64[n, 2]: mean and standard deviation; NaN for an empty distribution."""
         return all_moments(self.offsets, self.prob, self.value)[:, :2]
 
     def probability_below(self, limit: int) -> Floats:
         """Return float64[n]: the probability of fewer than `limit` neighbours, computed from the
-        smaller tail; NaN without counts."""
+        smaller tail; NaN for an empty distribution."""
         sizes = np.diff(self.offsets)
         of, less = np.repeat(np.arange(sizes.size), sizes), self.value < limit
         below, above = (
@@ -54,18 +54,18 @@ class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
 class NeighbourCount(SimilarityJoin):
     """Distribution of the number of tuples in the window that are near an arriving tuple.
 
-    Accepts the arguments of `SimilarityJoin`, with strategy "index" or "auto" and one task, except
-    probability : a tuple of a count window is ignored once the probability that it is among the
-        `rows` newest existing tuples is at most this, or 1 - confidence if that is larger
+    Accepts the arguments of `SimilarityJoin`, with strategy "index" or "auto" and one task. Only
+    `probability` differs: a tuple of a count window is ignored once the probability that it is
+    among the `rows` newest existing tuples is at most max(probability, 1 - confidence).
 
     For an arrival u, given that u exists, the result is the number of tuples v of the opposite
     window with |u - v| <= within that exist and are among the `rows` newest existing tuples. With
-    one window, these are earlier tuples of the same stream. Given a sample of u, tuples are near
-    independently of each other; the distributions per sample are mixed by the samples'
-    probabilities.
+    one window, the tuples v are earlier tuples of the same stream. Given a sample of u, tuples are
+    near u independently of each other; the distributions per sample are mixed with the samples'
+    probabilities as weights.
 
-    Exact up to rounding, except for tuples ignored by `probability` and counts of a probability
-    below 1e-15, which are left out.
+    The distribution is exact up to rounding, except that tuples are ignored as described for
+    `probability`, and counts with a probability below 1e-15 are left out.
     Source: outliers with fewer than n neighbours, Dallachiesa et al. (2015), section 1.
     """
 
@@ -113,7 +113,7 @@ def results_of_neighbours(
     """Return the results of aggregates over each left arrival's neighbours, given that it exists.
 
     near : neighbours that are independent given the arrival's sample, as in time windows
-    prob : float64[m], values : float64[a, m], NaN: no value, of the samples `near.sample`
+    prob, values : float64[m], float64[a, m] (NaN for no value), of the samples `near.sample`
     Results are computed per sample of an arrival and mixed by the samples' probabilities. They are
     exact wherever results over independent tuples are exact.
     Cost: per sample of an arrival, as for one extent of its neighbours.

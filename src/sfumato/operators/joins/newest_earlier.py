@@ -13,7 +13,7 @@ from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Stateful
 
-LOG_ABSENT_CERTAIN = -1000.0  # of a certain row, instead of log(0)
+LOG_ABSENT_CERTAIN = -1000.0  # log Pr(a certain row is absent), instead of log(0)
 LOG_SLACK = 1.0  # rows are kept a little too long, because sums of logarithms are rounded
 NO_ROW = -1  # number of a row that does not exist
 
@@ -51,8 +51,8 @@ class NewestEarlier(Stateful):
     product over all rows.
 
     Results do not depend on how rows are split into calls. They are exact up to rounding.
-    State: per key, the rows that are the newest with at least the probability `least`; a single row
-    if rows are certain.  Source: possible worlds as in Dallachiesa et al. (2015).
+    State: per key, the rows that are the newest with a probability of at least `least`; a single
+    row if rows are certain.  Source: possible worlds as in Dallachiesa et al. (2015).
     """
 
     state = {"held": Record(EarlierRows), "next": Value(low=0)}

@@ -110,8 +110,8 @@ class OuterJoin(SimilarityJoin):
     Accepts the arguments of `SimilarityJoin`, with time windows, output="append" and one task, and
     how : "left", "right" or "full", the sides whose tuples are emitted
 
-    A partner of u is a tuple that exists and is near u, and that was held opposite when u arrived,
-    or arrived while u was held. Once no partner can still arrive, u is emitted iff
+    A partner of u is a tuple that exists and is near u, and that was held in the opposite window
+    when u arrived, or arrived while u was held. Once no partner can still arrive, u is emitted iff
         Pr(u exists, no partner) = sum over k of Pr(u_k) * product over v of (1 - Pr(v near u_k))
     is at least `probability`. The product is over all possible partners v in order of arrival.
 

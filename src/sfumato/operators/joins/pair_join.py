@@ -45,7 +45,7 @@ from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
 NO_CLOCK = np.iinfo(np.int64).min
-SPARE_KEYS = 1 << 20  # codes of held keys are below the number of tuples so far plus this
+SPARE_KEYS = 1 << 20  # codes of held keys are below the number of tuples so far plus this number
 
 
 class PairJoin(Operator):
@@ -145,7 +145,7 @@ class PairJoin(Operator):
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
 
     def forget(self, keys: Ints) -> None:
-        """Delete all state of these keys, whose answers are not current; codes may be reused."""
+        """Delete all state of keys that have no current answers; their codes may be reused."""
         codes = self._codes(np.unique(keys))
         for w in codes.tolist() if self._uncertain else ():
             self._uncertain.pop(w, None)
@@ -156,7 +156,7 @@ class PairJoin(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters since the start; subclasses add their own."""
+        """Counters since the start; subclasses add further counters."""
         return {
             "held": int(self.store.held.sum()),
             "answers": self.answer_count,
@@ -178,7 +178,7 @@ class PairJoin(Operator):
     def _in_parts(
         self, arrivals: Any, step: int, join: Callable[[Any], JoinAnswers]
     ) -> JoinAnswers:
-        """Join arrivals in parts of about `step`."""
+        """Join arrivals in parts of about `step` arrivals."""
         parts = []
         for begin, part in self._parts(arrivals, step):
             found = join(part)
@@ -186,7 +186,7 @@ class PairJoin(Operator):
         return JoinAnswers.concat(parts)
 
     def _parts(self, arrivals: Any, step: int) -> Iterator[tuple[int, Any]]:
-        """Yield parts of about `step` arrivals; in lockstep, no part ends within one time."""
+        """Yield parts of about `step` arrivals; in lockstep, no part separates equal times."""
         arrivals = arrivals.for_kernels()
         if arrivals.time is not None:
             check_times("time", arrivals.time)
@@ -215,7 +215,7 @@ class PairJoin(Operator):
         return answers
 
     def _arrive(self, arrivals: ArrivalBatch) -> tuple[Batch, Ints]:
-        """Write arrivals with samples to slots; return them and their places."""
+        """Write the arrivals with samples to slots; return these arrivals and their places."""
         side = arrivals.side.astype(np.int64)
         radius = self._radii(side.size, arrivals.radius)
         time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
@@ -245,12 +245,10 @@ class PairJoin(Operator):
         if (np.diff(batch.number)[same] <= 0).any() or (np.diff(batch.time)[same] < 0).any():
             raise ValueError("the numbers and times of a window's tuples must ascend")
         if not self.timed and np.any(batch.time):
-            raise ValueError("tuples must not have times without time windows")
+            raise ValueError("tuples must not have times if there are no time windows")
         most = self.streams * (int(self.tuple_counts.sum()) + SPARE_KEYS)
         if batch.code.max(initial=-1) >= most:  # all smaller codes also use memory
-            raise ValueError(
-                "its keys must be 0, 1, 2, ...; a key is far above the number of tuples"
-            )
+            raise ValueError("keys must be 0, 1, 2, ...; a key is far above the number of tuples")
         self._admit(batch, raw)
         self.store.windows.tail[:] += np.bincount(
             batch.code, minlength=self.store.windows.tail.size
@@ -271,7 +269,7 @@ class PairJoin(Operator):
         return radius
 
     def _batch(self, code: Ints, number: Ints, time: Ints, samples: Any, radius: Floats) -> Batch:
-        """Return tuples as arrivals. samples : object with the fields of `SampledTuples`"""
+        """Return tuples as a batch. samples : object with the fields of `SampledTuples`"""
         offsets, prob, points = samples.offsets, samples.prob, samples.points
         slots, begins = np.empty((2, code.size), np.int64)
         existence = existences(offsets, prob)
@@ -312,7 +310,7 @@ class PairJoin(Operator):
             crowded = window.max_tuples is not None and (
                 window.held + places.size > window.max_tuples
             )
-            # Extend one by one if time also evicts tuples, because these are not overflow.
+            # Extend one by one if time also evicts tuples, because such evictions are not overflow.
             timed = crowded and self.windows[stream].span is not None
             for some in places[:, None] if timed else [places]:
                 before = window.overflow

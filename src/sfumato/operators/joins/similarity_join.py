@@ -75,7 +75,7 @@ class SimilarityJoinConfig:
 class SimilarityJoin(PairJoin):
     """Pairs of a left and a right tuple that are similar with enough probability.
 
-    dimensions : int >= 1, coordinates of a sample
+    dimensions : int >= 1, number of coordinates of a sample
     within : float > 0, largest distance at which samples match; None: the sum of both tuples' radii
     sphere : radius of the sphere on which points lie and distances are arcs; 0: Euclidean distances
     probability : float in (0, 1], beta: a pair is an answer iff Pr(match) >= beta
@@ -128,8 +128,8 @@ class SimilarityJoin(PairJoin):
     def process(self, arrivals: ArrivalBatch) -> JoinAnswers:
         """Match arrivals in order, and add them to their windows. Returns answers, or changes.
 
-        They are ordered by arrival. For each arrival, found answers come first (by the number of
-        the other tuple), then removed answers (by left, then right number).
+        Answers and changes are ordered by arrival. For each arrival, found answers are first (by
+        the number of the other tuple), then removed answers (by left, then right number).
         Raises ValueError, with state unchanged, for event times that are too far from 1970.
         """
         return self._in_parts(arrivals, PAIR_CHUNK, self._join)
@@ -144,10 +144,11 @@ class SimilarityJoin(PairJoin):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters since the start: tuples, the arrivals; overflow, tuples evicted only by
-        `max_tuples`; held, the currently held tuples; answers; pairs of an arrival and a held
-        opposite tuple; visited pairs (under "sort", samples); candidates, pairs whose samples were
-        compared. Each of several tasks counts all tuples and pairs, and its own visits."""
+        """Counters since the start: `tuples` (arrivals), `overflow` (tuples evicted only because of
+        `max_tuples`), `held` (currently held tuples), `answers`, `pairs` (of an arrival and a held
+        opposite tuple), `visited` (pairs or, under "sort", samples) and `candidates` (pairs whose
+        samples were compared). Each of several tasks counts all tuples and pairs, but only its own
+        visits and candidates."""
         tuples = int(self.tuple_counts.sum())
         return {"tuples": tuples, "overflow": self.overflow, **super().counters}
 

@@ -14,9 +14,10 @@ class EventClocks(Stateful):
     clock : the time up to which all instants are past
     punctuation : the highest punctuation so far
     seen : processing time of the last row, ms, set by the caller
-    An instant is past once an on-time row arrives with that time or a later time, or with a
-    punctuation above an earlier punctuation that had reached the instant. Late rows do not move the
-    clock, because they have the punctuation of their source, which may be ahead of other sources.
+    An instant is past once an on-time row arrives with that time or a later time. An instant that a
+    punctuation has reached is also past once an on-time row arrives with a higher punctuation. Late
+    rows do not advance the clock, because they have the punctuation of their source, which may be
+    ahead of other sources.
     """
 
     state = dict.fromkeys(("clock", "punctuation", "seen"), Array(int, "scopes"))
@@ -37,13 +38,14 @@ class EventClocks(Stateful):
         self.seen[codes] = 0
 
     def select_late(self, scope: Ints, time: Ints, late: Bools, punctuation: Ints) -> Bools:
-        """Advance the clocks. Returns bool[n]: rows that are marked `late` or behind the clock."""
+        """Advance the clocks. Returns bool[n]: rows that are marked `late` or precede the clock."""
         behind, steps = select_late(scope, time, late, punctuation, self.clock, self.punctuation)
         self.begin = offsets_of(np.bincount(scope, minlength=self.clock.size))
         self.steps = steps[np.argsort(scope, kind="stable")]
         return behind
 
     def first_reached(self, scope: Ints, time: Ints, otherwise: Ints) -> Ints:
-        """Return int64[n]: the first clock, after one of the last rows, that reached each time;
-        NO_PUNCTUATION if there is none, and `otherwise` if the scope had no rows."""
+        """Return int64[n]: the first value of the scope's clock, after one of the last rows, that
+        is at or after each time. NO_PUNCTUATION if there is no such value, and `otherwise` if the
+        scope had no rows."""
         return known_times(self.begin, self.steps, scope, time, otherwise)

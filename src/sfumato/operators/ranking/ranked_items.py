@@ -88,13 +88,13 @@ def checked_items(
 
 
 def checked_k(k: Any) -> int:
-    """Return `k` as an int, or raise ValueError unless it is a whole number of at least 1."""
+    """Return `k` as an int, or raise ValueError unless it is an integer of at least 1."""
     try:
         number = operator.index(k)
     except TypeError:
         number = 0
     if isinstance(k, (bool, np.bool_)) or not 1 <= number < 2**31:
-        raise ValueError(f"`k` must be a whole number of tuples, at least 1; got {k!r}")
+        raise ValueError(f"`k` must be an integer of at least 1; got {k!r}")
     return number
 
 
@@ -102,7 +102,7 @@ def as_whole_numbers(name: str, values: npt.ArrayLike, length: int) -> Ints:
     """Return a copy of `values` as int64[length], or raise ValueError with `name`."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
-        raise ValueError(f"`{name}` must be whole numbers; got {array.dtype}")
+        raise ValueError(f"`{name}` must be integers; got {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension; got {array.ndim}")
     if array.size != length:

@@ -11,7 +11,7 @@ from sfumato.operators.arrays import Bools, Ints, ranges_of
 from sfumato.operators.ranking.timetable import KAndFrequency, Timetable, checked_query, timetable
 
 NO_RUN = 2**62  # no instant is due
-MAX_TIME = 2**61  # sums of times fit
+MAX_TIME = 2**61  # sums of times fit in int64
 COURSE = ("clock", "origin", "early end")  # the times that describe a schedule
 
 
@@ -28,7 +28,7 @@ class Schedule:
     queries : name -> (k, every), `every` in microseconds;  start : int, microseconds
     plan : as in `timetable`
 
-    Bound: after `start` or its registration, no query waits longer than its `every`.
+    Bound: after `start` or its registration, no query waits longer than `every` for an answer.
 
     An added query joins at the end of the running cycle. If that end is too late for the query, the
     cycle ends early: at the last run that is early enough, which then answers all queries, or
@@ -98,7 +98,7 @@ class Schedule:
         self.clock = max(self.clock, until)
 
     def add(self, name: str, k: int, every: int) -> None:
-        """Register a query with a new name; it is first answered by clock + every."""
+        """Register a query with a new name; its first answer is due by clock + every."""
         if not self.queries and not self.waiting:
             self.queries[name] = k, every
             self._replan(self.clock)
@@ -133,7 +133,7 @@ class Schedule:
 
     @property
     def course(self) -> tuple[int, int, int]:
-        """The times in COURSE; NO_RUN if the timetable has no early end."""
+        """The times named in COURSE; the early end is NO_RUN if the timetable has none."""
         return self.clock, self.origin, NO_RUN if self._switch is None else self._switch
 
     @classmethod
@@ -242,7 +242,7 @@ def runs_within(
 
     window, after, upto : int64[i]
     Returns int64[3, r], each run's interval, time and kind, in this order; and each kind's queries.
-    The clocks of steady schedules do not move.
+    The clocks of steady schedules are not advanced.
     """
     first, alike, origin, clock = _find_steady(schedules)
     kinds: dict[tuple[str, ...], int] = {}

@@ -110,11 +110,11 @@ def semantics_of(
 
 
 class TooManyVectorsError(ValueError):
-    """The most probable vector was not found within MAX_SEQUENCES sequences of tuples."""
+    """Error if the most probable vector is not found within MAX_SEQUENCES sequences of tuples."""
 
     def __init__(self, k: int, tuples: int) -> None:
         super().__init__(
-            f'"u_topk" with k = {k} over {tuples} tuples of several alternatives: the '
+            f'"u_topk" with k = {k} over {tuples} tuples with several alternatives: the '
             f"most probable vector was not found among {MAX_SEQUENCES:,} sequences of tuples. "
             'Write semantics="pk_topk" or "u_kranks", a smaller k, or rank an expected score '
             "(one alternative per tuple)"

@@ -21,7 +21,7 @@ SHARING_PLANS = ("dp", "time", "greedy")
 # Fixed time of a run, in units of the time per k: 155 to 360 when measured over windows of 1,000
 # and 5,000 tuples. Over smaller windows, k does not matter.
 RUN_TIME = 200
-LONGEST_CYCLE = 40_000  # units per cycle; longer bounds are shortened to it
+LONGEST_CYCLE = 40_000  # units per cycle; longer bounds are shortened to this length
 MIN_UNITS_PER_BOUND = 50  # minimum number of units in the shortest bound, if the unit is coarsened
 MAX_LISTED_RUNS = 1_000_000
 
@@ -55,7 +55,7 @@ class Timetable:
 
     Notes
     -----
-    A run (time, group) has 0 < time <= cycle and a group numbered from 1. It answers
+    A run (time, group) has 0 < time <= cycle and a group numbered from 1. The run answers
     groups 1 ... group under "dp", "time" and "greedy", and only this group under the other plans.
     Cost: `cost_per_unit` is the sum of k per unit of time.
 
@@ -112,7 +112,7 @@ class Timetable:
         return tuple(sorted(query for each in groups for query in each))
 
     def after(self, instant: int) -> Iterator[Run]:
-        """Yield all runs (time, group) after an instant >= 0; never ends."""
+        """Yield all runs (time, group) after an instant >= 0; the iterator never ends."""
         if not self.shared:
             each = [
                 zip(count((instant // bound + 1) * bound, bound), repeat(group))
@@ -156,14 +156,14 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
     Parameters
     ----------
     queries
-        Pairs (k, every) of whole numbers of at least 1: a cost, and the longest time between two
-        answers, in any unit (microseconds at run time)
+        Pairs (k, every) of integers of at least 1: `k`, the cost of the query, and `every`, the
+        longest time between two answers, in any unit (microseconds at run time)
     plan
         "dp" (default) has the smallest sum of k per unit of time. "time" has the shortest running
         time, where the time of a run for k is proportional to 200 + k. "greedy" (GA in the paper)
         costs at most twice as much as "dp" and is planned faster. For comparison, "none" (NS)
-        runs every query separately, "in" (IN) runs queries of equal `every` together, and in "inco"
-        (INCO) queries of lower k join more frequent queries as well
+        runs every query separately, "in" (IN) runs queries of equal `every` together, and "inco"
+        (INCO) also runs queries of lower k together with more frequent queries
 
     Returns
     -------
@@ -234,7 +234,7 @@ def _plan(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
 
 
 def _time_unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
-    """Return the unit of time: the greatest common divisor, or a coarser unit if too fine."""
+    """Return the unit of time: the greatest common divisor, or a coarser unit if it is too fine."""
     shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
     if longest <= LONGEST_CYCLE * divisor:
         return divisor
@@ -269,7 +269,7 @@ def checked_query(query: Sequence[Any]) -> KAndFrequency:
         k, every = 0, 0
     if not (1 <= k < 2**31 and 1 <= every < 2**53):
         raise ValueError(
-            "`queries` must be pairs (k, every) of whole numbers of at least 1, where every is "
+            "`queries` must be pairs (k, every) of integers of at least 1, where every is "
             f"the longest time between two answers; got {query!r}"
         )
     return k, every

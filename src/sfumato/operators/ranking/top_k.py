@@ -54,7 +54,7 @@ def top_k_probabilities(
     Parameters
     ----------
     scores
-        float array [n], the score of each tuple, or with `tuples` of each alternative
+        float array [n], the score of each tuple or, with `tuples`, of each alternative
     prob
         float array [n], the probability of each tuple or alternative, in (0, 1]
     exclusive
@@ -68,7 +68,7 @@ def top_k_probabilities(
 
     Returns
     -------
-    float64[n]; for a list of k, float64[n, len(k)] from one computation.
+    Pr_k of each tuple, float64[n]; for a list of k, one column per k, float64[n, len(k)].
 
     Raises
     ------
@@ -94,7 +94,7 @@ def top_k_probabilities(
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
     wanted = np.array([checked_k(each) for each in np.asarray(k).reshape(-1).tolist()], np.int64)
     if np.ndim(k) > 1 or not wanted.size:
-        raise ValueError(f"`k` must be a whole number or a list of them; got {k!r:.80}")
+        raise ValueError(f"`k` must be an integer or a list of integers; got {k!r:.80}")
     ks, column = np.unique(wanted, return_inverse=True)
     out: Floats = kernels.top_k_probabilities(items, ks)
     if not np.array_equal(ks, wanted):
@@ -218,12 +218,12 @@ def u_topk(
     scores, prob, exclusive, k, ascending
         As for `top_k_probabilities`
     full
-        Consider only vectors of k tuples; if no world has k tuples, the vector is empty and its
-        probability is 0. Otherwise, the top k of a world with fewer tuples are all its tuples, and
-        such a vector may be returned
+        Whether to consider only vectors of k tuples; if no world has k tuples, the vector is then
+        empty and its probability is 0. By default, the top k of a world with fewer tuples are all
+        its tuples, and such a vector may be returned
     tuples
         Each alternative's tuple. The result is then a vector of tuples; its probability is the
-        total of all worlds whose top k are these tuples in this order, with any of their
+        sum over all worlds whose top k are these tuples in this order, with any of their
         alternatives. Without `tuples`, the result is a vector of items; items of one rule may be
         alternatives of one tuple
 
@@ -242,8 +242,8 @@ def u_topk(
     Cost: O(n log n); with `tuples`, O(k m) per sequence of tuples that is more probable than the
     answer, where m items can be among the top k.
     Error: exact, unless two vectors have probabilities that differ by less than a factor 1 + 1e-10.
-    Either may then be returned; a detected tie goes to the vector whose last item ranks higher, or
-    with `tuples` to the vector with better expected scores.
+    Either vector may then be returned; a detected tie goes to the vector whose last item ranks
+    higher or, with `tuples`, to the vector with better expected scores.
 
     References
     ----------
@@ -319,7 +319,7 @@ def rank_probabilities(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Floats:
-    """Return float64[n, k]: Pr(rank = j + 1) of every tuple in column j.
+    """Return the probability of every rank 1 ... k for every tuple.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def rank_probabilities(
 
     Returns
     -------
-    float64[n, k].
+    float64[n, k]; column j contains Pr(rank = j + 1) of each tuple.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def expected_ranks(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Floats:
-    """Return the expected rank of every tuple; 0 is the best.
+    """Return the expected rank of every tuple; 0 is the best rank.
 
     Parameters
     ----------
@@ -375,7 +375,7 @@ def expected_ranks(
 
     Returns
     -------
-    float64[n].
+    float64[n], the expected rank of each tuple.
 
     Raises
     ------
@@ -386,7 +386,7 @@ def expected_ranks(
     -----
     The rank of an absent tuple is the number of tuples in its world.
     Cost: O(n log n).
-    Error: relative, 2 n u.
+    Error: relative, 2 n u with u = 2**-53.
 
     References
     ----------
@@ -421,7 +421,7 @@ def prf(
 
     Returns
     -------
-    float64[n].
+    float64[n], the sum for each tuple.
 
     Raises
     ------
@@ -464,11 +464,11 @@ def prfe(
     scores, prob, exclusive, tuples, ascending
         As for `top_k_probabilities`
     alpha
-        float in (0, 1]; 1 yields existence, small values favour the first rank
+        float in (0, 1]; 1 yields Pr(the tuple exists), small values favour the first rank
 
     Returns
     -------
-    float64[n].
+    float64[n], the sum for each tuple.
 
     Raises
     ------
@@ -478,7 +478,7 @@ def prfe(
     Notes
     -----
     Cost: O(n log n).
-    Error: relative, 4 n u.
+    Error: relative, 4 n u with u = 2**-53.
 
     References
     ----------
@@ -503,7 +503,9 @@ def top_k_streams(
     k: int,
     ascending: bool = False,
 ) -> Likeliest:
-    """Return the k streams with the highest sum of Pr_k over their tuples, ranked together.
+    """Return the k streams with the highest sum of Pr_k over their tuples.
+
+    The tuples of all streams are ranked together.
 
     Parameters
     ----------
@@ -514,7 +516,7 @@ def top_k_streams(
 
     Returns
     -------
-    The streams and their sums, highest first, with ties by ascending stream. A sum is the expected
+    The streams and their sums, highest first; ties are ordered by stream. A sum is the expected
     number of the stream's tuples among the top k.
 
     Raises
@@ -540,7 +542,7 @@ def top_k_streams(
     ids = np.array(group)
     if ids.shape != (items.tuples,) or (ids.size and ids.dtype.kind not in "iu"):
         raise ValueError(
-            f"`group` must be {items.tuples} whole numbers, one per score; got shape {ids.shape} "
+            f"`group` must be {items.tuples} integers, one per score; got shape {ids.shape} "
             f"of {ids.dtype}"
         )
     found = rank_streams(items, ids.astype(np.int64), np.array([checked_k(k)]))

@@ -139,7 +139,8 @@ class TopKAnswers(NamedTuple):
     answered : int64 microseconds, the time of the first tuple or call of `advance` that closed the
         instant; answered - time is the latency of the answer
     rank : int64, from 1;  id : int64, tuple id
-    stream : int64, -1 unless streams are ranked;  score, probability : float64, as in Rankings
+    stream : int64, -1 unless streams are ranked
+    score, probability : float64, as `score` and `value` of `Rankings`
     rejected : int64, ids of tuples excluded because they overfill their rule
     ranked : bool[w, queries], queries for which each window of the call was ranked
     """
@@ -165,26 +166,27 @@ class TopKWindows(Operator):
     queries : name -> (k, every), `every` in microseconds
     length : int microseconds: at instant t a window contains the tuples with t - length <= time < t
     rows : int, instead of `length`: a window contains the newest `rows` tuples before t, except
-        excluded tuples (see `rescale`). With a `confidence`, it is an UncertainWindow of `rows`
-        existing tuples before t, which treats tuples as independent even if they share a rule
+        excluded tuples (see `rescale`). With a `confidence`, the window is an UncertainWindow of
+        `rows` existing tuples before t, and tuples are independent even if they share a rule
     confidence : float in (0, 1], only with `rows`
     max_tuples : int or None, only with `confidence`
     semantics : a Semantics, or its name
     least : name -> p, for queries that return all tuples with Pr_k >= p, as "pt_k" does; they share
         the computation with the other queries. Only with the semantics "pk_topk" and "pt_k"
     plan : "dp", "greedy", or another plan of `timetable`
-    start : int microseconds, the instant from which `every` counts; by default the time of a
+    start : int microseconds, the instant from which `every` is counted; by default the time of a
         window's first tuple, rounded down to a multiple of the greatest common divisor of all
         `every`
     ascending : the smallest score ranks first
-    streams : rank streams, by the sum over their tuples (pk_topk only)
+    streams : rank streams, by the sum of Pr_k over their tuples (pk_topk only)
     rescale : if the total probability of a rule's tuples in a window exceeds 1, divide their
-        probabilities by it. Otherwise the latest arrivals that overfill the rule are excluded
-        permanently and listed in `rejected`
+        probabilities by the total. By default, the latest arrivals that overfill the rule are
+        excluded permanently and listed in `rejected`
 
     Time advances with the tuples. An instant t of a window is closed once a tuple of time >= t
     arrives or `advance` reaches t. The instant is then answered from earlier arrivals. A tuple
-    older than its predecessor enters the windows to which it still belongs, and is counted.
+    older than its predecessor enters the windows to which it still belongs; such tuples are counted
+    in `out_of_order`.
     Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
     Cost per instant: one ranking for the largest k. Memory: one window's tuples per key.
 
@@ -218,11 +220,11 @@ class TopKWindows(Operator):
         self.schedules: list[Schedule | None] = []
         self.counts: list[UncertainWindow] = []  # only with a confidence
         self.held = RankingTuples.empty()
-        self.largest = 0  # most tuples in a window since reset to 0
+        self.largest = 0  # tuples in the largest window since this was set to 0
         self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
 
     def grow(self, keys: int) -> None:
-        """Add empty windows up to this number."""
+        """Add empty windows until there are `keys` windows."""
         for name, start in _INITIAL_VALUES.items():
             setattr(self, name, pad(getattr(self, name), keys, start))
         for _ in range(len(self.schedules), keys):
@@ -265,8 +267,8 @@ class TopKWindows(Operator):
         """Process arrivals, and answer at every instant that they close.
 
         time : int64[n] microseconds, in order of arrival
-        scores, prob : float64[n], or with `offsets` int64[n + 1] float64[m], where tuple i has the
-            alternatives offsets[i] ... offsets[i + 1] - 1
+        scores, prob : float64[n]; or, with `offsets` int64[n + 1], float64[m], where tuple i has
+            the alternatives offsets[i] ... offsets[i + 1] - 1
         exclusive : int64[n], the tuples' rules, negative without a rule; or None
         group : int64[n], the tuples' streams, if streams are ranked
         key : int64[n], code of each tuple's window; None if all enter window 0
@@ -336,7 +338,7 @@ class TopKWindows(Operator):
         return [] if schedule is None else schedule.upcoming(number)
 
     def runs_next(self, keys: Ints) -> Ints:
-        """Return int64[w]: the time of each window's next run, even if empty, or NO_RUN."""
+        """Return int64[w]: the time of each window's next run, even if it is empty, or NO_RUN."""
         return next_runs(self._schedules_of(keys))
 
     def _schedules_of(self, keys: Ints) -> list[Schedule]:
@@ -395,7 +397,7 @@ class TopKWindows(Operator):
     def _window_starts(self, keys: Ints, fresh: RankingTuples, begin: Ints) -> Ints:
         """Return int64[n]: after each arrival, the oldest tuple in its count window, by number."""
         if self.config.confidence is None:
-            # Excluded tuples also have arrival numbers, so they count, whether dropped or not.
+            # Excluded tuples also have arrival numbers, so they count, even if they were dropped.
             return np.maximum(fresh.number + 1 - (self.config.rows or 0), 0)
         existence, since = fresh.existence, np.empty(fresh.size, np.int64)
         for j, key in enumerate(keys.tolist()):

@@ -68,7 +68,7 @@ class Columns:
         return self._picked(items, flat, offsets, copy)
 
     def take(self, places: Any) -> Self:
-        """Return a copy of the items at places int64[k], in that order, or of a mask bool[n]."""
+        """Return a copy of items: at places int64[k], in that order, or selected by bool[n]."""
         places = np.flatnonzero(places) if places.dtype == np.bool_ else places
         k = places.size
         if k and places[-1] - places[0] == k - 1 and (places[1:] > places[:-1]).all():  # a range

@@ -33,7 +33,7 @@ def as_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type, values: Any) -> Any:
-    """Build a config of class `kind` from `as_json`. Raises SnapshotError or ValueError."""
+    """Build a config of class `kind` from `as_json` values. Raises SnapshotError or ValueError."""
     hints = get_type_hints(kind)
     known = [f for f in fields(kind) if f.init]
     if not isinstance(values, dict) or not values.keys() <= {f.name for f in known}:

@@ -1,8 +1,8 @@
 """Declared state: arrays, values, parts and lists, validated when they are loaded.
 
 A declaration describes an attribute. Lengths have names: a name stands for the same length in all
-arrays of a state, and integers of its config are also lengths. Restored arrays are contiguous,
-writable and of the declared dtype, shape and range.
+arrays of a state, and integers of the state's config are also lengths. Restored arrays are
+contiguous, writable and of the declared dtype, shape and range.
 """
 
 import math
@@ -198,7 +198,7 @@ class Optional:
 
 
 def check_size(name: str, size: Size, length: int, sizes: Sizes) -> None:
-    """Compare a length with the known length of the name `size`, or record it."""
+    """Compare `length` with the known length of the name `size`, or record `length`."""
     if size is None:
         return
     known = sizes.setdefault(size, length) if isinstance(size, str) else size

@@ -22,7 +22,7 @@ ALLOWED_KINDS = "biuf"  # bool, signed, unsigned, float: no kind that can contai
 
 
 class SnapshotError(ValueError):
-    """The bytes are damaged, or are not a snapshot of the expected kind and version."""
+    """Error for bytes that are damaged or are not a snapshot of the expected kind and version."""
 
 
 @dataclass
@@ -87,7 +87,9 @@ def unpack(data: bytes, kind: str, version: int) -> SavedState:
     Raises SnapshotError for bytes that are truncated, damaged, or of a different kind or version.
     """
     if len(data) < SNAPSHOT_PREFIX.size or data[:4] != MAGIC:
-        raise SnapshotError(f"expected a sfumato snapshot of `{kind}`; got {len(data)} other bytes")
+        raise SnapshotError(
+            f"expected a sfumato snapshot of `{kind}`; got {len(data)} bytes of a different format"
+        )
     _, checksum, header_length = SNAPSHOT_PREFIX.unpack_from(data)
     view = memoryview(data)[SNAPSHOT_PREFIX.size :]
     if zlib.crc32(view) != checksum:
@@ -108,10 +110,10 @@ def unpack(data: bytes, kind: str, version: int) -> SavedState:
 
 
 def cut(data: bytes, size: int) -> list[memoryview]:
-    """Split a snapshot into pieces of at most `size` bytes; joined, they equal `data`.
+    """Split a snapshot into pieces of at most `size` bytes; the joined pieces equal `data`.
 
-    A piece starts at the start of an array, or a multiple of `size` bytes after it. If an array has
-    grown at its end, its earlier pieces and the following arrays are split as before.
+    A piece starts at the start of an array, or a multiple of `size` bytes after that start. If an
+    array has grown at its end, its earlier pieces and the following arrays are split as before.
     """
     view = memoryview(data)
     _, _, header_length = SNAPSHOT_PREFIX.unpack_from(data)

@@ -81,7 +81,8 @@ def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Sa
 
 
 def restore_state(kind: str, make: Callable[[], State], saved: SavedState) -> State:
-    """Return `make()` with the saved state. Raises SnapshotError if either fails."""
+    """Return `make()` with the saved state. Raises SnapshotError if `make()` or loading fails;
+    ImportError and OSError are raised unchanged."""
     try:
         stateful = make()
         stateful.load_state(saved)
@@ -97,9 +98,9 @@ class Operator(Stateful):
     """Base class of operators without an engine, with a frozen config and declared state.
 
     A subclass sets `kind` and `version`, annotates `config` with the class of its config, and
-    declares `state`. Constructor, snapshot, restore and fingerprint follow from them.
+    declares `state`. Constructor, snapshot and restore use these attributes.
 
-    given, named : the fields of the config; fields of its `flattened_records` by their own names
+    given, named : the fields of the config; fields of `flattened_records` by their own names
     """
 
     kind: ClassVar[str]

@@ -54,7 +54,7 @@ def checked_alternatives(
         raise ValueError("`offsets` must start at 0 and not decrease")
     if prob.shape != (offsets[-1],):
         raise ValueError(
-            f"`prob` must have {offsets[-1]} entries, the last one of `offsets`; got {prob.shape}"
+            f"`prob` must have {offsets[-1]} entries, the last offset; got {prob.shape}"
         )
     if table.ndim != 2 or table.shape[0] != prob.size or table.shape[1] < attributes:
         raise ValueError(

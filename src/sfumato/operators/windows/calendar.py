@@ -36,7 +36,7 @@ class Calendar:
         self._units = self._starts = np.empty(0, np.int64)  # known units and their starts
 
     def starts(self, units: Ints) -> Ints:
-        """Return each unit's start in microseconds, when its local date first occurs."""
+        """Return each unit's start in microseconds: the first time with its local date."""
         new = np.setdiff1d(units, self._units)
         if new.size:
             local = (new + self.origin).astype(self._unit).astype("datetime64[us]").astype(np.int64)

@@ -52,7 +52,7 @@ class DeltaWindowAggregate(Operator):
     """Aggregates over the newest tuples of a group, none of which is too far from the oldest.
 
     delta : float >= 0    on : int, attribute on which distances are measured
-    threshold : in (0, 1]    max_tuples : int >= 1 or None; its evictions are counted in `overflow`
+    threshold : in (0, 1]    max_tuples : int >= 1 or None; `overflow` counts its evictions
     attributes : number of columns of `values`; by default as required by `on` and the aggregates
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
@@ -104,7 +104,7 @@ class DeltaWindowAggregate(Operator):
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
     ) -> WindowAnswers:
-        """Process n arrivals in order. Returns the answers after each.
+        """Process n arrivals in order. Returns the answers after each arrival.
 
         group : int64[n] >= 0, codes
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)

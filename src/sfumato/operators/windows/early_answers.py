@@ -65,8 +65,9 @@ class Revisions:
 
     start, end, group, held, punctuation : as for `Extents`; `held` counts the rows so far
     number : int64[m], revision number within the extent, from 1
-    estimates : float64[m, r + 1, 3], per aggregate the mean of the partial answer and the low and
-        high end of the final answer; last the completeness and its ends; NaN if unknown
+    estimates : float64[m, r + 1, 3], per aggregate the mean of the partial answer, and the low and
+        high end of the interval for the final answer; in the last place, the completeness and the
+        ends of its interval; NaN if unknown
     stddev, existence : float64[m, r], of the partial answers
     """
 
@@ -123,7 +124,8 @@ class EarlyAnswers(Operator):
 
     length, slide, aggregates, attributes, certain : as for `ExtentAggregate`; only count, sum, avg,
         min and max
-    early : int > 0 microseconds; one revision per multiple that a scope's punctuation passes
+    early : int > 0 microseconds; one revision per multiple of `early` that a scope's punctuation
+        passes
     level : share of intervals that should contain the final answer (for uncertain rows, its mean)
 
     Revisions and intervals depend only on the sequence of a scope's rows.
@@ -225,7 +227,7 @@ class EarlyAnswers(Operator):
         """Return the revisions at the next n rows, and the revision number of each final answer.
 
         group, scope, time, punctuation : int64[n], rows in the order of their release
-        moves : bool[n], whether a row is in order, so that its punctuation is the scope's
+        moves : bool[n], whether a row is in order and thus has the punctuation of its scope
         arrives : bool[n], whether a row has just arrived, so that partial answers now include it
         offsets, prob, values : the alternatives, as for `ExtentAggregate.process`
         complete : the extents that these rows complete
@@ -343,11 +345,11 @@ class EarlyAnswers(Operator):
             sums.shape[1],
         ]
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
-            raise ValueError("its sums must match its aggregates")
+            raise ValueError("sums must match the aggregates")
         sums[:] = self.sums
         if self._aggregates.has_uncertain:
             if self.nodes.shape[1] != nodes.shape[1]:
-                raise ValueError("its nodes must match its averages")
+                raise ValueError("nodes must match the averages")
             nodes[:] = self.nodes
         if (groups[:, 0] >= len(self.scopes)).any() or (groups[:, :2] < [NO_INDEX, 0]).any():
             raise ValueError("groups must belong to known scopes, and must count from 0")
@@ -421,7 +423,7 @@ def _list_entries(first: Ints, following: Ints) -> tuple[Ints, Ints]:
 
 
 def _link_entries(first: Ints, owner: Ints, places: Ints) -> Ints:
-    """Link `places` into one list per owner; set `first` and return the place after each."""
+    """Link `places` into one list per owner; set `first` and return the place that follows each."""
     following = np.full(len(places), NO_INDEX)
     for i, (of, place) in enumerate(zip(owner.tolist(), places.tolist(), strict=True)):
         following[i] = first[of]

@@ -68,7 +68,7 @@ class Extents:
     start, end : int64[m] microseconds; an extent contains the event times in [start, end)
     group : int64[m], codes    held : int64[m], number of tuples
     punctuation : int64[m] microseconds, the punctuation that completed the extent
-    late : int64[m], number of rows of the group within the extent that arrived too late for it
+    late : int64[m], number of the group's rows in the extent that arrived too late to be included
     results : one per aggregate
     offsets, members : int64[m + 1] and int64[k], row numbers of each extent's tuples, counted over
         all rows so far, by pane and arrival, late tuples last; None unless requested
@@ -118,7 +118,7 @@ class ExtentConfig:
 
     @property
     def gaps(self) -> extents.Gaps:
-        """Return the extents without a tuple that are listed."""
+        """Return the rule for listing extents without a tuple."""
         first = NO_EXTENT
         if self.earliest is not None:
             first = -(-(self.earliest + self.length) // self.slide)
@@ -158,7 +158,7 @@ class ReleasedAggregate(Operator):
         punctuation : int64[n] microseconds: for late rows their source's punctuation at arrival,
             for other rows the scope's punctuation at release. None if rows are in event-time order;
             each row then has the punctuation event time - 1
-        late : bool[n], by default all False    scope : int64[n] >= 0, dense codes, or `group`
+        late : bool[n], by default all False    scope : int64[n] >= 0, dense codes (None: `group`)
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
@@ -216,22 +216,24 @@ class ExtentAggregate(ReleasedAggregate):
     empty : also emit a group's empty extents between two extents with tuples, just before the later
         of the two and with its punctuation. If a gap has more than `most_empty` extents, they are
         omitted and counted as `skipped`
-    earliest : int microseconds; instead emit up to `most_empty` empty extents after each extent
-        with tuples, once they are complete, and up to `most_empty` before a group's first extent,
-        starting at or after `earliest`. Other empty extents of a gap are `skipped`
+    earliest : int microseconds or None. If given, `empty` instead emits up to `most_empty` empty
+        extents after each extent with tuples, once they are complete, and up to `most_empty` before
+        a group's first extent, starting at or after `earliest`. Other empty extents of a gap are
+        `skipped`
     members : also emit the row numbers of the extents' tuples
     attributes : number of columns of `values`; by default as the aggregates require
-    certain : every tuple exists with one value. For counts, sums, averages, minima and maxima, only
-        totals of panes are then stored, and no tuples
-    clock : converts event times to microseconds, for averages over time, if their unit differs
+    certain : whether every tuple exists with one value. For counts, sums, averages, minima and
+        maxima, only totals of panes are then stored, and no tuples
+    clock : converts event times to microseconds, for averages over time; None if they are already
+        in microseconds
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     Rows of a group are aggregated together, and rows of a scope share punctuations; a group stays
     in one scope. An extent is complete when a punctuation is at least its end - 1 and all rows
     released by that punctuation have arrived. Rows that are released together arrive in event-time
     order. An extent is therefore complete at the first row of the scope that is at or after its end
-    or has a higher punctuation. It is emitted exactly once for each group with a tuple in it, in
-    order of completion, then of (end, group).
+    or has a higher punctuation. An extent is emitted exactly once for each group with a tuple
+    in it, in order of completion, then of (end, group).
 
     - A late row is flagged and has its source's punctuation. The row enters every open extent that
       contains it and ends after that punctuation, and does not complete extents. A row without the
@@ -349,7 +351,8 @@ class ExtentAggregate(ReleasedAggregate):
         self._groups[groups] = NO_GROUP
 
     def close(self, groups: Ints) -> Extents:
-        """Complete the extents of groups, each alone in a scope of the same code; delete both."""
+        """Complete the extents of groups, and delete the groups and their scopes. Each group must
+        be the only one in its scope, and have the code of the scope."""
         complete = self.idle(groups)
         self._late_rows = self._late_rows[~np.isin(self._late_rows["group"], groups)]
         self.forget(groups)
@@ -422,7 +425,7 @@ class ExtentAggregate(ReleasedAggregate):
         if negative or (groups["scope"] >= len(self._scopes)).any():
             raise ValueError("groups must belong to known scopes, and must count from 0")
         if held.size if self._plain else len(self.panes):
-            raise ValueError("it must have either tuples or totals, according to its configuration")
+            raise ValueError("the state must have either tuples or totals, as the config requires")
         held_group = self.panes[:, 0] if self._plain else held.group
         used = np.append(held_group, late_rows["group"])
         known = not used.size or 0 <= used.min() <= used.max() < len(groups)
@@ -508,7 +511,7 @@ class ExtentAggregate(ReleasedAggregate):
             self._add_moments(rows, to, begin)
 
     def _add_moments(self, rows: ReleasedRows, to: Ints, begin: int) -> None:
-        """Add rows to the partials of their panes to[i]; they are stored starting at `begin`."""
+        """Add rows to the partials of their panes to[i]; the rows are stored from `begin`."""
         per_tuple, uncertain = self._channels.tuple_moments(
             TupleBatch(rows.offsets, rows.prob, rows.values, rows.number)
         )
@@ -550,7 +553,7 @@ class ExtentAggregate(ReleasedAggregate):
         kept = np.flatnonzero(of.at["alive"][:n])
         at = of.at[kept]
         offsets, flat = ranges_of(at["begin"], at["end"] - at["begin"])
-        # The added last place leaves NO_INDEX unchanged.
+        # The added last element maps NO_INDEX (-1) to itself.
         tuple_at, alternative_at = np.full(n + 1, NO_INDEX), np.full(m + 1, NO_INDEX)
         tuple_at[kept], alternative_at[flat] = np.arange(kept.size), np.arange(flat.size)
         at["begin"], at["end"] = offsets[:-1], offsets[1:]
@@ -673,7 +676,7 @@ def extents_of_groups(
 
 
 def _total_fields(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
-    """Return each pane total's sign and attribute, see `add_rows`; first the row count."""
+    """Return each pane total's sign and attribute, see `add_rows`; the first is the row count."""
     fields = [(0.0, -1 - attributes)]
     for of in aggregates:
         if of.attribute is None:

@@ -32,7 +32,7 @@ from sfumato.operators.windows.extent_aggregate import (
 )
 from sfumato.operators.windows.shared_results import shared_results
 
-SAME_WEIGHT = 2.0**-20  # weights are rounded to multiples of it: float32 errors reach 2**-24
+SAME_WEIGHT = 2.0**-20  # weights are rounded to multiples of this: float32 errors reach 2**-24
 NO_ID = np.array((NO_INDEX, 0, NO_EXTENT, NO_INDEX, NO_EXTENT, NO_EXTENT), ID)
 
 
@@ -72,7 +72,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
             self._versions = NO_VERSIONS
 
     def needed_ids(self) -> Ints:
-        """Forget ids that no open extent needs, so that codes may be reused; return the others."""
+        """Forget ids that no open extent needs (codes may be reused), and return the other ids."""
         needed = self._is_needed
         self._ids[~needed] = NO_ID
         return np.flatnonzero(needed)

@@ -55,15 +55,16 @@ class SessionAggregate(ReleasedAggregate):
     """Aggregates over sessions: the rows of a group with less than `gap` between neighbours.
 
     gap, max_length : as for `sf.Session`, int > 0 microseconds; max_length may be None
-    members, attributes, options : as for `ExtentAggregate`, with its groups, scopes and late rows
+    members, attributes, options, and groups, scopes and late rows : as for `ExtentAggregate`
 
     A session starts at its first row and ends `gap` after its last row, at most `max_length` after
-    its start. It is completed by punctuations, like an extent, and emitted once. Sessions are in
-    order of completion, then of (end, group).
+    its start. A session is completed by punctuations, like an extent, and emitted once. Sessions
+    are emitted in order of completion, then of (end, group).
 
     - A row joins and merges the open sessions that are less than `gap` away, while `max_length`
-      permits; otherwise it starts a session. The punctuation of a late row also completes sessions
-      for that row. A row whose session would be complete with this row alone is counted as `late`.
+      permits; otherwise it starts a session. A late row does not join sessions that its own
+      punctuation completes. A row is counted as `late` if a session of this row alone would
+      already be complete.
     - Results are computed when a session is complete, from its tuples by (time, arrival).
 
     Cost: O(1) per tuple, and O(open sessions + held tuples) per call. Memory: the tuples of open
@@ -124,7 +125,8 @@ class SessionAggregate(ReleasedAggregate):
         self.groups[groups] = NO_INDEX
 
     def close(self, groups: Ints) -> Extents:
-        """Complete the sessions of groups, each alone in a scope of the same code; delete both."""
+        """Complete the sessions of groups, and delete the groups and their scopes. Each group must
+        be the only one in its scope, and have the code of the scope."""
         complete = self.idle(groups)
         self.groups[groups], self._scopes[groups] = NO_INDEX, NO_SESSION_SCOPE
         return complete
@@ -199,7 +201,7 @@ class SessionAggregate(ReleasedAggregate):
         return complete
 
     def _results(self, tuples: GroupedBatch, code: Ints) -> Extents:
-        """Return the results of sessions 0, 1, ..., which are computed as extents of one group."""
+        """Return the results of sessions 0, 1, ...; each session is computed as one extent."""
         config = self.config
         found = extents_of_groups(
             code, tuples, config.aggregates, config.options, members=config.members

@@ -1,9 +1,9 @@
 """Results over extents of tuples that may share outcomes.
 
 Tuples with a shared outcome have the alternative with the same number in every possible world. For
-counts, sums and extremes, these tuples are treated as one tuple, whose alternatives have their
-totals. For other functions, the results given each combination of outcomes are mixed by its
-probability.
+counts, sums and extremes, these tuples are treated as one tuple: the values of alternatives with
+the same number are combined. For other functions, the results given each combination of outcomes
+are mixed, weighted by the probability of the combination.
 """
 
 from collections.abc import Sequence
@@ -186,7 +186,7 @@ def results_of_groups(
     aggregates: Sequence[Aggregate], options: DistributionOptions,
 ) -> list[AggregateResult]:  # fmt: skip
     """Return results over independent tuples, by group. group : int64[n], of each tuple
-    empty : int64[], groups with one more tuple. This tuple has no value and is only counted.
+    empty : int64[], groups that get an additional tuple, which has no value and is only counted
     offsets, prob, values : as in `TupleBatch`
     """
     batch = TupleBatch(

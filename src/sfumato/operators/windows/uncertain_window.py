@@ -70,16 +70,17 @@ class UncertainWindow(Operator):
         int >= 1, the window's size w in existing tuples
     confidence
         float in (0, 1], alpha. The window contains the fewest newest tuples with Pr(at least `rows`
-        of them exist) >= confidence, or all tuples until this is reached (Algorithm 1: evict the
-        oldest while Pr(N >= rows) without it is >= confidence)
+        of them exist) >= confidence, or all tuples until this probability is reached (Algorithm 1:
+        evict the oldest tuple while Pr(N >= rows) without this tuple is >= confidence)
     probability
         float in (0, 1], beta, or None. For operators that only report results of probability >=
-        beta: the confidence is then min(confidence, 1 - beta) (Algorithm 2). For beta = 1 it is 0,
-        and the oldest tuple is evicted while Pr(N >= rows) without it is above 0. The window then
-        contains exactly the tuples that can be inside with probability 1
+        beta: the confidence is then min(confidence, 1 - beta) (Algorithm 2). For beta = 1, the
+        confidence is 0, and the oldest tuple is evicted while Pr(N >= rows) without this tuple is
+        above 0. The window then contains exactly the tuples that can be inside with probability 1
     max_tuples
-        int >= 1 or None, the maximum number of held tuples. Above it, the oldest tuples are evicted
-        and counted in `overflow`; while `guaranteed` is False, the window is shorter than defined
+        int >= 1 or None, the maximum number of held tuples. Beyond this number, the oldest tuples
+        are evicted and counted in `overflow`. While `guaranteed` is False, the window is shorter
+        than defined
 
     Raises
     ------
@@ -163,15 +164,15 @@ class UncertainWindow(Operator):
     def in_window(self, j: Any) -> Any:
         """Return T_j: the probability that tuple j, if it exists, is among the `rows` newest.
 
-        j : stream index of a held tuple (returns a float), or an array of them (float64 array)
-        Exactly 1.0 if fewer than `rows` tuples of existence > 0 are newer.
+        j : stream index of a held tuple (returns a float), or array of indices (float64 array)
+        The result is exactly 1.0 if fewer than `rows` tuples of existence > 0 are newer.
         Raises ValueError for a tuple that has not arrived, never entered or was evicted.
         Cost: one pass over the tuples newer than the oldest requested.
         Source: Dallachiesa et al. (2015), equation (24).
         """
         wanted = np.asarray(j)
         if wanted.dtype.kind not in "iu":
-            raise ValueError(f"`j` must be a stream index or an array of them; got {j!r:.80}")
+            raise ValueError(f"`j` must be a stream index or an array of indices; got {j!r:.80}")
         first = self._places(wanted.reshape(-1).astype(np.int64)) + 1
         order, last = np.argsort(first), np.full(first.size, self.held)
         values = np.empty(first.size)
@@ -183,7 +184,7 @@ class UncertainWindow(Operator):
         if not ((self.existence > 0.0) & (self.existence <= 1.0)).all() or (before <= 0).any():
             raise ValueError("held tuples must have an existence in (0, 1] and increasing indices")
         if self.held > self._rule[2] or self.status[1] > (self.status[0] > 0):
-            raise ValueError(f"a window of at most {self.max_tuples} tuples cannot hold these")
+            raise ValueError(f"a window of at most {self.max_tuples} tuples cannot have this state")
 
     @property
     def held(self) -> int:

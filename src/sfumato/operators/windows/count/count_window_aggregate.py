@@ -77,7 +77,7 @@ class CountWindowConfig:
 class GroupCache(Stateful):
     """Cache of one group between calls, derived from its tuples.
 
-    states : of the sums, then of the extremes
+    states : kernel states of the sums, then of the extremes
     arrived : number of the group's arrivals up to which the cache is valid
     worlds : sampled worlds, by `WindowDistributions`
     """
@@ -98,8 +98,8 @@ class CountWindowAggregate(Operator):
     """Aggregates over the `rows` newest existing tuples in the window W(U, w, alpha), by group.
 
     rows, confidence, max_tuples : as for `UncertainWindow`
-    certain : every tuple exists with one value. Counts, sums, averages, minima and maxima are then
-        computed without distributions, in O(1) per arrival
+    certain : whether every tuple exists with one value. Counts, sums, averages, minima and maxima
+        are then computed without distributions, in O(1) per arrival
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     An answer covers exactly the `rows` newest existing tuples among the held tuples. Means and
@@ -115,8 +115,8 @@ class CountWindowAggregate(Operator):
     1e-17 (see `slide_extremes`); O(held * rows * g) for avg while g tuples with a NaN are held.
     Distributions cost O(rows) for count, O(held * 4,096) for an exact sum, at most 4 million cell
     updates for a quantile, and O(samples log samples) in sampled worlds.
-    A call visits all held tuples of its groups. Derived state is rebuilt for short windows. For
-    long windows, it is cached in at most MAX_CACHE_BYTES, for the groups with the latest arrivals.
+    A call visits all held tuples of its groups. Derived state is rebuilt for short windows, and
+    cached for long windows of the groups with the latest arrivals, in at most MAX_CACHE_BYTES.
     Source: Dallachiesa et al. (2015), sections 4 and 7.3, for windows and boundary_sum.
 
     >>> total = CountWindowAggregate(2, 0.7, [Aggregate("sum", 0)])
@@ -280,7 +280,7 @@ class CountWindowAggregate(Operator):
         distributions: dict[Aggregate, Iterable[DiscreteDistributions]] = {}
         for of, row in zip(self._sums, out, strict=True):
             moments[of] = row["sum_mean"], np.sqrt(row["sum_variance"]), one
-            if self.config.certain and of.function == "sum":  # exact for whole numbers
+            if self.config.certain and of.function == "sum":  # exact for integers
                 total, count = np.empty(n), np.empty(n, np.int64)
                 given = groups, column(groups, of), 0.0, np.arange(n), self._limit
                 certain_totals(*given, total, count)

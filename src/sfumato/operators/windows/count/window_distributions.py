@@ -59,8 +59,7 @@ class WindowDistributions:
         tuples
 
     Exact distributions are recomputed at each arrival. If a sum has too many states, worlds are
-    sampled until all tuples that caused this have left the window, so attempts cost O(1) per
-    arrival.
+    sampled until all tuples of this sum have left the window, so attempts cost O(1) per arrival.
     """
 
     def __init__(self, of: Aggregate, rows: int, limit: int, options: DistributionOptions) -> None:
