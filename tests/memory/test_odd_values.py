@@ -6,6 +6,7 @@ from decimal import Decimal
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import stats
@@ -389,3 +390,60 @@ def test_values_near_the_largest_double_are_invalid():
         if not in_extents:
             assert (row["id"], row["t"]["mean"], row["a"]["mean"]) == (0, 0.5, 1.0)
     assert sf.split_invalid(table)[1]["id"].to_pylist() == [1, 2, 3]
+
+
+REPLACED = {  # by column of the frame: new values, an aggregate, and its result
+    "x": ([9, 10, 7], "max(x)", 10),
+    "f": ([5, 0, 5], "sum(f)", 10),
+    "i": ([0.5, 0.25, 0.25], "sum(i)", 1.0),
+    "t": (pd.to_datetime([0, 1, 2], unit="us"), "count(*)", 3),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_replaced_column_of_pandas_has_its_new_type(name):
+    given, asked, expected = REPLACED[name]
+    rows = pd.DataFrame(
+        {"t": [0, 1, 2], "x": ["9", "10", "7"], "f": [True, False, True], "i": [1, 2, 3]}
+    )
+    found = sf.reorder(rows.assign(a=rows["t"]), event_time="t", arrival="a", slack=0)
+    found = found.drop(columns=["late", "punctuation"]).assign(**{name: given})
+    answer = sf.window_aggregate(found, {"m": asked}, window=sf.Range("1 s"), order="t")
+    assert answer["m"].tolist() == [expected]
+
+
+def test_replaced_alternatives_of_pandas_have_their_own_attributes():
+    rows = pd.DataFrame({"t": [0, 1], "a": [0, 1]})
+    rows["alternatives"] = [[{"prob": 1.0, "x": 1.0}], [{"prob": 0.5, "x": 2.0}]]
+    found = sf.reorder(rows, event_time="t", arrival="a", slack=0)
+    window = {"window": sf.Range("1 s"), "order": "t"}
+    more = found.assign(
+        alternatives=[[{"prob": 1.0, "x": 1.0, "y": 4}], [{"prob": 0.5, "x": 2.0, "y": 5}]]
+    )
+    assert sf.window_aggregate(more, {"m": "sum(y)"}, **window)["m"][0]["mean"] == 6.5
+    other = found.assign(alternatives=[[{"prob": 1.0, "y": 4.0}], [{"prob": 0.5, "y": 5.0}]])
+    with pytest.raises(ValueError, match="no column or attribute `x`"):
+        sf.window_aggregate(other, {"m": "sum(x)"}, **window)
+    whole = found.assign(alternatives=[[{"prob": 1, "x": 3}], [{"prob": 1, "x": None}]])
+    assert sf.window_aggregate(whole, {"m": "sum(x)"}, **window)["m"][0]["mean"] == 3.0
+
+
+def test_first_and_last_need_certain_event_times():
+    times = pa.array([[{"prob": 0.5, "t": 1, "x": 1.0}, {"prob": 0.5, "t": 8, "x": 1.0}]])
+    rows = pa.table({"id": [0], "alternatives": times})
+    for function in ("first", "last"):
+        with pytest.raises(ValueError, match=f"{function} in .* needs certain event times.*draw"):
+            sf.window_aggregate(rows, {"m": f"{function}(x)"}, window="10 us", order="t")
+
+
+def test_an_as_of_join_keeps_candidates_that_reach_the_probability_up_to_rounding():
+    readings = pa.table({"t": [1, 2], "existence": [1.0, 0.9]})  # 1 - 0.9 is just below 0.1
+    found = sf.asof_join(pa.table({"t": [10]}), readings, order="t", probability=0.1)
+    assert found.column("probability").to_pylist() == pytest.approx([0.9, 0.1])
+
+
+def test_earlier_values_need_rows_that_are_certainly_present():
+    lists = sf.alternatives([[5.0], [6.0]], [[0.5], [1.0]], "x")
+    rows = pa.table({"t": [0, 1], "y": [1.0, 2.0], "alternatives": lists})
+    with pytest.raises(ValueError, match="may be absent: the table has a column `alternatives`"):
+        sf.earlier_values(rows, "y", order="t")

@@ -114,3 +114,18 @@ def test_answers_know_the_rows_that_they_combine(kind):
         assert not warned(lambda sides=sides: join_sums(*sides)), name
     assumed = sf.assume_independent(sums(rows))
     assert not warned(lambda: join_sums(assumed, sums(rows)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_filters_of_alternatives_are_parts_of_one_source(kind):
+    lists = sf.alternatives([[1.0, 2.0]] * N, [[0.5, 0.5]] * N, "y")
+    rows = KINDS[kind](ROWS.drop_columns(["existence"]).append_column("alternatives", lists))
+    low, high = sf.where(rows, "y < 2"), sf.where(rows, "y >= 2")
+    near = {"on": "y", "within": 5, "probability": 0.01, "window": sf.Rows(5), "order": "made"}
+    for one, other in ((low, high), (rows, high), (rows, sf.prune(rows, top=1))):
+        assert warned(lambda a=one, b=other: sf.similarity_join(a, b, **near)), (one, other)
+        assert warned(lambda a=one, b=other: sf.neighbours(
+            a, other=b, on="y", within=5, window=sf.Rows(5), order="made"))  # fmt: skip
+    hall, kitchen = select(low, "hall"), select(high, "kitchen")
+    assert not warned(lambda: sf.similarity_join(hall, kitchen, **near))
+    assert not warned(lambda: sf.similarity_join(sf.assume_independent(low), high, **near))

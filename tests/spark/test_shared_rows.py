@@ -105,3 +105,33 @@ def test_a_join_of_selected_answers_of_the_same_readings_warns(readings):
     near = {"on": "value", "within": 0.5, "window": sf.Rows(5), "order": "done"}
     with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
         sf.similarity_join(answers("sum(x)"), answers("max(x)"), probability=0.1, **near)
+
+
+def test_a_repeated_column_of_probabilities_is_refused(spark):
+    rows = spark.range(2).selectExpr("30 * id AS t", "(1 + id) / 2D AS conf")
+    left = spark.range(31, 34).selectExpr("id AS t")
+    window = {"window": sf.Range("1 s"), "order": "t", "existence": "conf"}
+    matched = sf.asof_join(left, rows, order="t").selectExpr("left.t", "right.conf")
+    resampled = sf.resample(rows, every="10 us", order="t")
+    for found, said in ((matched, "pairs of an as-of join"), (resampled, "points of a resampling")):
+        with pytest.raises(ValueError, match=f"{said} may share tuples"):
+            sf.window_aggregate(found, {"n": "count(*)"}, **window)
+    sf.window_aggregate(sf.assume_independent(matched), {"n": "count(*)"}, **window)
+
+
+def test_a_join_warns_of_two_filters_of_the_same_alternatives(spark):
+    rows = spark.range(4).selectExpr(
+        "id AS t",
+        "array(named_struct('prob', 0.5D, 'x', 1D), named_struct('prob', 0.5D, 'x', 2D)) "
+        "AS alternatives",
+    )
+    near = {"on": "x", "within": 5, "probability": 0.01, "window": sf.Rows(5), "order": "t"}
+    low, high = sf.where(rows, "x < 2"), sf.where(rows, "x >= 2")
+    for one, other in ((low, high), (rows, high), (rows, sf.prune(rows, top=1))):
+        with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
+            sf.similarity_join(one, other, **near)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sf.similarity_join(low.where("t < 2"), low.where("t >= 2"), **near)
+        halves = rows.where("t < 2"), rows.where("t >= 2")
+        sf.similarity_join(sf.where(halves[0], "x < 2"), sf.where(halves[1], "x >= 2"), **near)
