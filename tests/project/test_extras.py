@@ -89,7 +89,7 @@ print(json.dumps(said))
     assert {f"sf.{name}" for name in works}.isdisjoint(said)
     for name, sentence in said.items():
         assert sentence.startswith(f"{name} needs the package `pyspark`: pip install 'sfumato[")
-        assert "Arrow tables do not need it" in sentence
+        assert "Arrow tables do not need Spark" in sentence
 
 
 @pytest.mark.nightly

@@ -151,7 +151,7 @@ def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, in_tw
         "AND a.room = b.room"
     )
     plan = explain(spark, text)
-    assert "imputed as they meet" in plan
+    assert "imputed during the join" in plan
     assert "repository, read when" in plan
     got = {(r["one"], r["other"]): r["probability"] for r in sql(spark, text).collect()}
     assert got == pytest.approx(in_two_steps, abs=1e-12)

@@ -28,7 +28,8 @@ class MetricDefinition:
 
 QUERY_COUNTERS = {
     "rows_in": "rows read, over all sources of the query",
-    "rows_out": "rows that reached the sink; 0 outside pipeline files for sinks that do not count",
+    "rows_out": "rows that reached the sink; outside pipeline files, 0 for sinks that do not report a "
+    "row count",
     "batches": "micro-batches that ran",
     "batch_duration_seconds": "total duration of all micro-batches",
 }
@@ -37,7 +38,7 @@ QUERY_GAUGES = {
     "batch_part_seconds": "durations of the phases of the newest micro-batch, named as in Spark",
     "batch_end_timestamp_seconds": "time at which the newest micro-batch was reported",
     "active": "1 while the query runs, 0 when it has ended",
-    "failed": "1 when it ended with an error",
+    "failed": "1 if the query ended with an error, otherwise 0",
     "state_memory_bytes": "memory of the state store",
     "state_disk_bytes": "files of the state store",
     "state_rows": "entries of the state store; 0 unless Spark counts them, which "
@@ -46,8 +47,8 @@ QUERY_GAUGES = {
 OPERATOR_GAUGES = {
     "reorder_held_rows": "rows held now, in the buckets whose keys have had rows since the query "
     "started",
-    "reorder_lag_seconds": "how far the punctuation is behind the newest held row, for the key "
-    "with the largest lag",
+    "reorder_lag_seconds": "event time of the newest held row minus the punctuation, for the "
+    "key with the largest lag",
     "reorder_oldest_timestamp_seconds": "smallest event time among the held rows",
     "reorder_punctuation_timestamp_seconds": "smallest punctuation of the keys that hold rows or "
     "just had rows",
@@ -76,16 +77,16 @@ COUNTER_TEXTS = {
     "invalid": "rows that the operator could not read",
     "future": "rows with an implausibly late event time, or beyond `max_ahead`",
     "duplicates": "late rows with the id of an earlier row",
-    "forced": "arrivals at which a full buffer moved the punctuation",
+    "forced": "arrivals at which a full buffer advanced the punctuation",
     "out_of_order": "rows that belong before a row of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",
-    "skipped": "extents without rows that are left out of the answers, in gaps of over a million",
+    "skipped": "extents without rows that are not in the answers, in gaps of over a million extents",
     "corrections": "rows that a newer version replaced in an open extent",
     "outdated": "rows that were not newer than the known version of their id",
     "unequal": "rows that contradict the probabilities of earlier rows with the same `shared`",
     "revisions": "early answers of windows",
     "on_arrival": "rows counted in early answers when they arrived",
-    "overflow": "tuples evicted by the limit on the tuples of a window",
+    "overflow": "tuples evicted because a window reached `max_tuples`",
     "unaligned": "rows of two streams that were joined without punctuations",
     "pairs": "pairs in the answers",
     "unmatched": "in a join of extents, rows without a row of the other side in the same extent "
