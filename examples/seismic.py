@@ -90,7 +90,9 @@ def main(arguments: list[str]) -> None:
     table = sf.engine_free.timetable([(query.k, query.interval) for query in QUERIES])
     alone = sf.engine_free.timetable([(query.k, query.interval) for query in QUERIES], plan="none")
     saved = alone.cost_per_unit / table.cost_per_unit
-    print(f"Queries that are due share a run: without sharing, the cost is {saved:.2f} times as high.")
+    print(
+        f"Queries that are due share a run: without sharing, the cost is {saved:.2f} times as high."
+    )
     if arguments:
         from pathlib import Path
 

@@ -19,8 +19,8 @@ class Top:
     k
         Number of tuples (or streams) to return, >= 1.
     every
-        Maximum difference in event time between two answers: "2 minutes" or a timedelta. None: the slide of the
-        window.
+        Maximum difference in event time between two answers: "2 minutes" or a timedelta. None: the
+        slide of the window.
     name
         Name of the query in the answers; None: "top_K".
     probability
@@ -138,8 +138,8 @@ def split_direction(by: str, ascending: bool | None) -> tuple[str, bool]:
         )
     if re.search(r"\s(asc|desc)(ending)?\s*,", by, re.IGNORECASE):
         raise ValueError(
-            "`by` must be one expression, the score, because rows with equal scores rank in order of "
-            f"arrival; got {by!r}"
+            "`by` must be one expression, the score, because rows with equal scores rank in order "
+            f"of arrival; got {by!r}"
         )
     # `asc` alone may be a column name; after an expression it is a direction.
     found = re.fullmatch(r"(.*[\w\s)\]`'\"])\s(asc|desc)(?:ending)?\s*", by, re.I | re.DOTALL)

@@ -49,7 +49,7 @@ def describe_drift(counts: Mapping[str, int]) -> str | None:
 
 
 def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
-    """Return the number of an operator's late rows, and the number of rows for their share.
+    """Return the number of an operator's late rows, and the number of rows that could be late.
 
     A reorder also emits duplicates and invalid rows as late. Neither number includes them, because
     they did not arrive too late.

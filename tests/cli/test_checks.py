@@ -136,8 +136,9 @@ def test_the_examples_pass_the_checks_before_spark():
 
 def test_a_connector_made_for_another_spark_is_told_with_it(monkeypatch):
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    assert "the connector needs PySpark 4.1, but PySpark 4.3.0 is installed" in permissions.connector_advice(
-        "iceberg"
+    assert (
+        "the connector needs PySpark 4.1, but PySpark 4.3.0 is installed"
+        in permissions.connector_advice("iceberg")
     )
     assert "runs with" not in permissions.connector_advice("kafka")
     monkeypatch.setattr("pyspark.__version__", "4.1.1")

@@ -139,7 +139,10 @@ def test_little_is_needed():
         ("[sources.s]\nreplay = 'f'\norder = 'a'\nspeed = inf\n" + SINK, "a number above 0"),
         ("[sources.s]\nreplay = 'f'\nspeed = true\n" + SINK, "must be a number"),
         ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0\n" + SINK, "at least 1; got 0"),
-        ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0.5\n" + SINK, "must be an integer of at least 1"),
+        (
+            "[sources.s]\nreplay = 'f'\nrows_per_batch = 0.5\n" + SINK,
+            "must be an integer of at least 1",
+        ),
         (
             "[sources.s]\nreplay = 'f'\nrows_per_batch = 5\nstatic = true\n" + SINK,
             "is not replayed",

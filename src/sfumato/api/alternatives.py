@@ -138,9 +138,9 @@ def samples(
     Returns
     -------
     A column of alternatives, named `alternatives` unless you give it an alias; in memory an Arrow
-    array (for a pandas column, use `array.to_pylist()`). It is NULL where a reading or its sd is NULL,
-    or the sd is negative ("unknown"). Operators treat such a row as invalid and `sf.split_invalid`
-    shows it.
+    array (for a pandas column, use `array.to_pylist()`). It is NULL where a reading or its sd is
+    NULL, or the sd is negative ("unknown"). Operators treat such a row as invalid, and
+    `sf.split_invalid` shows it.
 
     Raises
     ------
@@ -566,6 +566,6 @@ def _check_names(attributes: Any) -> None:
         raise ValueError("`attributes` must name at least one attribute; got none")
     if "prob" in names or len({name.lower() for name in names}) < len(names):
         raise ValueError(
-            "`attributes` must be different names other than `prob`, which every alternative already "
-            f"has; got {list(names)}"
+            "`attributes` must be different names other than `prob`, which every alternative has "
+            f"already; got {list(names)}"
         )

@@ -65,8 +65,8 @@ def earlier_values(
     in a static frame.
 
     The added columns can be determinants, as in ``earlier_x, age_x -> x : 0.01, 0.1 -> 0.02``. The
-    repository needs the columns as well: apply this function to a static frame with the stream's past,
-    including gaps; ``sf.impute`` uses its complete rows.
+    repository needs the columns as well: apply this function to a static frame with the stream's
+    past, including gaps; ``sf.impute`` uses its complete rows.
 
     More: page reference/functions/earlier_values of the documentation.
     Cost: one shuffle by key. State: 2 numbers per attribute and key.

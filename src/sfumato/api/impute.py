@@ -74,8 +74,8 @@ def impute(
     array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: the dependencies used. A
     complete row is its only alternative, and its `imputed_by` is NULL. A row that cannot be imputed
     has no alternatives, and the reason in `imputed_by`; ``sf.split_invalid`` finds such rows. If
-    `df` has a column `existence`, the probabilities are multiplied by it. With `gap_values`, a column
-    ``gap_ATTR`` (bigint) per attribute: the number of the gap, NULL outside of gaps.
+    `df` has a column `existence`, the probabilities are multiplied by it. With `gap_values`, a
+    column ``gap_ATTR`` (bigint) per attribute: the number of the gap, NULL outside of gaps.
 
     Raises
     ------

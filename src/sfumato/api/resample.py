@@ -29,7 +29,7 @@ def resample(
     df
         A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     every
-        Distance between grid points, "1 minute" or a timedelta. The grid points are the multiples of
+        Distance between grid points, "1 minute" or a timedelta. The points are the multiples of
         `every` since 1970-01-01 UTC.
     order
         Event time, a timestamp or whole microseconds. A stream needs ``sf.reorder`` upstream.

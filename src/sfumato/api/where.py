@@ -154,9 +154,9 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     Notes
     -----
     This is Bayes' rule for measurements with independent errors and a uniform prior. To use a
-    different prior, pass it as one more measurement. If the probabilities of a measurement sum to
-    less than 1, the object may not exist: the remainder is multiplied like a value's probability. Only exactly equal
-    values match: round numbers to a common grid first.
+    different prior, pass it as one more measurement. The remainder of a measurement, 1 - Σ prob, is
+    the probability that the object does not exist, and is multiplied like the probability of a
+    value. Only exactly equal values match: round numbers to a common grid first.
     The conflict is also high if the measurements agree but many values remain possible.
     Cost: per row, the number of alternatives of the first measurement times the total number.
     More: page reference/functions/fuse of the documentation.

@@ -71,7 +71,7 @@ def window_aggregate(
         intervals at `level` (0.9) for the final answers. sf.reorder needs ``early=True``.
     unique, version, shared
         Range: per key and value of `unique`, an extent uses the row with the largest `version` that
-        arrived before the extent was complete; rows with the same `shared` take the same alternative.
+        arrived before its completion. Rows with the same `shared` take the same alternative.
     seed, samples
         Seed and number of samples, for results with too many possible values to be exact.
     forget_after

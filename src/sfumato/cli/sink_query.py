@@ -131,7 +131,7 @@ class SinkQuery:
 
     @property
     def allows_next_start(self) -> bool:
-        """Return whether the next query may start: this query has run, waits for rows, or is slow."""
+        """Return whether the next query may start: this one has run, waits for rows, or is slow."""
         if self.query is None or not self.query.isActive or self.query.lastProgress is not None:
             return True
         if time.monotonic() - self.progress.started > MAX_START_SECONDS:

@@ -352,7 +352,7 @@ class NamedQueries:
                     self.rankings.gather(script, statement.body, name)
 
     def frames(self, name: str) -> list[PlannedFrame]:
-        """Return a script's statements as frames, like `Planner.frames`. Raises the errors of `sql`."""
+        """Return a script's statements as frames, like `Planner.frames`; raise the same errors."""
         with operators_of(name), errors_in(self.texts[name]):
             script = self._scripts.get(name) or self._parse(name)
             return Planner(self.spark, script, self.rankings).frames()

@@ -349,8 +349,8 @@ class Ranking(WindowedBlock):
         by_clock = self.ranking_clause.rank_options.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
             reason = (
-                "PROCESSING TIME needs a RANGE with IDLE, the time without rows after which the system "
-                "clock advances event time"
+                "PROCESSING TIME needs a RANGE with IDLE, the time without rows after which the "
+                "system clock advances event time"
             )
             raise at(by_clock, reason, "IDLE 30 SECONDS")
         return window

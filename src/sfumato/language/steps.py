@@ -350,7 +350,7 @@ def _describe_tasks(
     tasks, alone, others, shared = sharing
     return (
         f"{'one task' if tasks == 1 else f'{tasks} tasks'} (estimated time per arrival: "
-        f"{alone:.3g} us in one task, {shared:.3g} us in each of {others}; TASKS overrides the number)"
+        f"{alone:.3g} us in one task, {shared:.3g} us in each of {others}; TASKS sets the number)"
     )
 
 

@@ -47,11 +47,11 @@ HEADERS = {
 class TokenMiddleware:
     """Middleware that answers 403 to every request without the token.
 
-    Requests for data must send it in the header ``Authorization: Bearer``. Browsers send a host's cookies
-    to all of its ports, where servers of other users can read them. Therefore the cookie differs
-    from the token, and only gives access to the page's files, which contain no data. A request with
-    ``?token=`` is redirected to an address without it. The page then receives the token in its
-    text, once.
+    Requests for data must send the token in the header ``Authorization: Bearer``. Browsers send a
+    host's cookies to all of its ports, where servers of other users can read them. Therefore the
+    cookie differs from the token, and only gives access to the page's files, which contain no data.
+    A request with ``?token=`` is redirected to an address without the token. The text of the page
+    then contains the token, once.
 
     opened : cookies whose page has not received the token yet
     """

@@ -28,8 +28,8 @@ class MetricDefinition:
 
 QUERY_COUNTERS = {
     "rows_in": "rows read, over all sources of the query",
-    "rows_out": "rows that reached the sink; outside pipeline files, 0 for sinks that do not report a "
-    "row count",
+    "rows_out": "rows that reached the sink; outside pipeline files, 0 for sinks that do not "
+    "report a row count",
     "batches": "micro-batches that ran",
     "batch_duration_seconds": "total duration of all micro-batches",
 }
@@ -80,7 +80,7 @@ COUNTER_TEXTS = {
     "forced": "arrivals at which a full buffer advanced the punctuation",
     "out_of_order": "rows that belong before a row of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",
-    "skipped": "extents without rows that are not in the answers, in gaps of over a million extents",
+    "skipped": "extents without rows that are not in the answers, in gaps of more than a million",
     "corrections": "rows that a newer version replaced in an open extent",
     "outdated": "rows that were not newer than the known version of their id",
     "unequal": "rows that contradict the probabilities of earlier rows with the same `shared`",

@@ -117,9 +117,9 @@ def total_of_counter(counters: Counters, counter: str) -> int:
 
 
 def late_and_rows(counters: Counters) -> tuple[int, int]:
-    """Return the number of late rows, and the number of rows for their share; see `late_of`.
+    """Return the number of late rows, and the number of rows that could be late; see `late_of`.
 
-    Both numbers are from the reorders if there are any, otherwise from the kind with the most late rows.
+    Both numbers are from the reorders, if any, otherwise from the kind with the most late rows.
     """
     late = _by_kind(counters, "late")
     if not late:

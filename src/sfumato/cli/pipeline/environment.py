@@ -132,7 +132,7 @@ def _decode(match: re.Match[str]) -> str:
 
 
 def _fold(match: re.Match[str]) -> str:
-    """Fold case, drop backslashes and doubled quotes, and write controls as their escape letters."""
+    """Fold case, drop backslashes and doubled quotes, write controls as their escape letters."""
     characters = match[0]
     if characters[-1] in "\\'\"":  # doubled or escaped quotes
         return characters[-1].replace("\\", "")
