@@ -100,7 +100,7 @@ def intervals_by_name(
     given = as_list(queries)
     if not given or not all(_is_query(query) for query in given):
         raise TypeError(
-            "`queries` must be one sf.Top, a number k, or a non-empty list of these, like "
+            "`queries` must be one sf.Top, a number k, or a non-empty list of queries, like "
             f'[sf.Top(3, every="2 minutes")]; got {queries!r:.80}'
         )
     found: dict[str, tuple[int, int]] = {}

@@ -152,7 +152,7 @@ FUNCTIONS = {
         lambda **of: sf.window_aggregate(WINDOWED, **of),
         {"aggregates": {"t": "sum(x)"}, "window": sf.Rows(2), "order": "id"},
         [
-            ({"distribution": "few"}, "`distribution` must be a whole number"),
+            ({"distribution": "few"}, "`distribution` must be an integer"),
             ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
             ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
             ({"aggregates": {"t": "sum(z)"}}, "or attribute `z`"),

@@ -63,8 +63,7 @@ def discover_dependencies(
     within
         Maximum epsilon of a dependent, as a share of its extent.
     confidence
-        Minimum share, in (0, 1]: of the pairs of rows that are close on the determinants, the share
-        that is also close on the dependent.
+        Of the pairs close on the determinants, the minimum share close on the dependent, in (0, 1].
     epsilons
         Candidates for the epsilon of a dependency's determinants.
     max_determinants

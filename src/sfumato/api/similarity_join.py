@@ -167,7 +167,7 @@ def self_join(
 
     Notes
     -----
-    The metrics ``sfumato_self_join_N`` are those of ``sf.similarity_join``. Downstream of
+    The metrics ``sfumato_self_join_N`` have the same counters as a join's metrics. Downstream of
     sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Cost: as much as a join of two streams with half the rows each. One shuffle by `key`, of `tasks`
     copies of the rows; the stream is read once. State: the rows of the window.
@@ -236,7 +236,7 @@ def neighbours(
         without the tuple itself; with `other`, tuples of that frame. The `confidence` of sf.Rows
         has no effect.
     fewer_than
-        At least 1: adds the column `probability`, that of fewer neighbours than this number.
+        At least 1: adds the column `probability`: Pr(fewer neighbours than this number).
     aggregates, quantiles, distribution
         As for ``sf.window_aggregate``, over the neighbours: ``{"best": "max(score)"}``. Uncertain
         neighbours need a time window.
