@@ -62,7 +62,7 @@ def max_alternatives_with_uncertain_time(extents: int) -> int:
 def unplaced_reason(extents: int) -> str:
     bound = max_alternatives_with_uncertain_time(extents)
     return (
-        "an alternative has no time or a time over 2**60 microseconds from 1970, or the row has "
+        "an alternative has no time or a time beyond 2**60 microseconds from 1970, or the row has "
         f"more than {bound} alternatives, each in up to {extents} extents"
     )
 

@@ -62,7 +62,7 @@ WRONG = [
     (RIGHT, 'path = "in"', 'path = "into"', "no such file or folder"),
     (RIGHT, 'format = "json"', 'format = "jsn"', "is not a known format; did you mean `json`"),
     (RIGHT, 'schema = "id int, t timestamp, arrival timestamp"', "", "needs its columns"),
-    (RIGHT, "FROM readings", "FROM reading", "is not a source or query above this one"),
+    (RIGHT, "FROM readings", "FROM reading", "is not a source or query above this query"),
     (RIGHT, "DRATIO", "DRATE", "line 1, column"),
     (RIGHT, "SELECT * FROM", "DROP TABLE", "sfumato runs only queries"),
     (RIGHT, "DRATIO 1%]", "DRATIO 1%]; SELECT 1", "must be one statement; got 2"),

@@ -68,7 +68,7 @@ def test_durations_are_text_or_timedeltas():
         (
             lambda: sf.Delta(1, on="x", max_tuples=0),
             ValueError,
-            "`max_tuples` must be None or a whole",
+            "`max_tuples` must be None or an integer",
         ),
     ],
 )

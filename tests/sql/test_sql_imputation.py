@@ -198,7 +198,7 @@ WRONG = [
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
     (f"{IMPUTE} [FALLBACK mean]", "mean", "mean is not a known value of FALLBACK"),
     (f"{IMPUTE} [METHOD best]", "best", "best is not a known value of METHOD"),
-    (f"{IMPUTE} [MAX_ALTERNATIVES 2.5]", "2.5", "whole number"),
+    (f"{IMPUTE} [MAX_ALTERNATIVES 2.5]", "2.5", "integer"),
     (f"{IMPUTE} [JOINT JOINT]", "JOINT", "given twice"),
     (f"{IMPUTE} [JOINED]", "JOINED", "options of IMPUTE"),
     (f"{IMPUTE} [SCALING light 0 0]", "SCALING light 0 0", "span above 0"),
