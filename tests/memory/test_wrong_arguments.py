@@ -136,7 +136,7 @@ FUNCTIONS = {
         PAIRS | {"on": ["b"], "order": "id", "impute": IMPUTE},
         [
             ({"impute": 3}, "sf.Imputation"),
-            ({"impute": IMPUTE | {"max_alternatives": "8"}}, "`max_alternatives` must be an integer"),
+            ({"impute": IMPUTE | {"max_alternatives": "8"}}, "`max_alternatives` must be an"),
             ({"impute": {"attributes": "b"}}, "arguments of sf.Imputation"),
             ({"on": ["b", "c"]}, "same `attributes` as `on`"),
             ({"strategy": "index"}, "`strategy` and `impute` cannot be combined"),

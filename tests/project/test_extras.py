@@ -162,7 +162,8 @@ def test_an_old_pyspark_is_named_with_its_version(monkeypatch):
     monkeypatch.setattr(pyspark, "__version__", "3.5.9")
     error = ImportError("cannot import name 'StatefulProcessor'", name="pyspark.sql.streaming")
     assert extras.missing_extra_message("sf.reorder", error) == (
-        "sf.reorder needs PySpark 4.1 or later; PySpark 3.5.9 is installed. Run pip install 'sfumato[spark]'"
+        "sf.reorder needs PySpark 4.1 or later; PySpark 3.5.9 is installed. Run pip "
+        "install 'sfumato[spark]'"
     )
 
 

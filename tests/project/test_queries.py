@@ -22,7 +22,9 @@ def test_a_number_stands_for_a_query_wherever_one_is_meant():
 
 @pytest.mark.parametrize("given", [True, "3", 3.0, [], [True], [sf.Top(3), "4"], None, {"k": 3}])
 def test_anything_else_is_refused_with_a_sentence(given):
-    with pytest.raises(TypeError, match=r"`queries` must be one sf.Top, a number k, or a non-empty list"):
+    with pytest.raises(
+        TypeError, match=r"`queries` must be one sf.Top, a number k, or a non-empty"
+    ):
         intervals_by_name(given, SECOND)
 
 
