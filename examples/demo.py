@@ -2,7 +2,7 @@
 
     make demo                        sets everything up first
     python -m examples.demo          from the root of the repository; needs sfumato[demo]
-    python -m examples.demo --watch  also on a page in the browser, live; needs sfumato[watch]
+    python -m examples.demo --watch  also shows a live page in the browser; needs sfumato[watch]
 
 The demo runs both streams to their end and prints the results: how many rows came too late and how
 long the others waited, compared with fixed watermarks, and the pairs of similar hours.
@@ -57,10 +57,10 @@ SHOWN = 5
 
 def main(
     rows: Annotated[
-        int | None, typer.Option(min=1000, help="Number of flights to play; default: the year.")
+        int | None, typer.Option(min=1000, help="Number of flights to replay; default: the year.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show both on a page in the browser; Ctrl-C ends it.")
+        bool, typer.Option("--watch", help="Show both in the browser; Ctrl-C ends the demo.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free port.")] = 0,
     cores: Cores = None,
@@ -102,12 +102,12 @@ def run_demo(
     prepared: Future[DemoData],
     view: RunView | None = None,
 ) -> int:
-    """Run both streams through Spark at once, then print the results; return the exit code.
+    """Run both streams on Spark at the same time, print the results, and return the exit code.
 
     view : receives the metrics of both, for the page
     """
     began = time.monotonic()
-    with console.status("Writing the year's flights and weather; compiling, the first time"):
+    with console.status("Writing the year's flights and weather; compiling kernels the first time"):
         data = prepared.result()
     _introduce(console, data)
     running = start_streams(spark, data, folder, 1 if view is None else WATCHED)
@@ -231,10 +231,10 @@ def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Si
         f"in order, {late:,} marked late, {data.cancelled:,} marked as having no departure, and "
         f"{counted.held or 0:,} still wait for later flights, which are not in the data. No row is "
         "lost. A wait is the time, on the flights' clock, from a departure to the departure that "
-        "releases it. It is computed in memory by the controller that ran on Spark; the number of "
-        f"late rows is the same there: {agree}. A fixed watermark stays the given time behind the "
-        "newest scheduled time. The first one is the shortest with at most the same number of late "
-        "rows, which is known only afterwards."
+        "releases it. Waits are computed in memory by the controller that ran on Spark; is the "
+        f"number of late rows the same? {agree}. A fixed watermark stays the given time behind the "
+        "newest scheduled time. The first fixed watermark is the shortest with at most the same "
+        "number of late rows; this time is known only afterwards."
     )
 
 

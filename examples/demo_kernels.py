@@ -2,9 +2,9 @@
 
     python -m examples.demo_kernels [order] [join]
 
-`make demo` runs both, each in a separate process, while Spark is installed, so nothing here needs
-Spark. `sf.ops.warm_up` compiles the kernels of all estimators and joins, which takes several times
-longer.
+`make demo` runs both, each in a separate process, while Spark is installed, so this module does not
+need Spark. `sf.ops.warm_up` compiles the kernels of all estimators and joins, and takes several
+times longer.
 """
 
 import logging

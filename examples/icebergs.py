@@ -5,14 +5,14 @@
 SIGHTINGS is a table of the International Ice Patrol's sightings (NSIDC G00807) with the columns
 iceberg_year, iceberg_number, ts, latitude, longitude, method and source. The paper from which the
 queries come ranks such sightings by the days an iceberg has drifted, and converts the method of
-sighting into the probability that the iceberg is there. This example does the same; an iceberg has
-drifted since it was first seen.
+sighting into the probability that the iceberg is there. This example does the same, and counts the
+days from the first sighting.
 
 Two sightings that one platform reports within ten minutes and a tenth of a degree may be the same
 iceberg seen twice: at most one of them exists, if their probabilities allow it (a generation rule).
 
-Three queries with different k and bounds are answered together. FOLDER receives pictures of their
-timetable and of the ranks in the last answer.
+Three queries with different k and bounds are answered together. Pictures of their timetable and of
+the ranks in the last answer are written to FOLDER.
 """
 
 import sys

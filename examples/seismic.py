@@ -1,4 +1,4 @@
-"""The place where the volcano shakes: the top-k streams among sixteen seismic stations.
+"""The stations where a volcano shakes most: the top-k streams among sixteen seismic stations.
 
     python examples/seismic.py [FOLDER]
 
@@ -8,9 +8,9 @@ are ranked together. The stations with the highest values in the last minute are
 samples have the largest sum of top-k probabilities. Six queries are answered together, each within
 its bound.
 
-No recording could be shipped with this example, so the motion is synthetic: the hum of the sea,
-with a spectrum around 0.2 Hz that differs between stations, and three small earthquakes under the
-crater, whose waves arrive after distance / speed and fade with the distance.
+No recording could be shipped with this example, so the motion is synthetic. Each station has
+background noise from the sea, with a spectrum around 0.2 Hz. Three small earthquakes occur under
+the crater; their waves arrive after distance / speed and fade with the distance.
 """
 
 import sys
@@ -90,7 +90,9 @@ def main(arguments: list[str]) -> None:
     table = sf.engine_free.timetable([(query.k, query.interval) for query in QUERIES])
     alone = sf.engine_free.timetable([(query.k, query.interval) for query in QUERIES], plan="none")
     saved = alone.cost_per_unit / table.cost_per_unit
-    print(f"One run answers all queries that are due: {saved:.2f} times less than each alone.")
+    print(
+        f"Queries that are due share a run: without sharing, the cost is {saved:.2f} times as high."
+    )
     if arguments:
         from pathlib import Path
 

@@ -16,7 +16,7 @@ __dir__ = _NAMES.names
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version  # at the top it would double the import time
+        from importlib.metadata import version  # a global import would double the import time
 
         return version("sfumato")
     return _NAMES.load(name, also=MODULES[1:])

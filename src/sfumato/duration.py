@@ -66,7 +66,7 @@ def _parsed(argument: str, text: str) -> int:
 
 
 def spelled(length: int | timedelta) -> str:
-    """Format a duration, or microseconds, in the largest unit that divides it: "2 min"."""
+    """Format a timedelta, or microseconds, in the largest unit without a fraction: "2 min"."""
     if isinstance(length, timedelta):
         length //= MICROSECOND
     for word, unit in UNITS_SHOWN:

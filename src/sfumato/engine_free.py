@@ -1,4 +1,4 @@
-"""The operators without an engine: they read and return arrays, with only NumPy and Numba.
+"""The operators without an engine: they read and return arrays, and need only NumPy and Numba.
 
 The names are listed in `engine_free.pyi`, one per line, and loaded on first use.
 """

@@ -41,7 +41,7 @@ def missing_extra_message(what: str, error: ImportError) -> str | None:
     if module == "pyspark":
         message += (
             ". If Spark is already installed, use the Python that has PySpark; pandas, Polars and "
-            "Arrow tables do not need it"
+            "Arrow tables do not need Spark"
         )
     return message
 
@@ -53,6 +53,6 @@ def _old_spark_message(what: str) -> str | None:
         return None
     minimum = ".".join(map(str, MIN_SPARK))
     return (
-        f"{what} needs PySpark {minimum} or later; this is {version}. Run pip install "
+        f"{what} needs PySpark {minimum} or later; PySpark {version} is installed. Run pip install "
         "'sfumato[spark]'"
     )

@@ -51,7 +51,7 @@ class LazyNames:
             )
         home = self.homes[name]
         if home == "sfumato":
-            return import_module(f"sfumato.{name}")  # the import system binds it
+            return import_module(f"sfumato.{name}")  # the import system binds the name
         try:
             value = getattr(import_module(home), name)
         except ImportError as error:

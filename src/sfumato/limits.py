@@ -4,8 +4,8 @@ import math
 import os
 from typing import Any
 
-# Event times lie within this many microseconds of 1970, about 36,000 years. No duration is longer,
-# so the sum of two times fits in int64.
+# Maximum distance of an event time from 1970, and maximum duration: about 36,000 years. The sum of
+# two times therefore fits in int64.
 MAX_TIME_US = 2**60
 MAX_ALTERNATIVES = 10_000  # per row, unless a setting overrides it
 MAX_EXTENTS = 10_000  # maximum number of extents of a `Range` that contain a row
@@ -18,13 +18,13 @@ MAX_ALTERNATIVES_BOUND = 100_000_000  # lists of alternatives have 32-bit offset
 
 
 def alternatives_bound(name: str, given: Any) -> int:
-    """Return the bound that a setting gives; MAX_ALTERNATIVES for None or an empty string."""
+    """Return the value of a setting as a bound; MAX_ALTERNATIVES for None or an empty string."""
     text = str("" if given is None else given).strip()
     if not text:
         return MAX_ALTERNATIVES
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= MAX_ALTERNATIVES_BOUND):
         raise ValueError(
-            f"`{name}`, the bound on alternatives per row, must be a whole number from 1 to "
+            f"`{name}`, the bound on alternatives per row, must be an integer from 1 to "
             f"{MAX_ALTERNATIVES_BOUND}; got {text[:40]!r}"
         )
     return int(text)
@@ -36,16 +36,16 @@ def alternatives_bound_in_memory() -> int:
 
 
 def too_many_reason(bound: int) -> str:
-    """Return the end of an invalid row's reason, which follows the number of alternatives."""
+    """Return the part of an invalid row's reason that follows the number of alternatives."""
     return f" alternatives, more than the bound of {bound} ({HOW_TO_RAISE})"
 
 
 def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
-    """Raise ValueError unless an argument is None or a whole number from 1 to the bound per row."""
+    """Raise ValueError unless an argument is None or an integer from 1 to the bound per row."""
     if asked is None:
         return
     if isinstance(asked, bool) or not hasattr(asked, "__index__") or asked < 1:
-        raise ValueError(f"`{argument}` must be a whole number of at least 1; got {asked!r:.80}")
+        raise ValueError(f"`{argument}` must be an integer of at least 1; got {asked!r:.80}")
     if asked > bound:
         raise ValueError(
             f"`{argument}` asks for up to {asked} alternatives per row, more than the bound of "
@@ -62,7 +62,7 @@ def max_alternatives_with_uncertain_time(extents: int) -> int:
 def unplaced_reason(extents: int) -> str:
     bound = max_alternatives_with_uncertain_time(extents)
     return (
-        "an alternative has no time or a time beyond 2**60 microseconds of 1970, or the row has "
+        "an alternative has no time or a time beyond 2**60 microseconds from 1970, or the row has "
         f"more than {bound} alternatives, each in up to {extents} extents"
     )
 

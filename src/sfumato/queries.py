@@ -19,8 +19,8 @@ class Top:
     k
         Number of tuples (or streams) to return, >= 1.
     every
-        Maximum event time between two answers: "2 minutes" or a timedelta. None: the slide of the
-        window.
+        Maximum difference in event time between two answers: "2 minutes" or a timedelta. None: the
+        slide of the window.
     name
         Name of the query in the answers; None: "top_K".
     probability
@@ -53,9 +53,9 @@ class Top:
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int):
-            raise TypeError(f"`k` must be a whole number; got {self.k!r}")
+            raise TypeError(f"`k` must be an integer; got {self.k!r}")
         if not 1 <= self.k < 2**31:
-            raise ValueError(f"`k` must be a whole number of at least 1; got {self.k!r}")
+            raise ValueError(f"`k` must be an integer of at least 1; got {self.k!r}")
         if self.every is not None:
             duration_us("every", self.every)
         if self.name is not None and (not isinstance(self.name, str) or not self.name):
@@ -100,7 +100,7 @@ def intervals_by_name(
     given = as_list(queries)
     if not given or not all(_is_query(query) for query in given):
         raise TypeError(
-            "`queries` must be one sf.Top, a number k, or a list of at least one, like "
+            "`queries` must be one sf.Top, a number k, or a non-empty list of queries, like "
             f'[sf.Top(3, every="2 minutes")]; got {queries!r:.80}'
         )
     found: dict[str, tuple[int, int]] = {}
@@ -108,7 +108,7 @@ def intervals_by_name(
         every = otherwise if query.interval is None else query.interval
         if every is None:
             raise ValueError(
-                f"query {query.label!r} needs `every`, the longest time between two answers, "
+                f"query {query.label!r} needs `every`, the maximum time between two answers, "
                 'because a row window does not slide by time: write sf.Top(3, every="2 minutes")'
             )
         if query.label in found:
@@ -133,13 +133,13 @@ def split_direction(by: str, ascending: bool | None) -> tuple[str, bool]:
         )
     if re.search(r"\bnulls\s+(first|last)\s*\Z", by, re.IGNORECASE):
         raise ValueError(
-            "`by` must not set the rank of NULLs, because tuples without a score are left "
-            f"out; got {by!r}"
+            "`by` must not contain NULLS FIRST or NULLS LAST, because tuples without a score are "
+            f"left out; got {by!r}"
         )
     if re.search(r"\s(asc|desc)(ending)?\s*,", by, re.IGNORECASE):
         raise ValueError(
-            "`by` must be one expression, the score, because rows of equal score rank in order of "
-            f"arrival; got {by!r}"
+            "`by` must be one expression, the score, because rows with equal scores rank in order "
+            f"of arrival; got {by!r}"
         )
     # `asc` alone may be a column name; after an expression it is a direction.
     found = re.fullmatch(r"(.*[\w\s)\]`'\"])\s(asc|desc)(?:ending)?\s*", by, re.I | re.DOTALL)

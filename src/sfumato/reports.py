@@ -1,8 +1,8 @@
-"""Reports of streaming queries: listening to them, and reading the counters of operators.
+"""Reports of streaming queries: listeners for reports, and the counters of operators in reports.
 
 A Spark Connect client polls for reports, because Spark's own listeners hold a lock while they wait
-for a thread that may need it: removing the last listener or stopping the session can hang
-(SPARK-59623). Its observed rows consist of a list of values and a schema.
+for a thread, and this thread may need the lock: removing the last listener or stopping the session
+can hang (SPARK-59623). In these reports, an observed row is a list of values and a schema.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ METRIC_PREFIX = "sfumato_"
 REORDER = "reorder"  # a kind of operator
 IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the source of a row
 ANSWERS_SUFFIX = "answers"  # the side with the number of a ranking's answers per query
-MIN_COVERED_SHARE = 0.8  # of tested values in their 90% range; below this share, values drift
+MIN_COVERED_SHARE = 0.8  # of the tested values in their 90% ranges; if fewer, the stream drifts
 MIN_TESTED_VALUES = 200
-# What is done with invalid rows that are emitted nevertheless, by function.
+# Treatment of invalid rows by the functions that nevertheless emit them.
 EMITTED_INVALID = {
     "reorder": "have no valid event time or arrival: they are emitted as late",
     "earlier_values": "have no order, key or arrival: they are emitted without earlier values",
@@ -43,13 +43,13 @@ def describe_drift(counts: Mapping[str, int]) -> str | None:
         return None
     return (
         f"only {covered:,} of {tested:,} tested known values lie within their imputed 90% range: "
-        "the stream has drifted away from its repository. Ranges are widened; a newer repository "
-        "makes them narrower"
+        "the stream has drifted away from its repository. Ranges are widened; use a newer "
+        "repository for narrower ranges"
     )
 
 
 def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
-    """Return an operator's late rows, and the rows of which they are a share.
+    """Return the number of an operator's late rows, and the number of rows that could be late.
 
     A reorder also emits duplicates and invalid rows as late. Neither number includes them, because
     they did not arrive too late.
@@ -111,7 +111,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[], None]:
-    """Send the session's future reports to a listener; return a function that stops this.
+    """Send the session's future reports to a listener; return a function that removes it.
 
     With Spark Connect, reports arrive up to POLL_SECONDS late, `onQueryIdle` is never called, and
     a query that starts and ends between two polls is missed.

@@ -75,7 +75,7 @@ class TokenError(ValueError):
 class SqlToken:
     """One token.
 
-    kind : NAME, QUOTED (a name in backquotes), STRING, NUMBER, SIGN or FRAME (a place for a frame)
+    kind : NAME, QUOTED (a name in backquotes), STRING, NUMBER, SIGN or FRAME (a placeholder)
     value : a name or number as written, a quoted name or string without its quotes and escapes
     """
 
@@ -233,7 +233,7 @@ def _sign_at(text: str, place: int, *, closes_types: bool) -> SqlToken:
     sign = SIGN_AT.match(text, place)
     if sign is None:
         unknown = _describe_sign(text[place])
-        raise TokenError(f"{unknown} is not part of a query", place, place + 1)
+        raise TokenError(f"{unknown} is not allowed in a query", place, place + 1)
     return SqlToken(SIGN, sign[0], place, sign.end())
 
 
@@ -257,7 +257,7 @@ def _not_closed(opening: SqlToken) -> TokenError:
 
 
 def _describe_sign(sign: str) -> str:
-    """Describe a character: itself if it is printable ASCII, otherwise its number and name."""
+    """Describe a character by itself if it is printable ASCII, otherwise by its number and name."""
     if sign.isprintable() and sign.isascii():
         return f"the character {sign!r}"
     name = unicodedata.name(sign, "a control character").lower()
@@ -305,7 +305,7 @@ def unquote_name(text: str) -> str:
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """Return a name with underscores appended until no other name is equal, ignoring case."""
+    """Append underscores to a name until it differs from all taken names, ignoring case."""
     known = {name.lower() for name in taken}
     while wanted.lower() in known:
         wanted += "_"

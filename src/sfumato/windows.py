@@ -34,18 +34,18 @@ class Rows:
     rows
         Number of existing tuples in the window, ≥ 1.
     confidence
-        Probability that the window contains this number of existing tuples, in (0, 1].
+        Probability that the window contains `rows` existing tuples, in (0, 1].
     max_tuples
         Maximum number of held tuples; None for no bound. Tuples evicted by this bound are counted
         as overflow; while they are missing, the confidence is not reached.
     within
-        Joins only: a time bound, "10 minutes" or a timedelta. A tuple is evicted when a tuple of
-        its key that is at least this much later arrives from any stream. None: no time bound.
+        Joins only: a time bound, "10 minutes" or a timedelta. A tuple is evicted when any stream
+        delivers a tuple of the same key that is at least `within` later. None: no time bound.
     slide
         Aggregates only: emit a result at every `slide`-th row of each key, whether or not the row
         exists. The rows in between are in the window, but emit no result. None: one result per row.
     lockstep
-        `similarity_join` only: both windows take all rows of an event time before any are compared.
+        `similarity_join` only: add all rows of an event time to both windows, then compare them.
         With one row per time and side, Rows(1) then pairs only rows with equal times.
 
     Raises
@@ -76,7 +76,7 @@ class Rows:
 
     def __post_init__(self) -> None:
         if not _is_count(self.rows):
-            raise ValueError(f"`rows` must be a whole number of at least 1; got {self.rows!r}")
+            raise ValueError(f"`rows` must be an integer of at least 1; got {self.rows!r}")
         if not (hasattr(self.confidence, "__float__") and 0 < self.confidence <= 1):
             raise ValueError(
                 f"`confidence` must lie in (0, 1], for example 0.95; got {self.confidence!r}"
@@ -89,7 +89,7 @@ class Rows:
         _optional_us("within", self.within)
         if self.slide is not None and not _is_count(self.slide):
             raise ValueError(
-                f"`slide` must be None or a whole number of at least 1; got {self.slide!r}. Write "
+                f"`slide` must be None or an integer of at least 1; got {self.slide!r}. Write "
                 f"slide={self.rows} for one result per {self.rows} rows of a key"
             )
         if not isinstance(self.lockstep, bool):
@@ -110,7 +110,7 @@ class Range:
         "5 minutes" or a timedelta, > 0 ("5 us" if event times are whole microseconds); or
         "1 month", "2 years". With a `zone`: days, weeks (from Monday), months or years.
     slide
-        As `length`, with months for months and days for days; None: equal to `length` (tumbling
+        As `length`, with the same kind of calendar units, if any; None: equal to `length` (tumbling
         extents). If shorter than `length`, extents overlap, and a row may be in at most 10,000 of
         them. If longer, tuples between two extents are in no extent.
     idle_timeout
@@ -118,10 +118,10 @@ class Range:
         of these extents that arrive later are late.
     empty
         Whether to emit a group's empty extents between two extents with tuples. A gap of more than
-        1,000,000 extents is not emitted, but counted as `skipped`. A number n: emit the first n
-        empty extents after each extent with tuples, including the last, as soon as a punctuation
-        completes them, and the n before the first. Further empty extents of a gap are counted as
-        `skipped`.
+        1,000,000 extents is not emitted, but counted as `skipped`. With a number n, the first n
+        empty extents after each extent with tuples (also after the last one) are emitted as soon
+        as a punctuation completes them. The last n empty extents before a group's first extent with
+        tuples are emitted with it. Further empty extents of a gap are counted as `skipped`.
     zone
         Time zone of the calendar, "America/New_York"; its days have 23, 24 or 25 hours. Without a
         zone a day has 24 hours, and months are in UTC.
@@ -133,8 +133,8 @@ class Range:
 
     Notes
     -----
-    Only `window_aggregate` with certain event times accepts calendar units; whole numbers are then
-    microseconds since 1970-01-01 UTC.
+    Only `window_aggregate` with certain event times accepts calendar units; event times that are
+    integers are then microseconds since 1970-01-01 UTC.
     If event times are timestamps, extents are between 0001-01-02 and 9999-12-31 in UTC. A row with
     an extent outside this range, for example with the sentinel 9999-12-31, is invalid and counted.
     Cost: constant per row and per extent, except for distributions. Memory: the tuples of one
@@ -254,7 +254,7 @@ class Session:
         "30 minutes" or a timedelta, > 0.
     max_length
         Maximum length of a session, as `gap`; None for no bound. A later row starts a new session.
-        This bounds the state of keys that are never silent.
+        The maximum bounds the state of keys that are never silent.
     idle_timeout
         As for `Range`.
 
@@ -265,8 +265,8 @@ class Session:
 
     Notes
     -----
-    A late row that is less than `gap` behind the punctuation joins, and possibly merges, the
-    sessions that are still open. Tuples that may not exist also extend sessions, because only the
+    A late row that is less than `gap` behind the punctuation can still extend or merge open
+    sessions. Tuples that may not exist also extend sessions, because only the
     certain event times determine sessions.
     Cost: constant per row. Memory: the tuples of open sessions.
 
@@ -389,7 +389,7 @@ class Delta:
 
 def _check_max_tuples(most: Any) -> None:
     if most is not None and not _is_count(most):
-        raise ValueError(f"`max_tuples` must be None or a whole number of at least 1; got {most!r}")
+        raise ValueError(f"`max_tuples` must be None or an integer of at least 1; got {most!r}")
 
 
 def window_of(given: Any) -> Any:

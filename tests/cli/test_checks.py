@@ -62,7 +62,7 @@ WRONG = [
     (RIGHT, 'path = "in"', 'path = "into"', "no such file or folder"),
     (RIGHT, 'format = "json"', 'format = "jsn"', "is not a known format; did you mean `json`"),
     (RIGHT, 'schema = "id int, t timestamp, arrival timestamp"', "", "needs its columns"),
-    (RIGHT, "FROM readings", "FROM reading", "is not a source or query above this one"),
+    (RIGHT, "FROM readings", "FROM reading", "is not a source or query above this query"),
     (RIGHT, "DRATIO", "DRATE", "line 1, column"),
     (RIGHT, "SELECT * FROM", "DROP TABLE", "sfumato runs only queries"),
     (RIGHT, "DRATIO 1%]", "DRATIO 1%]; SELECT 1", "must be one statement; got 2"),
@@ -136,8 +136,9 @@ def test_the_examples_pass_the_checks_before_spark():
 
 def test_a_connector_made_for_another_spark_is_told_with_it(monkeypatch):
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    assert "the connector runs with PySpark 4.1, and this is 4.3.0" in permissions.connector_advice(
-        "iceberg"
+    assert (
+        "the connector needs PySpark 4.1, but PySpark 4.3.0 is installed"
+        in permissions.connector_advice("iceberg")
     )
     assert "runs with" not in permissions.connector_advice("kafka")
     monkeypatch.setattr("pyspark.__version__", "4.1.1")

@@ -27,10 +27,10 @@ path = "letters"
 RIGHT = '{"id": 1, "t": "2024-01-01T00:00:00Z", "arrival": "2024-01-01T00:00:01Z"}'
 # Strings, and why they are not rows.
 WRONG = [
-    ('{"id": 2, "t": ', "it is not a JSON object with these columns"),
+    ('{"id": 2, "t": ', "the value is not a JSON object with the columns of the schema"),
     ('{"id": 3, "t": "yesterday"}', "`t` is not of type timestamp: yesterday"),
     ('{"id": "x", "t": "2024-01-01T00:00:00Z"}', "`id` is not of type int: x"),
-    ("[1, 2]", "it is not a JSON object with these columns"),
+    ("[1, 2]", "the value is not a JSON object with the columns of the schema"),
 ]
 
 

@@ -139,7 +139,10 @@ def test_little_is_needed():
         ("[sources.s]\nreplay = 'f'\norder = 'a'\nspeed = inf\n" + SINK, "a number above 0"),
         ("[sources.s]\nreplay = 'f'\nspeed = true\n" + SINK, "must be a number"),
         ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0\n" + SINK, "at least 1; got 0"),
-        ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0.5\n" + SINK, "a whole number of rows"),
+        (
+            "[sources.s]\nreplay = 'f'\nrows_per_batch = 0.5\n" + SINK,
+            "must be an integer of at least 1",
+        ),
         (
             "[sources.s]\nreplay = 'f'\nrows_per_batch = 5\nstatic = true\n" + SINK,
             "is not replayed",
@@ -156,7 +159,7 @@ def test_little_is_needed():
         (SOURCE + SINK + "trigger = 'often'", "sinks.out.trigger"),
         (SOURCE + SINK + "trigger = '0 seconds'", "must be positive"),
         (SOURCE + SINK + "path = 'x'", "is not allowed for a console"),
-        (SOURCE + SINK + "rows = 0", "must be a whole number from 1 to 1000; got 0"),
+        (SOURCE + SINK + "rows = 0", "must be an integer from 1 to 1000; got 0"),
         (SOURCE + SINK + "rows = 2\nformat = 'csv'", "this sink writes csv"),
         ("checkpoint = 1\n" + SOURCE + SINK, "`checkpoint` must be a non-empty string; got 1"),
         ("sources = [", "is not valid TOML"),

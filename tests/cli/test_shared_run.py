@@ -99,7 +99,7 @@ def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(sp
     assert len(came) > 10
     plan = build_plan(spark, whole)
     plans = plan.explanations
-    assert plans["best"].endswith("answered in one run with often")
+    assert plans["best"].endswith("answered together with often")
     assert "one run" not in plans["slow"]
     assert "answered" in plan.frames["often"].columns
     drop_views(spark, whole)
@@ -218,7 +218,7 @@ def test_late_rows_are_those_that_a_controller_marks(spark, tmp_path):
         ),
         (
             LATE.replace("PLACE", "./late") + BEHIND.replace("behind]", "on_time_late]"),
-            "names a folder, whose sink would be called on_time_late, but this sink alr",
+            "names a folder, whose sink would be called on_time_late, but a sink with t",
         ),
     ],
 )

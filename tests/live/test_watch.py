@@ -83,7 +83,7 @@ def test_watch_shows_what_a_query_of_the_session_reports(spark, tmp_path):
 
 @pytest.mark.parametrize("port", [-1, 70_000, True, "80"])
 def test_a_port_that_is_none_is_refused(port):
-    with pytest.raises(ValueError, match="`port` must be a whole number"):
+    with pytest.raises(ValueError, match="`port` must be an integer"):
         sf.ops.watch(None, port)
 
 

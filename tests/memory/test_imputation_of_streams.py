@@ -338,7 +338,7 @@ def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_o
         ({"order": "text"}, "`order` must be a timestamp or a number; `text` is"),
         ({"order": None, "forget_after": 5}, "`dependencies` must contain at least one"),
         ({"forget_after": -5}, "forget_after"),
-        ({"gap_values": 0}, "`gap_values` must be a whole number of at least 1; got 0"),
+        ({"gap_values": 0}, "`gap_values` must be an integer of at least 1; got 0"),
         ({"gap_values": 1}, "`gap_values` must be at least 2, because one value has no range"),
         ({"gap_values": 20_000}, "`gap_values` asks for up to 20000 alternatives per row"),
         ({"gap_values": 5, "joint": True}, "`gap_values` and joint=True cannot be combined"),

@@ -149,11 +149,11 @@ def refusals():
     other = rows.append_column("b", sf.alternatives([[1.0]], [[1.0]], "y"))
     return [
         (lambda: sf.between([0.0], [1.0], 2, "normal"), ValueError, "`shape` must be"),
-        (lambda: sf.between([0.0], [1.0], 0), ValueError, "`n` must be a whole number"),
+        (lambda: sf.between([0.0], [1.0], 0), ValueError, "`n` must be an integer"),
         (lambda: sf.between([0.0], [1.0], 2, attribute=["x"]), TypeError, "`attribute` must be"),
         (lambda: sf.between(0.0, 1.0, 2), TypeError, "`low` or `high` must be a column"),
         (lambda: sf.below([0.0], 1.0, 10**9), ValueError, "`n` asks for up to"),
-        (lambda: sf.above([0.0], 1.0, 2, "prob"), ValueError, "different names without `prob`"),
+        (lambda: sf.above([0.0], 1.0, 2, "prob"), ValueError, "different names other than `prob`"),
         (lambda: sf.circular([0.0], 1.0, 2, 0.0), ValueError, "`period` must be a positive"),
         (lambda: sf.circular([0.0], 1.0, 2, attributes="x"), ValueError, "must be two names"),
         (lambda: sf.prune(rows), ValueError, "`min_prob` or `top` must be given"),

@@ -18,7 +18,7 @@ WRONG = [
     (
         lambda t: sf.samples(pa.array([1.0]), 1.0, 2, attributes="prob"),
         ValueError,
-        "must be different names without `prob`",
+        "must be different names other than `prob`",
     ),
     (lambda t: sf.between([1.0, 2.0], [3.0], 4), ValueError, "`low` and `high` .* got 2 and 1"),
     (lambda t: sf.circular([1.0], 2.0, 4, attributes=5), ValueError, "must be two names"),

@@ -44,7 +44,7 @@ def test_wrong_arguments():
     with pytest.raises(ValueError, match="same key, window and revision: write the same `key`"):
         NEWEST(ANSWERS)
     texts = pl.from_arrow(ANSWERS).with_columns(revision=pl.lit("a"))
-    with pytest.raises(TypeError, match="`revision` of `df` must have whole numbers"):
+    with pytest.raises(TypeError, match="`revision` of `df` must contain integers"):
         NEWEST(texts, key="room")
     with pytest.raises(TypeError, match="`table` must be a table name"):
         sf.ops.upsert_revisions(None)

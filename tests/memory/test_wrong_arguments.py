@@ -136,7 +136,7 @@ FUNCTIONS = {
         PAIRS | {"on": ["b"], "order": "id", "impute": IMPUTE},
         [
             ({"impute": 3}, "sf.Imputation"),
-            ({"impute": IMPUTE | {"max_alternatives": "8"}}, "`max_alternatives` must be a whole"),
+            ({"impute": IMPUTE | {"max_alternatives": "8"}}, "`max_alternatives` must be an"),
             ({"impute": {"attributes": "b"}}, "arguments of sf.Imputation"),
             ({"on": ["b", "c"]}, "same `attributes` as `on`"),
             ({"strategy": "index"}, "`strategy` and `impute` cannot be combined"),
@@ -152,7 +152,7 @@ FUNCTIONS = {
         lambda **of: sf.window_aggregate(WINDOWED, **of),
         {"aggregates": {"t": "sum(x)"}, "window": sf.Rows(2), "order": "id"},
         [
-            ({"distribution": "few"}, "`distribution` must be a whole number"),
+            ({"distribution": "few"}, "`distribution` must be an integer"),
             ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
             ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
             ({"aggregates": {"t": "sum(z)"}}, "or attribute `z`"),

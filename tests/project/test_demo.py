@@ -68,7 +68,7 @@ def test_the_demo_loses_no_row_and_says_what_it_found(spark, tmp_path):
     late = rows.where("late and departed is not null").count()
     assert rows.where("departed is null").count() == data.cancelled > 0
     assert f"{late:,} marked late" in said
-    assert "late rows is the same there: yes" in said
+    assert "number of late rows the same? yes" in said
     held = data.scheduled.size + data.cancelled - rows.count()
     assert f"{held:,} still wait" in said
     pairs = spark.read.parquet(str(tmp_path / "similar frost")).select("probability").collect()

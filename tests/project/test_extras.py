@@ -89,7 +89,7 @@ print(json.dumps(said))
     assert {f"sf.{name}" for name in works}.isdisjoint(said)
     for name, sentence in said.items():
         assert sentence.startswith(f"{name} needs the package `pyspark`: pip install 'sfumato[")
-        assert "Arrow tables do not need it" in sentence
+        assert "Arrow tables do not need Spark" in sentence
 
 
 @pytest.mark.nightly
@@ -162,7 +162,8 @@ def test_an_old_pyspark_is_named_with_its_version(monkeypatch):
     monkeypatch.setattr(pyspark, "__version__", "3.5.9")
     error = ImportError("cannot import name 'StatefulProcessor'", name="pyspark.sql.streaming")
     assert extras.missing_extra_message("sf.reorder", error) == (
-        "sf.reorder needs PySpark 4.1 or later; this is 3.5.9. Run pip install 'sfumato[spark]'"
+        "sf.reorder needs PySpark 4.1 or later; PySpark 3.5.9 is installed. Run pip "
+        "install 'sfumato[spark]'"
     )
 
 

@@ -63,12 +63,12 @@ def test_durations_are_text_or_timedeltas():
         (lambda: sf.Delta(float("nan"), on="x"), ValueError, "`delta` must be a finite distance"),
         (lambda: sf.Delta(1, on=""), TypeError, "`on` must be the name of an attribute"),
         (lambda: sf.Delta(1, on="x", threshold=0), ValueError, r"`threshold` must lie in \(0, 1\]"),
-        (lambda: sf.Rows(5, slide=0), ValueError, "`slide` must be None or a whole number"),
+        (lambda: sf.Rows(5, slide=0), ValueError, "`slide` must be None or an integer"),
         (lambda: sf.Rows(5, slide=2.0), ValueError, "Write slide=5"),
         (
             lambda: sf.Delta(1, on="x", max_tuples=0),
             ValueError,
-            "`max_tuples` must be None or a whole",
+            "`max_tuples` must be None or an integer",
         ),
     ],
 )

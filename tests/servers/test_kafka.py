@@ -174,14 +174,14 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
     letters = rows_in(tmp_path / "letters")
     assert sorted(row["value"] for row in letters) == sorted(UNDECODABLE)
     assert {row["reason"] for row in letters} == {
-        "it is not a JSON object with these columns",
+        "the value is not a JSON object with the columns of the schema",
         "`t` is not of type timestamp: yesterday",
     }
     decoded = {row["id"]: row.get("x") for row in rows_in(tmp_path / "decoded")}
     assert decoded == {i: None if i == 3 else i / 2 for i in range(20)}
     letters = rows_in(tmp_path / "code-letters")
     assert {base64.b64decode(row["value"]): row["reason"] for row in letters} == {
-        NO_CODES[0]: "it does not start with a schema number",
-        NO_CODES[1]: "it is not an Avro value of this schema",
+        NO_CODES[0]: "the value does not start with a schema number",
+        NO_CODES[1]: "the value does not fit the Avro schema",
     }
     assert kafka not in (tmp_path / "said.txt").read_text()

@@ -119,7 +119,7 @@ def test_scores_are_scaled_to_probabilities_where_that_is_wanted(spark):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sf.samples("t", 1.0, 0), "`n` must be a whole number"),
+        (lambda: sf.samples("t", 1.0, 0), "`n` must be an integer"),
         (lambda: sf.samples("t", 1.0, 3, "cauchy"), "`distribution` must be one of"),
         (lambda: sf.samples(["t", "u"], 1.0, 3), "the same length; got 2, 2 and 1"),
         (lambda: sf.quantile("x", 1.5), r"`q` must lie in \[0, 1\]; got 1.5"),

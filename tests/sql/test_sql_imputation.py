@@ -151,7 +151,7 @@ def test_beside_a_similarity_join_the_join_is_the_fused_one(spark, tables, in_tw
         "AND a.room = b.room"
     )
     plan = explain(spark, text)
-    assert "imputed as they meet" in plan
+    assert "imputed during the join" in plan
     assert "repository, read when" in plan
     got = {(r["one"], r["other"]): r["probability"] for r in sql(spark, text).collect()}
     assert got == pytest.approx(in_two_steps, abs=1e-12)
@@ -198,7 +198,7 @@ WRONG = [
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
     (f"{IMPUTE} [FALLBACK mean]", "mean", "mean is not a known value of FALLBACK"),
     (f"{IMPUTE} [METHOD best]", "best", "best is not a known value of METHOD"),
-    (f"{IMPUTE} [MAX_ALTERNATIVES 2.5]", "2.5", "whole number"),
+    (f"{IMPUTE} [MAX_ALTERNATIVES 2.5]", "2.5", "integer"),
     (f"{IMPUTE} [JOINT JOINT]", "JOINT", "given twice"),
     (f"{IMPUTE} [JOINED]", "JOINED", "options of IMPUTE"),
     (f"{IMPUTE} [SCALING light 0 0]", "SCALING light 0 0", "span above 0"),

@@ -221,7 +221,7 @@ def test_explain_says_what_a_join_will_do(tables):
         "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
         "strategy     index",
         "one task (estimated time per arrival: 11 us in one task, 10.5 us in each of 2;",
-        "exact: a pair is emitted if and only if it reaches its probability; a tuple",
+        "exact: a pair is emitted if and only if it reaches the given probability; a pair",
     ):
         assert words in told, words
 

@@ -111,7 +111,7 @@ def test_semantics_are_named_as_the_literature_names_them(using, expected):
     ("text", "word", "reason", "suggestion"),
     [
         ("SELECT TOP 0 * FROM s", "0", "at least 1", None),
-        ("SELECT TOP 2.5 * FROM s", "2.5", "whole number", None),
+        ("SELECT TOP 2.5 * FROM s", "2.5", "an integer k", None),
         ("SELECT TOP * FROM s RANK BY x", "TOP", "needs a number", None),
         ("SELECT TOP 3, x FROM s", ",", "column is missing", None),
         ("SELECT TOP 3 * FROM s RANK BY", "RANK BY", "needs a score", None),

@@ -90,9 +90,9 @@ def alternatives(
     Notes
     -----
     If the lengths of the arrays differ, the missing parts are NULL. Such a row is invalid, as is a
-    row with a negative probability or a sum above 1 + 1e-6: operators skip it. A stream warns of
-    invalid rows. For a static frame, `sf.split_invalid` returns them; with ``strict=True`` it
-    raises an error.
+    row with a negative probability or a sum above 1 + 1e-6: operators skip such rows. A stream
+    warns of invalid rows. For a static frame, `sf.split_invalid` returns the invalid rows; with
+    ``strict=True`` it raises an error.
     For a map from values to probabilities, use F.map_keys and F.map_values. For dicts in memory,
     pass the keys and the values as two lists.
     Cost: linear in the number of values, without state.
@@ -138,9 +138,9 @@ def samples(
     Returns
     -------
     A column of alternatives, named `alternatives` unless you give it an alias; in memory an Arrow
-    array, which pandas takes as `array.to_pylist()`. It is NULL where a reading or its sd is NULL,
-    or the sd is negative ("unknown"). Operators treat such a row as invalid and `sf.split_invalid`
-    shows it.
+    array (for a pandas column, use `array.to_pylist()`). It is NULL where a reading or its sd is
+    NULL, or the sd is negative ("unknown"). Operators treat such a row as invalid, and
+    `sf.split_invalid` shows it.
 
     Raises
     ------
@@ -157,8 +157,8 @@ def samples(
     uncorrelated, except that some non-normal errors have a correlation of at most 0.05. The points
     of normal and uniform errors are symmetric. If n is at least 4 (two attributes), 8 (three) or
     2^(d + 2) (d attributes), changing the sign of one error gives another point. For smaller n of
-    at least 2d, changing all signs does. A few uniform or exponential samples of several attributes
-    may lie beyond the bounds of the error.
+    at least 2d, changing the signs of all errors gives another point. A few uniform or exponential
+    samples of several attributes may lie beyond the bounds of the error.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -277,7 +277,7 @@ def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
 def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     """Build `n` equally likely alternatives for a value that lies above a known limit.
 
-    It mirrors `below`, for a saturated sensor or a lifetime that has not ended.
+    The counterpart of `below`: for a saturated sensor, or a lifetime that has not ended.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ def circular(
     Notes
     -----
     The chord between two angles that differ by d has length 2·sin(π·d/period). It grows with d up
-    to half a period, so a join with this `within` finds exactly the pairs within d.
+    to half a period, so a join with this length as `within` finds exactly the pairs within d.
     The mean direction is atan2(mean sine, mean cosine) · period / 2π. The page on angles and hours
     shows joins, windows and the mean direction, and their limits.
     Cost: n alternatives per row, without state.
@@ -415,8 +415,8 @@ def existence(column: Any = ALTERNATIVES) -> Any:
     Notes
     -----
     All operators use this rule. The sum is compensated. Sums between 1 and 1 + 1e-9 are clipped to
-    1. A sum of several probabilities that is short of 1 by at most its terms' rounding errors
-    (2⁻⁵² each) is 1, so ten tenths are certain.
+    1. A sum of several probabilities that is below 1 by at most the rounding errors of its terms
+    (2⁻⁵² each) is 1: a tuple with ten alternatives of probability 0.1 certainly exists.
     Inside a Spark aggregate, such as `F.min(sf.existence())`, give the aggregate an alias: Spark
     names it after the whole expression.
     Cost: linear in the number of alternatives, without state.
@@ -503,7 +503,7 @@ def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = Fa
 def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
     """Return the q-quantile of an attribute given that the tuple exists.
 
-    It is the alternatives' smallest value v with Pr(attribute ≤ v | exists) ≥ q.
+    The quantile is the smallest value v of the alternatives with Pr(attribute ≤ v | exists) ≥ q.
 
     Parameters
     ----------
@@ -566,6 +566,6 @@ def _check_names(attributes: Any) -> None:
         raise ValueError("`attributes` must name at least one attribute; got none")
     if "prob" in names or len({name.lower() for name in names}) < len(names):
         raise ValueError(
-            "`attributes` must be different names without `prob`, which every alternative already "
-            f"has; got {list(names)}"
+            "`attributes` must be different names other than `prob`, which every alternative has "
+            f"already; got {list(names)}"
         )

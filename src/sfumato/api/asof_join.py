@@ -39,7 +39,7 @@ def asof_join(
     probability
         Minimum probability of a row of the result, in (0, 1].
     how
-        "left" or "inner". "left" also returns, with NULL, left rows without an earlier right row.
+        "left" or "inner". "left" also returns left rows that have no earlier right row, with NULL.
     idle_timeout
         A side without rows for this long no longer delays the other side.
     forget_after

@@ -20,7 +20,7 @@ from sfumato.tables.reading.job import Job, remember_converted, remember_frame
 from sfumato.tables.reading.user_warnings import warn_of_shared_readings
 from sfumato.windows import Delta
 
-# A column name, or a Spark Column, which the `public` decorator replaces with its name
+# A column name, or a Spark Column, which `public_function` replaces with its name
 ColumnName: TypeAlias = Any
 ColumnNames: TypeAlias = Any  # one, or a list of them
 
@@ -84,7 +84,7 @@ def public_function(example: str, *frames: str) -> Callable[[Callable[P, R]], Ca
             _check_metrics_name(given.get("name"))
             arguments = [f for f in frames if f not in optional or given.get(f) is not None]
             first = given[frames[0]]
-            if isinstance(first, Mapping):  # of several frames
+            if isinstance(first, Mapping):  # a mapping of several frames
                 first = next(iter(first.values()), None)
             if is_of_spark(first):
                 from sfumato.spark.model.validation import call_with_frames
@@ -193,7 +193,7 @@ def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
 
 
 def engine_module(frame: Frame, of_memory: str = "rows", of_spark: str = "rows") -> Any:
-    """Import the module that implements functions for the frame's engine; default: of rows.
+    """Import the module that implements functions for the frame's engine, by default `rows`.
 
     of_memory, of_spark : names of modules in `sfumato.memory` and `sfumato.spark`
     """

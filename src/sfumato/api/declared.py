@@ -71,7 +71,7 @@ def _parse(spark: Any, schema: Any) -> StructType:
         schema = spark.createDataFrame([], schema).schema
     if not isinstance(schema, StructType) or not schema.fields:
         raise TypeError(
-            '`schema` must give the columns and their types, as "id long, t timestamp" or a '
+            '`schema` must be a string with columns and types, like "id long, t timestamp", or a '
             f"StructType; got {schema!r}"
         )
     return schema

@@ -50,7 +50,7 @@ def discover_dependencies(
     order: ColumnName | None = None,
     key: ColumnNames | None = None,
 ) -> list[Dependency]:
-    """Find differential dependencies that nearly hold in a repository, best first per dependent.
+    """Find differential dependencies that nearly hold in a repository; per dependent, best first.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def discover_dependencies(
     within
         Maximum epsilon of a dependent, as a share of its extent.
     confidence
-        Minimum share, in (0, 1], of pairs close on the determinants that is close on the dependent.
+        Of the pairs close on the determinants, the minimum share close on the dependent, in (0, 1].
     epsilons
         Candidates for the epsilon of a dependency's determinants.
     max_determinants
@@ -75,8 +75,8 @@ def discover_dependencies(
     sample
         Number of collected rows that are compared in pairs.
     max_rows, seed
-        Maximum number of complete rows to collect. A hash of their values and `seed` chooses them,
-        so the same rows are chosen every time.
+        Maximum number of complete rows to collect. The rows are chosen by a hash of their values
+        and `seed`, so every call chooses the same rows.
     order, key
         The order of a stream and its key, as for `sf.impute`. The repository is then the past of
         the stream, with gaps, and the dependencies are on earlier values and changes, which
@@ -97,7 +97,7 @@ def discover_dependencies(
     Notes
     -----
     Spark jobs run during the call. A column without any finite number is left out, with a warning.
-    A second warning reports that less than half of the rows have all columns.
+    Another warning reports that fewer than half of the rows have values in all columns.
     More: page reference/semantics/stream-imputation of the documentation.
     Cost: O(sample²) for each set of determinants, dependent and epsilon; `max_rows` rows in memory.
 

@@ -36,9 +36,9 @@ def earlier_values(
     key
         Column(s) that identify a sensor, device or stream.
     forget_after
-        Time to live of a key, "1 day" (a number in the unit of `order` if that is a number). A row
-        later than this after the key's last row starts with no known values. The state is deleted
-        soon afterwards.
+        Time to live of a key, "1 day" (a number in the unit of `order` if `order` is a number). A
+        row that is more than `forget_after` later than the key's last row starts without known
+        values. The state is deleted soon afterwards.
     name
         Name of the metrics, instead of the number N.
 
@@ -47,7 +47,7 @@ def earlier_values(
     One row per input row: all columns of `df`, and for each attribute `earlier_ATTR`, its newest
     known value in earlier rows, and `age_ATTR`, the age of that value: in seconds if `order` is a
     timestamp, otherwise in the unit of `order`. Both are NULL before the first known value, and in
-    rows without order or key, whose values are not kept either.
+    rows without order or key. Values of rows without order or key are not kept.
 
     Raises
     ------
@@ -56,17 +56,17 @@ def earlier_values(
 
     Notes
     -----
-    The observed metrics ``sfumato_earlier_values_N`` count rows, invalid (no order or no key) and
-    out_of_order.
+    The observed metrics ``sfumato_earlier_values_N`` have the counters `rows`, `invalid` (rows
+    without order or key) and `out_of_order`.
 
     Downstream of sf.reorder, `order` must be its event time, the columns `late`, `punctuation` and
     arrival must still exist, and `key` must contain the controller's key. A late row is processed
     after the rows that its punctuation had released. Its values are not added to these rows, even
     in a static frame.
 
-    These columns can be determinants, as in ``earlier_x, age_x -> x : 0.01, 0.1 -> 0.02``. The
-    repository needs them as well: apply this function to a static frame with the stream's past,
-    including gaps; ``sf.impute`` uses its complete rows.
+    The added columns can be determinants, as in ``earlier_x, age_x -> x : 0.01, 0.1 -> 0.02``. The
+    repository needs the columns as well: apply this function to a static frame with the stream's
+    past, including gaps; ``sf.impute`` uses its complete rows.
 
     More: page reference/functions/earlier_values of the documentation.
     Cost: one shuffle by key. State: 2 numbers per attribute and key.

@@ -36,7 +36,7 @@ def extent_join(
     how
         "inner", or "left", "right", "full": also emit the rows of a side that have no partner.
     one_to_one
-        Put each row in at most one pair; the most probable pairs come first. Needs `on`.
+        Put each row in at most one pair: choose pairs by descending probability. Needs `on`.
     forget_after
         Time to live of a key, if the controllers upstream have keys.
     name

@@ -45,14 +45,14 @@ class Imputation(ImputationArguments):
     ----------
     repository
         A static DataFrame, a pandas, Polars or Arrow table, the path of Parquet data (a Path, or a
-        string that contains a slash or ends in .parquet), or the name of a Spark table. It has the
-        attributes and all determinants, as numbers or strings; incomplete rows are not used.
+        string that contains a slash or ends in .parquet), or the name of a Spark table. Its columns
+        are the attributes and all determinants, numbers or strings. Incomplete rows are not used.
     dependencies
         `sf.engine_free.Dependency` objects or strings, like "humidity -> temperature : 0.05 ->
         0.1"; epsilons are in units of the scaled attributes.
     attributes
-        Attribute(s) to impute, which the alternatives have; determinants may be other columns.
-        Strings are close if they are equal; an imputed string has the shares of its donors.
+        Attribute(s) to impute and to store in `alternatives`; determinants may be other columns.
+        Strings are close if they are equal. An imputed string's probability is its donors' share.
     joint
         Take several missing attributes from the same rows, which keeps their correlation.
     max_alternatives
@@ -127,8 +127,8 @@ class Imputation(ImputationArguments):
     def prepare(self, spark: SparkSession) -> PreparedRepository:
         """Read the whole repository into this process and prepare it for Spark DataFrames.
 
-        This is done once per object, and again if the data at its path has changed. Cost: the
-        rows of the repository in memory, and O(D N log N) for N rows.
+        The repository is prepared once per object, and again if the data at its path has changed.
+        Cost: its rows in memory, and O(D N log N) time for N rows and D columns.
 
         Raises
         ------
@@ -207,7 +207,7 @@ def active_session() -> SparkSession | None:
 
 
 def repository_frame(repository: Any, spark: SparkSession | None = None) -> Frame:
-    """Return the frame of a repository. spark : reads the data at a path; None: in memory"""
+    """Return the frame of a repository. spark : session to read a path; None: read into memory"""
     check_repository(repository)
     if not isinstance(repository, str | Path):
         return frame_of(repository, "repository")

@@ -73,9 +73,9 @@ def impute(
     One row per input row: all columns of `df` unchanged (a NULL stays NULL), `alternatives`:
     array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: the dependencies used. A
     complete row is its only alternative, and its `imputed_by` is NULL. A row that cannot be imputed
-    has no alternatives, and the reason in `imputed_by`; ``sf.split_invalid`` finds it. If `df` has
-    a column `existence`, the probabilities are multiplied by it. With `gap_values`, a column
-    ``gap_ATTR`` (bigint) per attribute: the number of the gap, NULL outside of gaps.
+    has no alternatives, and the reason in `imputed_by`; ``sf.split_invalid`` finds such rows. If
+    `df` has a column `existence`, the probabilities are multiplied by it. With `gap_values`, a
+    column ``gap_ATTR`` (bigint) per attribute: the number of the gap, NULL outside of gaps.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def impute(
     The whole repository is read into memory during the call. Without `order`, the function has no
     state, needs no shuffle and accepts rows in any order. With `order`, it shuffles by key and
     keeps 4 numbers per attribute and key. Cost: microseconds per row, more with many donors.
-    With `order`, values of one gap share their last value, but windows treat rows as independent
-    unless `gap_values` and `shared` are given.
+    With `order`, the values in a gap depend on the same last known value, but windows treat rows as
+    independent unless `gap_values` and `shared` are given.
     More: page reference/functions/impute of the documentation.
 
     References

@@ -61,13 +61,13 @@ def reorder(
     slack, max_delay
         Instead of `drop_ratio`: a number of rows to buffer, or a fixed time to wait ("5 minutes").
     punctuation
-        Instead of these: a time column; no later row of the source has an earlier event time.
+        Instead of these three: a time column; event times of later rows are not before its value.
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer, max_buffer_total
         Buffer at most this many rows per controller, or for all keys; emit the oldest first.
     max_ahead, max_behind
-        A row is late if its event time is more than this ("1 hour") after or before its arrival.
+        Rows whose event time is over `max_ahead` after or `max_behind` before arrival are late.
     unique, remember
         Column(s) that identify a row, whose copies are late; and the minimum time to keep an id.
     early

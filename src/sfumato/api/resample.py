@@ -29,17 +29,17 @@ def resample(
     df
         A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     every
-        Distance between grid points, "1 minute" or a timedelta. The points are its multiples since
-        1970 UTC.
+        Distance between grid points, "1 minute" or a timedelta. The points are the multiples of
+        `every` since 1970-01-01 UTC.
     order
         Event time, a timestamp or whole microseconds. A stream needs ``sf.reorder`` upstream.
     key
         Column(s); each key has a grid from its first to its last row.
     columns
-        Columns to resample; default: all others. `alternatives` and `existence` are always carried.
+        Columns to resample; default: all others. `alternatives` and `existence` are always kept.
     fill
         "last": the values of the newest row. None: the same if the row is younger than `every`,
-        otherwise NULL. "linear": on the line between the neighbouring rows. "mean": the
+        otherwise NULL. "linear": linear interpolation between the neighbouring rows. "mean": the
         time-weighted mean since the last point.
     limit
         Maximum gap to fill; in longer gaps the columns are NULL. None for no maximum.

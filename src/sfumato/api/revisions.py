@@ -87,7 +87,7 @@ def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[
         If `table` is not the name of a table.
     ValueError
         When the query runs, as for ``newest_revisions``. Spark's own errors, such as for a table
-        without MERGE, are passed on unchanged.
+        without MERGE, are raised unchanged.
 
     Notes
     -----
@@ -123,7 +123,7 @@ def _keys(frame: Frame, key: ColumnNames | None) -> list[str]:
         )
     if frame.kind("revision") != "whole":
         raise TypeError(
-            "column `revision` of `df` must have whole numbers, as in early answers; it is "
+            "column `revision` of `df` must contain integers, as in early answers; it is "
             f"{frame.type_name('revision')}: keep the column that sf.window_aggregate returns"
         )
     return frame.resolve("key", key)

@@ -58,7 +58,7 @@ def similarity_join(
     Parameters
     ----------
     left, right
-        Spark DataFrames, or tables in memory that are the whole streams; so is the result.
+        Spark DataFrames, or tables in memory with the whole streams; the result has that type.
     on
         Attributes or columns of both frames: numbers have a distance, strings must be equal.
     within
@@ -78,7 +78,7 @@ def similarity_join(
     metric
         "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in metres.
     idle_timeout, forget_after
-        Durations: a side silent for the first delays no rows; a key silent for the second is reset.
+        Time without rows after which a side delays no rows, and after which a key is reset.
     impute
         `sf.Imputation`, or its arguments as a dict: impute missing attributes during the join.
     how
@@ -88,7 +88,7 @@ def similarity_join(
 
     Returns
     -------
-    One row per pair: `left`, `right`, `probability`, `alternatives` (the pairs) and `change`.
+    One row per pair: `left`, `right`, `probability`, `alternatives` (that match) and `change`.
 
     Raises
     ------
@@ -156,10 +156,9 @@ def self_join(
 
     Returns
     -------
-    Each arriving tuple is matched with the earlier tuples in the window, as by
-    ``sf.similarity_join``. Every pair is emitted once: `left` is the arriving tuple, `right` an
-    earlier tuple. No tuple is paired with itself. The other columns are the same as in
-    ``sf.similarity_join``.
+    One row per pair, with the columns of ``sf.similarity_join``. Each arriving tuple is matched
+    with the earlier tuples in the window. Every pair is emitted once: `left` is the arriving tuple,
+    `right` an earlier tuple. No tuple is paired with itself.
 
     Raises
     ------
@@ -168,7 +167,7 @@ def self_join(
 
     Notes
     -----
-    The metrics ``sfumato_self_join_N`` count as in ``sf.similarity_join``. Downstream of
+    The metrics ``sfumato_self_join_N`` have the same counters as a join's metrics. Downstream of
     sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Cost: as much as a join of two streams with half the rows each. One shuffle by `key`, of `tasks`
     copies of the rows; the stream is read once. State: the rows of the window.
@@ -237,16 +236,16 @@ def neighbours(
         without the tuple itself; with `other`, tuples of that frame. The `confidence` of sf.Rows
         has no effect.
     fewer_than
-        At least 1: adds the column `probability`, of having fewer neighbours than this number.
+        At least 1: adds the column `probability`: Pr(fewer neighbours than this number).
     aggregates, quantiles, distribution
         As for ``sf.window_aggregate``, over the neighbours: ``{"best": "max(score)"}``. Uncertain
         neighbours need a time window.
 
     Returns
     -------
-    Each valid row that may exist and is not late, once, with all its columns and `neighbours`:
-    mean, stddev and `distribution`, an array of prob and value (the number), for
-    ``sf.quantile("value", 0.9, "neighbours.distribution")``; with `fewer_than`, also `probability`;
+    One row per valid input row that may exist and is not late: all its columns, and `neighbours`,
+    with the mean, stddev and `distribution` of their number (an array of prob and value, for
+    ``sf.quantile("value", 0.9, "neighbours.distribution")``); with `fewer_than`, `probability`;
     with `aggregates`, their results: structs, or plain values if all rows are certain.
 
     Raises
@@ -258,13 +257,13 @@ def neighbours(
     -----
     All answers are conditional on the tuple's existence. They are final: the row is emitted when it
     arrives, with its neighbours among the tuples then in its window. They are exact over the
-    possible worlds, because other tuples are close independently, given the counted tuple's value.
+    possible worlds because, given the value of a tuple, each other tuple is close independently.
     Answers of different rows share tuples, so operators that would combine them reject them.
 
     Both frames are aligned as in ``sf.similarity_join``, and must have no tuple in common.
     More: page reference/functions/neighbours of the documentation.
-    Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours;
-    more in count windows. State: the tuples of the window.
+    Cost: one shuffle by `key`. Per alternative of a row, the squared number of its possible
+    neighbours; more in count windows. State: the tuples of the window.
 
     References
     ----------
@@ -315,7 +314,7 @@ def neighbours(
     "streams",
 )
 def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **options: Any) -> Any:
-    """Find the pairs of tuples of different streams that are close with at least a probability.
+    """Find pairs of tuples of different streams that are close with at least a given probability.
 
     Parameters
     ----------
@@ -323,16 +322,15 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
         {name: frame}, at least two, all from Spark or all in memory, with the same columns and
         types.
     name
-        Name of the metrics: a pair of streams has the metrics of a join named NAME_left_right.
+        Name of the metrics; the join of the streams `a` and `b` is named NAME_a_b.
     options
         The keyword arguments of ``sf.similarity_join``, including `impute`.
 
     Returns
     -------
-    The columns of ``sf.similarity_join``, preceded by `left_stream` and `right_stream`, the names.
-    Every two streams are joined by ``sf.similarity_join``, with the stream that comes first in
-    `streams` on the left; no stream is joined with itself. Each stream has separate windows of the
-    same kind.
+    One row per pair: `left_stream` and `right_stream`, the names of the two streams, followed by
+    the columns of ``sf.similarity_join``. Every two streams are joined with separate windows, the
+    stream that comes first in `streams` on the left; no stream is joined with itself.
 
     Raises
     ------

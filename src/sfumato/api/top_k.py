@@ -55,7 +55,7 @@ def top_k(
     exclusive
         Column; at most one of the tuples with the same value exists. NULL: independent tuples.
     rescale
-        Divide the probabilities of such tuples by their sum in the window if the sum exceeds 1.
+        Divide probabilities of exclusive tuples by their sum in the window if the sum exceeds 1.
     semantics
         "pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf" or "prfe".
     probability, alpha, weights
@@ -67,7 +67,7 @@ def top_k(
     plan
         "dp" (minimal sum of k), "time" (minimal time), "greedy" (at most twice "dp"), or "none".
     processing_time
-        After the window's `idle_timeout`, event time follows the clock.
+        After the window's `idle_timeout` without rows, event time follows the system clock.
     ascending
         Whether the smallest score ranks first, if `by` has neither `asc` nor `desc`.
     forget_after

@@ -38,9 +38,9 @@ def split_invalid(
     within
         Radius column, as `within` of a join: its values must be finite and at least 0.
     exclusive
-        Static frames only: the column given to a ranking as `exclusive`. A row is invalid if it
-        raises the sum of the probabilities of rows that exclude each other above 1, in the order of
-        `order`, per `key`. A ranking skips the same rows if its window holds the whole frame.
+        Static frames only: the column given to a ranking as `exclusive`. Per `key`, in the order of
+        `order`, a row is invalid if it raises the sum of the probabilities of rows that exclude
+        each other above 1. A ranking skips the same rows if its window holds the whole frame.
     strict
         Raise an error at the first invalid row, when the valid rows are read.
 

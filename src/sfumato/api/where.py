@@ -143,7 +143,7 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     Returns
     -------
     Every row of the frame, with two columns. `alternatives` has the values that are possible in all
-    measurements, with probabilities in proportion to the products of their probabilities.
+    measurements, with probabilities proportional to the products of their probabilities.
     `conflict` is the probability that independent draws, one per measurement, are not all equal.
 
     Raises
@@ -154,9 +154,9 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     Notes
     -----
     This is Bayes' rule for measurements with independent errors and a uniform prior. To use a
-    different prior, pass it as one more measurement. The remainder to 1 is the probability that the
-    object does not exist, and is multiplied like the probability of a value. Only exactly equal
-    values match: round numbers to a common grid first.
+    different prior, pass it as one more measurement. The remainder of a measurement, 1 - Σ prob, is
+    the probability that the object does not exist, and is multiplied like the probability of a
+    value. Only exactly equal values match: round numbers to a common grid first.
     The conflict is also high if the measurements agree but many values remain possible.
     Cost: per row, the number of alternatives of the first measurement times the total number.
     More: page reference/functions/fuse of the documentation.

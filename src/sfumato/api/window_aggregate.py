@@ -59,8 +59,8 @@ def window_aggregate(
     order, key
         Column(s) with the order of arrival, for Range and Session the event time; and the keys.
     distribution, quantiles
-        Add each result's distribution, with at most this many values; and its quantiles for these
-        shares, as fields q05, q50, ...
+        Add each result's distribution, with at most `distribution` values; and its quantiles at the
+        levels `quantiles`, as fields q05, q50, ...
     existence
         Column with the probability of each row, for a frame without alternatives.
     with_rows, missed
@@ -71,7 +71,7 @@ def window_aggregate(
         intervals at `level` (0.9) for the final answers. sf.reorder needs ``early=True``.
     unique, version, shared
         Range: per key and value of `unique`, an extent uses the row with the largest `version` that
-        arrived before it was complete; rows with the same `shared` take the same alternative.
+        arrived before its completion. Rows with the same `shared` take the same alternative.
     seed, samples
         Seed and number of samples, for results with too many possible values to be exact.
     forget_after
@@ -82,7 +82,7 @@ def window_aggregate(
     Returns
     -------
     Rows, Delta: one row per input row that is not late, with its certain columns. Range, Session:
-    one row per extent and key, with the key, `window`, `punctuation`, `late`. Both have `held` and
+    one row per extent and key, with the key, `window`, `punctuation`, `late`. All have `held` and
     the results: values for certain rows, otherwise structs with `mean`, `stddev`, `existence`.
 
     Raises
@@ -150,8 +150,8 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     frame = frame_of(df)
     if "missed" not in frame.columns:
         raise ValueError(
-            "sf.split_missed expects the result of sf.window_aggregate(..., missed=True); this "
-            f"one has {', '.join(frame.columns)}"
+            "sf.split_missed expects the result of sf.window_aggregate(..., missed=True); got a "
+            f"frame with the columns {', '.join(frame.columns)}"
         )
     if in_memory(frame):
         missed = frame.table.column("missed").combine_chunks()

@@ -24,7 +24,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
         A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table, with
         alternatives or a column `existence`. The result has the same type.
     n
-        Number of worlds, at most 1,000,000. The error of an answer is in proportion to 1/√n.
+        Number of worlds, at most 1,000,000. The error of an answer is proportional to 1/√n.
     source
         Name of the set of tuples, such as the topic. A tuple with the same source and id takes the
         same alternative in every call, even in another query. Different tuples need different
@@ -96,8 +96,8 @@ def merge_worlds(
     One row per answer: the columns of `key`, a probability and `error`. With `columns` the
     probability is in the uncertain tuple `alternatives`, otherwise it is `existence`.
 
-    With probability 99%, the true probability of the answer, and of a value up to any limit,
-    differs by at most `error`, sqrt(ln(200) / 2n): 0.05 for 1,000 worlds, 0.016 for 10,000.
+    With probability 99%, the returned probability of an answer, and of a value up to any limit, is
+    off by at most `error`, sqrt(ln(200) / 2n): 0.05 for 1,000 worlds, 0.016 for 10,000.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def merge_worlds(
 
 @public_function("sf.assume_independent(pairs)", "df")
 def assume_independent(df: Any) -> Any:
-    """Treat rows that may share tuples as independent: results of operators are approximations.
+    """Treat rows that may share tuples as independent, which makes results approximate.
 
     Parameters
     ----------

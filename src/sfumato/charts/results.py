@@ -163,7 +163,7 @@ def _heights(bars: list[dict[str, Any]], name: str) -> Any:
 BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles that bound the bands
 QUANTILE_FIELD = re.compile(r"q(\d\d+)")
 MAX_KEYS = 8
-# pandas reads Spark's nested timestamps as whole nanoseconds; times after 1973 exceed this number.
+# pandas reads Spark's nested timestamps as integers in nanoseconds, above this number after 1973.
 LEAST_NANOSECONDS = 10**17
 
 
@@ -290,7 +290,7 @@ def bands_of(value: Any) -> dict[str, float | None]:
 
 
 def _telling_column(columns: dict[str, list[Any]], result: str, places: list[Any]) -> str | None:
-    """Return the first column of names or of few numbers whose values tell apart the rows of each
+    """Return the first column of names or of few numbers whose values distinguish the rows at each
     place; None if there is none, or if the places differ."""
     if len(set(places)) == len(places):
         return None
@@ -403,8 +403,8 @@ def chart(
     x
         For rows: the column of the horizontal axis; None for the end of `window`.
     key
-        For rows: a column whose values get one line each. Required if it tells apart rows at the
-        same place of the axis.
+        For rows: a column whose values get one line each. Required if several rows are at the same
+        place of the axis.
     title
         Title that replaces the default title.
     theme

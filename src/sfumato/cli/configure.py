@@ -104,7 +104,7 @@ def _wrap_packaged_java() -> Path:
         fresh = wrapper.with_name(f"java.{os.getpid()}")
         fresh.write_text(text)
         fresh.chmod(0o755)
-        fresh.replace(wrapper)  # atomic, even if two processes start at once
+        fresh.replace(wrapper)  # atomic, even if two processes start at the same time
     return home
 
 
@@ -132,7 +132,7 @@ def _drop_empty(folder: Path) -> None:
             each.rmdir()
 
 
-STATIC_SETTING = "spark.python.unix.domain.socket.enabled"  # cannot change once a server runs
+STATIC_SETTING = "spark.python.unix.domain.socket.enabled"  # fixed when the server starts
 # Environment variables of folders whose configuration files may name a cluster
 CONF_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR")
 

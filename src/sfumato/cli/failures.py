@@ -92,7 +92,7 @@ def find_unwritable(folders: Mapping[str, str]) -> str | None:
     return None
 
 
-# Errors of workers, the JVM or the network that a second attempt may not meet
+# Errors of workers, the JVM or the network that may not occur in a second attempt
 TRANSIENT = (
     "failed to connect back",
     "worker exited unexpectedly",

@@ -190,7 +190,7 @@ def run(
         from sfumato.cli.run import serve_run
 
         lines = None if log is None else Log(console, is_json=log is LogForm.json)
-        # A JSON log contains only its own lines.
+        # Notes go to standard error, because a JSON log contains only JSON lines.
         notes = Console(stderr=True) if log is LogForm.json else console
         page_port = watch_port if watch else None
         with serve_run(notes, page_port, metrics_port, metrics_file) as view:

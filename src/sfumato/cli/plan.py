@@ -242,7 +242,7 @@ def build_plan(
         plan.frames[name], plan.steps[name] = planned.df, planned.step
         plan.explanations[name] = explain_step(planned.step)
         if others := [other for other in queries.answered_with(name) if other != name]:
-            plan.explanations[name] += f"\nanswered in one run with {', '.join(others)}"
+            plan.explanations[name] += f"\nanswered together with {', '.join(others)}"
     for sink in pipeline.sinks:
         if sink.late_rows is not None:
             plan.split_late_rows(sink)

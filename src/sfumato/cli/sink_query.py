@@ -201,7 +201,7 @@ def start_sink(running: SinkQuery, *, folder: str, once: bool) -> StreamingQuery
 
 
 def check_start(sink: Sink, rows: DataFrame, folder: str) -> None:
-    """Start a sink's stream and stop it at once, so that Spark checks it without reading rows."""
+    """Start a sink's stream and stop it immediately: Spark checks it without reading rows."""
     place = f"{folder}/{sink.name}"
     writers: list[Any] = [rows.writeStream.foreachBatch(lambda batch, number: None)]
     if sink.format != CONSOLE and sink.path is not None:

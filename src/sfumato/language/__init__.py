@@ -47,8 +47,9 @@ def sql(
     Raises
     ------
     SqlError
-        If the text cannot be parsed or resolved, for example because a column is unknown. It is a
-        ValueError with line, column and likely word. Other Spark errors are raised unchanged.
+        If the text cannot be parsed or resolved, for example because a column is unknown. SqlError
+        is a ValueError with the line, the column and, if there is one, a suggested word. Other
+        Spark errors are raised unchanged.
 
     Notes
     -----

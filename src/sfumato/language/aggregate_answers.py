@@ -1,4 +1,4 @@
-"""Aggregates over a window: a block's `sf.window_aggregate`, whose answers replace its table."""
+"""Aggregates over a window: the answers of `sf.window_aggregate` replace the block's table."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ class Aggregation(WindowedBlock):
             return DEFAULT_DISTRIBUTION_VALUES
         number = given[1][0] if len(given[1]) == 1 else None
         if not is_type(number, "NUMBER") or not float(number).is_integer():
-            reason = "DISTRIBUTION needs an aggregate, and may have a maximum number of values"
+            reason = "DISTRIBUTION accepts an aggregate and, optionally, a maximum number of values"
             place = (*given[1], given[0][0])[0]
             raise at(place, reason, "DISTRIBUTION(SUM(x), 16)")
         asked, bound = int(float(number)), SparkFrame(self.source.frame.df).max_alternatives

@@ -148,7 +148,7 @@ class Block:
         if relation.table is not None:
             raise self.tables.unknown(relation.table)
         place = relation.bracket or relation
-        raise at(place, "a window follows a table, a view or a query in parentheses")
+        raise at(place, "a window must follow a table, a view or a query in parentheses")
 
     def build_frame(
         self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame
@@ -296,7 +296,7 @@ class PlainSelect:
     def selection(self) -> Selection | None:
         """Return the selection to run within the operator's step, or None if it cannot run there.
 
-        It accepts only syntax with the same meaning in Spark and the operators: columns, result
+        Only syntax that means the same in Spark and in the operators is accepted: columns, result
         fields, and comparisons of a field with a number.
         """
         parts = split(self.where.items, lambda i: is_word(i, "AND")) if self.where else []

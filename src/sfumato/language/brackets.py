@@ -19,9 +19,9 @@ from sfumato.windows import Delta, JoinWindow, Range, Rows
 
 WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator"}
 WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
-"""Arguments that determine how long rows are buffered; otherwise, no rows are buffered."""
+"""Arguments that determine how long rows are buffered; without them, no rows are buffered."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
-"""Arguments that request disorder control; otherwise, rows are assumed to be in order."""
+"""Arguments that request disorder control; without them, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
 FORGET, NAMED = words_of(reorder, "forget_after", "name")
 AGGREGATE = words_of(window_aggregate, "early", "level", "version", "shared")

@@ -76,7 +76,7 @@ class Options:
     """A construct's words in the text. Raises SqlError for duplicate and missing words.
 
     words : the words that the construct accepts
-    node : where errors about no specific word point;  table_name : in messages
+    node : position of errors that do not concern one word;  table_name : for messages
     frame : the frame whose columns the words name; None until it is known
     """
 
@@ -144,7 +144,7 @@ class Options:
         return option.names[0].parts[-1].lower() if word.shape == "choice" else word.constant
 
     def columns(self, word: str, default: str | None = None, *, qualified: bool = False) -> Any:
-        """Return the column or columns that a word names; if it is absent, `default` or None."""
+        """Return the column or columns that a word names; without the word, `default` or None."""
         option, known = self.get(word), self.table.df.columns
         if option is not None:
             of = self.table_name

@@ -123,7 +123,7 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     df = given.call(lambda: similarity_join(*dfs, window=windows, impute=imputation, **arguments))
     title = "similarity join of two uncertain windows"
     if imputation is not None:
-        title = "similarity join of two incomplete windows, imputed as they meet"
+        title = "similarity join of two incomplete windows, imputed during the join"
     inputs = {side: frame.step for side, frame in zip(SIDES, frames, strict=True)}
     step = Step(title, lines, inputs, runs=describe_fusion(df), named=arguments.get("name", ""))
     place = span_of([join.keyword])
@@ -361,7 +361,7 @@ def _joined_source(
     """Return the join as a source, with a copy of each side's struct under the side's name.
 
     Spark can then resolve `a.sensor`. A star does not include these copies.
-    span : the join's span in the text;  node : where errors point;  after : the text that follows
+    span : the join's span in the text;  node : position of errors;  after : the text that follows
     """
     df, sides = joined.df, dict(zip(names, SIDES, strict=True))
     copies = [name for name, side in sides.items() if name.lower() != side]

@@ -82,7 +82,7 @@ def parse_script(text: str, *, trusted: bool = False) -> Script:
 
 
 class Planner:
-    """Planner of the statements of one script over a session's tables; runs nothing.
+    """Planner of the statements of one script over a session's tables; it runs nothing.
 
     rankings : TOP queries collected from several scripts; by default, only this script's
     given : tables by name, which take precedence over the session's, and functions by name
@@ -343,7 +343,7 @@ class NamedQueries:
         self.rankings = RankingGroups(fold=folds_case(spark), share=share)
         self._scripts: dict[str, Script] = {}
         for name in texts:
-            with suppress(SqlError):  # planning raises it again
+            with suppress(SqlError):  # planning raises the error again
                 self._scripts[name] = self._parse(name)
         needed = self.upstream_of(wanted)
         for name, script in self._scripts.items():
@@ -352,7 +352,7 @@ class NamedQueries:
                     self.rankings.gather(script, statement.body, name)
 
     def frames(self, name: str) -> list[PlannedFrame]:
-        """Return a script's statements as frames, like `Planner.frames`. Raises as `sql` does."""
+        """Return a script's statements as frames, like `Planner.frames`; raise the same errors."""
         with operators_of(name), errors_in(self.texts[name]):
             script = self._scripts.get(name) or self._parse(name)
             return Planner(self.spark, script, self.rankings).frames()

@@ -1,4 +1,4 @@
-"""Rankings (TOP queries) over a window, whose answers replace its table.
+"""Rankings (TOP queries) over a window: the answers replace the block's table.
 
 All queries that differ only in k, FREQUENCY and the probability of PT_K become one `sf.top_k`. They
 are parsed and grouped before any table is resolved.
@@ -92,7 +92,7 @@ class RankOptions(Options):
 
 
 def _top_query(k: int, every: int | None, probability: float | None) -> Top:
-    """Return a TOP query with a name for state and files, which is independent of other queries.
+    """Return a TOP query. Its name, for state and files, does not depend on other queries.
 
     every : FREQUENCY in microseconds;  probability : of PT_K
     """
@@ -140,7 +140,7 @@ def parse_ranking(clauses: Sequence[Clause]) -> RankingClause | None:
     if not is_type(number, "NUMBER"):
         raise at(top, "TOP needs a number of rows", "SELECT TOP 3")
     if not number.isdigit() or not 1 <= int(number) < 2**31:
-        raise at(number, "TOP k needs a whole number k of at least 1")
+        raise at(number, "TOP k needs an integer k of at least 1")
     if rest and is_type(rest[0], "COMMA"):
         raise at(rest[0], "a column is missing after TOP k", "*", "a column")
     every = None
@@ -349,8 +349,8 @@ class Ranking(WindowedBlock):
         by_clock = self.ranking_clause.rank_options.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
             reason = (
-                "PROCESSING TIME needs a RANGE with IDLE, the silence after which time advances by "
-                "the system clock"
+                "PROCESSING TIME needs a RANGE with IDLE, the time without rows after which the "
+                "system clock advances event time"
             )
             raise at(by_clock, reason, "IDLE 30 SECONDS")
         return window

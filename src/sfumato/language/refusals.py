@@ -55,14 +55,14 @@ SESSIONS = (
     "window => session('5 minutes'), order => ts)"
 )
 FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
-"""Flink and Calcite windows, and what a query writes instead."""
+"""Flink and Calcite windows, and what to write instead."""
 FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": SESSIONS}  # ksqlDB
 TWO_TABLE_FUNCTIONS = {
     "split_late": "SELECT ... FROM reorder(...) WHERE late",
     "split_invalid": "FROM checked(...) or FROM rejected(...)",
     "split_missed": "FROM window_aggregate(..., missed => true) WHERE missed IS NULL",
 }
-"""Public functions that return two tables, and what a query writes instead."""
+"""Public functions that return two tables, and what to write instead."""
 OVER_REASON = (
     "OVER (...) reads the rows of the whole stream, not the rows of an extent: leave OVER out and "
     "write GROUP BY with the columns of PARTITION BY"
@@ -240,7 +240,7 @@ def check_tables(block: Block) -> None:
 
 
 def check_unanswered(block: Block) -> None:
-    """Raise SqlError for aggregates in a block whose windows feed no operator.
+    """Raise SqlError for aggregates in a block whose windows no operator reads.
 
     Over a RANGE window, the user expects them per extent, but Spark would aggregate the stream.
     """
@@ -320,7 +320,7 @@ def _distributions(items: Items, block: Block) -> Iterator[Reference]:
 
 
 def _ordering_items(clause: Clause, *, over: bool = False) -> Iterator[tuple[Items, str]]:
-    """Yield words that order or group rows, and an error's reason. over : in a Spark window"""
+    """Yield words that order or group rows, and an error's reason. over : whether within OVER"""
     outside_calls = tuple(item for item in clause.items if not isinstance(item, Nested))
     if clause.word in ("GROUP_BY", "ORDER_BY"):
         how = "grouped" if clause.word == "GROUP_BY" else "ordered"

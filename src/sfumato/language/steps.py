@@ -169,7 +169,7 @@ def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lin
     if total is not None:  # all keys share the buffer
         parallel = parallel.replace("in parallel", "in one task")
     if given.get("early"):
-        shown["early"] = "each row also on its arrival, for the early answers"
+        shown["early"] = "each row is also emitted on arrival, for early answers"
     lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
     if extent is not None:
         empty = f" EMPTY {extent.empty}" if extent.empty else ""
@@ -179,7 +179,7 @@ def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lin
         *lines,
         ("parallel", parallel),
         ("state", state),
-        ("guarantee", "each row once, in order of event time, or at once with late = true"),
+        ("guarantee", "each row once, in order of event time, or immediately with late = true"),
         ("invalid", "rows without valid times are emitted with late = true"),
         ("late rows", late),
     ]
@@ -188,7 +188,7 @@ def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lin
 def window_lines(
     window: Rows | Range | Delta, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
 ) -> Lines:
-    """Return the lines of aggregates. members : whether rows are selected;  how : arguments"""
+    """Return the lines for aggregates. members : whether rows are selected;  how : arguments"""
     if isinstance(window, Range):
         length, slide = spelled(window.length_us), spelled(window.slide_us)
         several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
@@ -199,7 +199,7 @@ def window_lines(
         if (early := how.get("early")) is not None:
             at_level = format_percent(how.get("level", DEFAULT_LEVEL))
             revised = (
-                f"revisions of open extents, whenever the punctuation passes "
+                f"revisions of open extents, whenever the punctuation passes a multiple of "
                 f"{spelled(early)}, with intervals for the final answer at level {at_level}"
             )
         if (version := how.get("version")) is not None:
@@ -220,7 +220,7 @@ def window_lines(
         return [
             ("window", _describe_delta(window.on, window.delta, window.threshold)),
             answers,
-            ("state", "the tuples since the values last moved too far"),
+            ("state", "the tuples since the values last differed too much"),
         ]
     if window.slide is not None:
         answers = ("answers", f"one per {window.slide} arriving tuples of a group")
@@ -327,10 +327,10 @@ def join_lines(
             "the same pairs as if every row were imputed first; only rows within reach are imputed"
         )
         return [*lines, ("state", "the rows of both windows"), ("guarantee", promise)]
-    exact = "exact: a pair is emitted if and only if it reaches its probability"
+    exact = "exact: a pair is emitted if and only if it reaches the given probability"
     least = min(window.confidence for window in windows)
     if any(window.rows is not None for window in windows):
-        exact += "; a tuple outside its window cannot reach it"
+        exact += "; a pair with a tuple outside its window cannot reach it"
         if least + probability < 1:
             exact = (
                 f"{exact.partition(';')[0]} among the held tuples; a tuple that has left "
@@ -350,7 +350,7 @@ def _describe_tasks(
     tasks, alone, others, shared = sharing
     return (
         f"{'one task' if tasks == 1 else f'{tasks} tasks'} (estimated time per arrival: "
-        f"{alone:.3g} us in one task, {shared:.3g} us in each of {others}; TASKS overrides this)"
+        f"{alone:.3g} us in one task, {shared:.3g} us in each of {others}; TASKS sets the number)"
     )
 
 

@@ -117,7 +117,7 @@ class Option(Node):
 
     @property
     def place(self) -> Node:
-        """Return the node that errors about the value point at."""
+        """Return the position of errors about the value."""
         return self.measures[0] if len(self.measures) == 1 else self
 
 
@@ -319,7 +319,7 @@ def span_of(items: Sequence[Item]) -> Node:
 
 
 WORD = "{word}"
-"""In a reason: the text at the place of the error."""
+"""In a reason: a placeholder for the text at the place of the error."""
 
 
 class SqlError(ValueError):
@@ -374,7 +374,7 @@ class SqlError(ValueError):
 
 @contextmanager
 def errors_in(text: str) -> Iterator[None]:
-    """Show the text at the place of each SqlError."""
+    """Add the line of the text, and the word, to a SqlError raised in this context."""
     try:
         yield
     except SqlError as error:

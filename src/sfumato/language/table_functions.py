@@ -38,7 +38,7 @@ from sfumato.sql_tokens import unquote_name
 from sfumato.windows import Delta, Range, Rows, Session
 
 REPOSITORY = "repository"
-"""The argument that names a table in every function, so that a string never names a path."""
+"""An argument that must name a table in every function, so that a string never names a path."""
 CLASSES: Mapping[str, Callable[..., Any]] = {
     "rows": Rows,
     "range": Range,
@@ -53,7 +53,7 @@ CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def function_of(name: Name, tables: Tables | None = None) -> Callable[..., Any] | None:
-    """Return the table function with a name (passed with the text, or public), or None."""
+    """Return the table function (passed with the text, or public) with a name, or None."""
     if len(name.parts) > 1:
         return None
     word = name.parts[0].lower()
@@ -221,7 +221,8 @@ class TableFunctions:
             return [self._value(part) for part in parts]
         if kind == "map":
             if len(parts) % 2:
-                raise at(call, "map needs keys and values alternately", "map('a', 1)")
+                reason = f"map needs pairs of a key and a value; got {len(parts)} arguments"
+                raise at(call, reason, "map('a', 1)")
             keys = [self._value(part) for part in parts[::2]]
             return {
                 key: self._frame(part).df if key == REPOSITORY else self._value(part)

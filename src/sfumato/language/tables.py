@@ -55,7 +55,7 @@ class PlannedFrame:
 class Source:
     """One table of a FROM clause as seen by the rest of the query.
 
-    written : the text after its frame, with its alias;  node : where errors point
+    written : the text after its frame, with its alias;  node : position of errors
     aliases : the qualifiers of its columns; a join has two, and `sides` gives the side of each
     window, order : the window over the frame and its order columns, for an aggregate or a ranking
     operator_options : the bracket's options for the operator over the window, such as FORGET

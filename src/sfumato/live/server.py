@@ -47,11 +47,11 @@ HEADERS = {
 class TokenMiddleware:
     """Middleware that answers 403 to every request without the token.
 
-    Data require the token in the header ``Authorization: Bearer``. Browsers send a host's cookies
-    to all of its ports, where servers of other users can read them. Therefore the cookie differs
-    from the token, and only gives access to the page's files, which contain no data. A request with
-    ``?token=`` is redirected to an address without it. The page then receives the token in its
-    text, once.
+    Requests for data must send the token in the header ``Authorization: Bearer``. Browsers send a
+    host's cookies to all of its ports, where servers of other users can read them. Therefore the
+    cookie differs from the token, and only gives access to the page's files, which contain no data.
+    A request with ``?token=`` is redirected to an address without the token. The text of the page
+    then contains the token, once.
 
     opened : cookies whose page has not received the token yet
     """
@@ -164,7 +164,7 @@ LOOPBACK_HOST = "127.0.0.1"
 PATIENCE = 10.0  # maximum seconds to wait for a start or stop
 # These limits keep clients from exhausting the process's file descriptors.
 MAX_VIEWERS = 48  # concurrent connections; an open page needs several
-MAX_ACCEPTED = 16  # connections accepted at once, before the limit applies
+MAX_ACCEPTED = 16  # connections accepted together, before the limit applies
 MAX_QUEUED = 256  # connections in the system's queue, without file descriptors of this process
 PAGE_SECONDS = 5.0  # maximum time to receive a request's head
 
@@ -218,7 +218,7 @@ class _QuietServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         await super().startup(sockets)
-        for listening in sockets or ():  # asyncio would accept its whole backlog at once
+        for listening in sockets or ():  # asyncio would accept its whole backlog together
             listening.listen(MAX_QUEUED)
 
 

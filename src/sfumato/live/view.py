@@ -18,7 +18,7 @@ SILENT_SECONDS = 60.0  # seconds without a micro-batch before the page reports i
 
 @dataclass(frozen=True)
 class ResultRows:
-    """The newest results. Each cell is its text and, for probabilities, a share from 0 to 1."""
+    """The newest results. A cell is its text and, for a probability, the value, otherwise None."""
 
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[tuple[str, float | None]]] = ()

@@ -55,7 +55,7 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
     TypeError
         If `spark` is not a Spark session.
     ValueError
-        For a port that is not a whole number from 0 to 65535.
+        For a port that is not an integer from 0 to 65535.
     OSError
         For a port in use.
     ImportError
@@ -75,7 +75,7 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
         page.stop()
     """
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
-        raise ValueError(f"`port` must be a whole number from 0 to 65535; got {port!r}")
+        raise ValueError(f"`port` must be an integer from 0 to 65535; got {port!r}")
     try:
         return Watch(spark, port)
     except ImportError as error:

@@ -62,7 +62,7 @@ def is_polars(given: Any) -> bool:
 
 def as_pandas(table: pa.Table) -> Any:
     pandas = sys.modules["pandas"]
-    # Objects instead of float64 for whole numbers with NULL, so that numbers above 2^53 stay exact
+    # Objects instead of float64 for integers with NULL, so that integers above 2^53 stay exact
     frame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     for name, column in zip(table.column_names, table.columns, strict=True):
         whole = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
@@ -136,7 +136,7 @@ def _is_form_of(found: pa.DataType, known: pa.DataType) -> bool:
 
 
 PLAUSIBLE_SECONDS = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
-PANDAS = b"pandas"  # metadata of a schema: its pandas form
+PANDAS = b"pandas"  # key of the metadata that pandas adds to a schema
 
 
 class ArrowFrame(Frame):

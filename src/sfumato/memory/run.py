@@ -19,7 +19,7 @@ from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarnin
 
 # Functions that add columns to rows, so that the result has the rows in their given order
 ADD_COLUMNS = ("impute", "earlier_values")
-PLACE = "__place"  # of a row in its table; with underscores at the end if the name is taken
+PLACE = "__place"  # column of the places of rows; underscores are appended if the name is taken
 
 
 def run_in_memory(job: Job) -> pa.Table:
@@ -57,7 +57,7 @@ def run_in_memory(job: Job) -> pa.Table:
 
 def with_places(frame: ArrowFrame, reading: Reading) -> tuple[pa.Table, Reading]:
     """Add the places of the rows to a table and to the columns that pass through its operator."""
-    if reading.tie == Ties():  # of the given columns
+    if reading.tie == Ties():  # break ties by the given columns
         reading = replace(reading, tie=Ties(tuple(frame.columns)))
     name, places = frame.free_name(PLACE), pa.array(np.arange(frame.table.num_rows))
     table = frame.table.append_column(name, places)
@@ -106,7 +106,7 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     if counts.get("skipped") and not bounded:
         warn_user(
             f"{job.function}: {counts['skipped']} extents without rows are not in the answers, "
-            f"because a gap has more than {MAX_EMPTY_EXTENTS:,} of them; look for a row with a "
+            f"because a gap has more than {MAX_EMPTY_EXTENTS:,} extents; look for a row with a "
             "wrong time",
             UserWarning,
         )

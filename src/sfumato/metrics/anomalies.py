@@ -28,7 +28,8 @@ SET_ASIDE = {
     "are read: reorder both streams",
     "future": "have an implausibly late event time: check the clocks of the sources",
     "unimputable": "have a missing value that no dependency could complete",
-    "overflow": "were evicted by the limit on the tuples of a window",
+    "overflow": "were evicted because a window reached `max_tuples`: raise `max_tuples` or use a "
+    "smaller window",
 }
 BY_KIND = {
     REORDER: {

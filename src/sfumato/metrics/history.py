@@ -20,7 +20,7 @@ class Point:
     """One or several consecutive micro-batches.
 
     at : end of the last micro-batch, seconds since 1970     busy : total duration in seconds
-    late, late_of : late rows, and the rows of which they are a share
+    late, late_of : number of late rows, and number of rows that could be late
     held : held rows at the end     lag : maximum lag in seconds; None without a reorder
     memory : bytes of state at the end     parts : seconds by phase
     waits : released rows per bin of waiting time; empty without a reorder

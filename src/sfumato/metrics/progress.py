@@ -85,7 +85,7 @@ class PartTotals:
         self.counters.update(counters)
         self.batch_totals.update({n: gauges[n] or 0 for n in BATCH_COUNTERS if n in gauges})
         if "keys" in gauges:
-            # `keys` covers the buckets with rows in this micro-batch; the sum covers arrived keys.
+            # `keys` counts keys of buckets with rows in this micro-batch; the sum, keys with rows.
             known = (self.keys or 0) + (gauges.get("new_keys") or 0)
             self.keys = max(known, gauges["keys"] or 0)
         before = self.gauges
@@ -117,9 +117,9 @@ def total_of_counter(counters: Counters, counter: str) -> int:
 
 
 def late_and_rows(counters: Counters) -> tuple[int, int]:
-    """Return the late rows, and the rows of which they are a share; see `late_of`.
+    """Return the number of late rows, and the number of rows that could be late; see `late_of`.
 
-    Both are from the reorders if there are any, otherwise from the kind with the most late rows.
+    Both numbers are from the reorders, if any, otherwise from the kind with the most late rows.
     """
     late = _by_kind(counters, "late")
     if not late:
@@ -188,7 +188,7 @@ def micro_batch_of(report: Any) -> MicroBatch:
 def _rows_out(rows: Mapping[str, Any], report: Any) -> int:
     """Return the rows observed at a pipeline's sink, or the rows that Spark's sink counts, or 0.
 
-    Spark reports -1 for sinks that do not count, such as `foreachBatch`.
+    Spark reports -1 for sinks that do not count rows, such as `foreachBatch`.
     """
     if ROWS_OUT in rows:
         return (rows[ROWS_OUT] or {}).get("rows") or 0

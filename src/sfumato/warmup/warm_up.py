@@ -91,7 +91,9 @@ def warm_up(
     names = list(WARM_UP_STEPS if only is None else only)
     unknown = [name for name in names if name not in WARM_UP_STEPS]
     if unknown:
-        raise KeyError(f"there is no warm-up step {unknown[0]!r}; there are {list(WARM_UP_STEPS)}")
+        raise KeyError(
+            f"there is no warm-up step {unknown[0]!r}; the steps are {list(WARM_UP_STEPS)}"
+        )
     begun, folder = compile_counts(), compile_store.folder()
     compile_store.create_marker("compiling")  # suppress the notice about compilation
     elsewhere = 0

@@ -301,7 +301,7 @@ def test_rows_of_invalid_times_are_counted_and_change_no_answer():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"k": 0}, ValueError, "`k` must be a whole number of at least 1; got 0"),
+        ({"k": 0}, ValueError, "`k` must be an integer of at least 1; got 0"),
         ({"k": 1.5}, TypeError, "`k`"),
         ({"k": 1, "every": "2 parsecs"}, ValueError, "`every` must be a duration"),
         ({"k": 1, "every": "0 s"}, ValueError, "`every`"),

@@ -119,8 +119,9 @@ def _check_query(query: Query, known: list[str] | None, later: list[str], truste
         if name.lower() == query.name.lower():
             why = f"{name} cannot read itself"
         elif name.lower() in map(str.lower, later):
-            why = f"{name} is a query further down: move it above this one"
+            why = f"{name} is a query further down: move it above this query"
         else:
-            why = f"{name} is not a source or query above this one; there are {', '.join(known)}"
+            above = f"the sources and queries above are {', '.join(known)}"
+            why = f"{name} is not a source or query above this query; {above}"
             why += did_you_mean(name, known)
         raise at(table, why)

@@ -1,8 +1,8 @@
 """`${NAME}` in a pipeline file: environment variables, whose values are never printed.
 
 Spark, Java and text formats change quoted text: letter case, backslashes before quotes, `%2F`,
-`\\u002f`, `&quot;`, truncated long values, and nested forms of these. Therefore the text and the
-secrets are normalised before they are compared.
+`\\u002f`, `&quot;`, truncated long values, and combinations of these changes. Therefore the text
+and the secrets are normalised before they are compared.
 """
 
 import html
@@ -132,7 +132,7 @@ def _decode(match: re.Match[str]) -> str:
 
 
 def _fold(match: re.Match[str]) -> str:
-    """Drop case, backslashes and doubled quotes; replace controls with their escape letters."""
+    """Fold case, drop backslashes and doubled quotes, write controls as their escape letters."""
     characters = match[0]
     if characters[-1] in "\\'\"":  # doubled or escaped quotes
         return characters[-1].replace("\\", "")

@@ -108,8 +108,8 @@ def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, Str
         begins = F.expr(
             f"hex(substring(`{RAW}`, 1, 1)) = '00' AND length(`{RAW}`) > {SCHEMA_ID_BYTES}"
         )
-        why = why.when(~begins, F.lit("it does not start with a schema number"))
-    why = why.when(read.isNull() | empty, F.lit("it is not an Avro value of this schema"))
+        why = why.when(~begins, F.lit("the value does not start with a schema number"))
+    why = why.when(read.isNull() | empty, F.lit("the value does not fit the Avro schema"))
     return seen.withColumn(UNDECODABLE, why), schema, F.base64(RAW)
 
 
@@ -127,7 +127,8 @@ def _reason(schema: StructType) -> Column:
         undecodable = read[UNDECODABLE].isNotNull() & read[field.name].isNull() & given.isNotNull()
         reasons.append(F.when(undecodable, why))
     unread = read.isNull() | read[UNDECODABLE].isNotNull()
-    return F.coalesce(*reasons, F.when(unread, F.lit("it is not a JSON object with these columns")))
+    not_object = F.lit("the value is not a JSON object with the columns of the schema")
+    return F.coalesce(*reasons, F.when(unread, not_object))
 
 
 def _metadata(name: str) -> Column:

@@ -39,9 +39,9 @@ NonEmptyText = Annotated[str, _expect("a non-empty string", pattern=r"\S")]
 IS_NAME = "a name of letters, digits and _ that does not begin with a digit"
 Identifier = Annotated[str, _expect(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 Flag = Annotated[bool, _expect("true or false")]
-RowCount = Annotated[int, _expect("a whole number of rows, at least 1", ge=1)]
-ConsoleRows = Annotated[int, _expect("a whole number from 1 to 1000", ge=1, le=1000)]
-Speed = Annotated[float, _expect("a number above 0 (60 replays a minute per second)", gt=0, le=1e9)]
+RowCount = Annotated[int, _expect("an integer of at least 1", ge=1)]
+ConsoleRows = Annotated[int, _expect("an integer from 1 to 1000", ge=1, le=1000)]
+Speed = Annotated[float, _expect("a number above 0 (60 replays 1 minute per second)", gt=0, le=1e9)]
 OptionValue = Annotated[str, _expect("a string, a number, true or false", extra_json_schema=SCALAR)]
 OptionTable = Annotated[dict[str, OptionValue], _expect("a table of options")]
 Texts = Annotated[tuple[NonEmptyText, ...], _expect("a list of strings")]
@@ -91,13 +91,13 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
     options : the format's options, by name
     static : read once at the start, as a table that does not grow
     table : a catalog table, lake.db.t
-    value : how the column `value` is decoded into the columns of `schema`
+    value : format of the column `value`, which is decoded into the columns of `schema`
     avro_schema : the Avro schema of the values, or the path of its *.avsc file
     metadata : Kafka columns that are kept next to the decoded columns
     dead_letters : name of the table of rows that could not be decoded
     replay : a file that is replayed in order of arrival
     order : for a replay: the column that gives the order of arrival
-    speed : for a replay: how many times faster than the times in `order`
+    speed : for a replay: the speed relative to the times in `order`
     rows_per_batch : for a replay: maximum number of rows per micro-batch
     """
 
@@ -139,7 +139,7 @@ class Sink(FileTable, frozen=True, kw_only=True):
     format : a Spark format, or console (the default)
     path : the folder, for formats with files
     table : a catalog table, lake.db.t
-    value : how rows are encoded in one column `value`, for Kafka
+    value : format of the column `value` in which rows are encoded, for Kafka
     key : the column that is the key of a Kafka record
     mode : append (the default), update or complete
     late : the sink, or the folder (written with a /), for late rows

@@ -251,7 +251,7 @@ NEEDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], Any]], ...] = (
     (("value", "dead_letters"), NAMES, lambda t: t.is_avro or t.schema),
     (("metadata",), KAFKA_VALUE, lambda t: t.value and t.format == "kafka"),
 )
-"""Keys of a source that need others: the keys, what they need, and whether a source has that."""
+"""Keys of a source that need other keys: the keys, the needed keys in words, and a check."""
 
 
 def absolute(path: str | None, folder: Path) -> Any:
@@ -351,8 +351,8 @@ def build_sinks(
             late = Sink(name=f"{name}_late", query=sink.query, format="parquet")
             if late.name in found:
                 why = (
-                    f"names a folder, whose sink would be called {late.name}, but this sink "
-                    f'already exists: write late = "{late.name}"'
+                    f"names a folder, whose sink would be called {late.name}, but a sink with this "
+                    f'name already exists: write late = "{late.name}"'
                 )
                 raise PipelineError.at(place, why)
             late = replace(late, path=absolute(table.late, folder), trigger=sink.trigger)

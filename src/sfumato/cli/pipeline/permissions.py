@@ -61,7 +61,7 @@ def connector_advice(form: str) -> str:
         return why + ("" if hint else add)
     wanted, here, other = CONNECTOR_SPARK_VERSIONS.get(form.lower()), pyspark.__version__, ""
     if wanted is not None and not here.startswith(f"{wanted}."):
-        other = f"; the connector runs with PySpark {wanted}, and this is {here}"
+        other = f"; the connector needs PySpark {wanted}, but PySpark {here} is installed"
     return (
         f"is {form!r}, whose connector is not part of Spark: add [spark] and packages = "
         f'["{packages}"] to the file, and run with --allow-packages{other}'

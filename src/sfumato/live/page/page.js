@@ -1,4 +1,4 @@
-// The page: one section per query, made once, filled again with every event.
+// The page has one section per query, which is created once and filled again at every event.
 
 const sections = new Map();
 const state = document.getElementById("state");
@@ -27,7 +27,7 @@ const time = (microseconds) => {
   return Number.isNaN(date.getTime()) ? String(microseconds) : date.toISOString().slice(0, 19).replace("T", " ");
 };
 const DAY = 86400;
-// How far an event time, in seconds, is behind the clock; of data that is played again, the time.
+// Describe how far an event time in seconds is behind the clock, or the time itself for old data.
 const behind = (at, now) => (Math.abs(now - at) < DAY
   ? `${seconds(Math.max(0, now - at))} behind the clock` : `at ${time(1e6 * at)}`);
 
@@ -79,7 +79,7 @@ function table(columns, rows) {
   })];
 }
 
-// How an operator stands: the heading, the text of one (empty where it has none), whether a number.
+// State columns of the operators' table: heading, text of an operator (or ""), whether a number.
 const text = (value, of) => (value === null || value === undefined ? "" : of(value));
 const STANDS = [
   ["keys", (one) => (one.keys ? number(one.keys) : ""), true],
@@ -108,7 +108,7 @@ function operators(query) {
   return table(columns, rows);
 }
 
-// The rankings of a query: each with its answers so far, and when it is due next.
+// The table of a query's rankings: the answers so far, and the times at which each is due next.
 function rankings(query) {
   const columns = [["ranking", false], ["answers", true], ["due next", false], ["after that", false]];
   const rows = query.operators.filter((one) => one.side !== "answers" && one.due.length).flatMap((one) => {
@@ -211,7 +211,7 @@ const charts = {
         { at: p.at, name: "median", value: p.waits[0] / size },
         { at: p.at, name: "99%", value: p.waits[1] / size }]);
     },
-    title: (query) => `How long emitted rows were held, ${unit(query, longest)[1]}`,
+    title: (query) => `Holding time of emitted rows, ${unit(query, longest)[1]}`,
   },
   parts: {
     spec: () => spec({
@@ -296,12 +296,12 @@ function fill(query, now) {
 
 // ---- events -------------------------------------------------------------------------------------
 
-// The token comes once, in the page's text; storage of the tab, for this port alone, keeps it for
-// reloads. Cookies are sent to all ports of the host, so data are not given for them.
+// The page contains the token only once; for reloads, the tab stores it, for this port only. Cookies
+// are sent to all ports of the host, so they give no access to data.
 const given = document.querySelector("meta[name=token]").content;
 if (given) sessionStorage.setItem("token", given);
 const token = given || sessionStorage.getItem("token");
-const AGAIN = 3000; // milliseconds before the next try
+const AGAIN = 3000; // milliseconds before the next attempt
 
 function show({ now, queries }) {
   empty.hidden = queries.length > 0;
@@ -322,7 +322,7 @@ async function receiveEvents() {
     const events = (text + value).split("\n\n");
     text = events.pop();
     for (const event of events) {
-      // Apart, so that what goes wrong there is not taken for a lost connection.
+      // In a separate task, so that an error in `show` is not mistaken for a lost connection.
       if (event.startsWith("data: ")) setTimeout(show, 0, JSON.parse(event.slice(6)));
     }
   }
