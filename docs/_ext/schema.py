@@ -32,7 +32,7 @@ def kind(of: dict[str, Any]) -> str:
     found = of.get("type", "")
     if found == "array":
         return f"list of {kind(of['items'])}s"
-    words = {"string": "text", "integer": "whole number", "object": "table", "boolean": "`true`"}
+    words = {"string": "text", "integer": "integer", "object": "table", "boolean": "`true`"}
     if isinstance(found, list):
         return ", ".join(words.get(one, one) for one in found)
     return words.get(found, found)

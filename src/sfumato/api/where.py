@@ -44,8 +44,9 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     -----
     Invalid rows are skipped. A row is invalid if its probabilities are invalid, or if an attribute
     in the condition is not finite in one of the alternatives. If the condition keeps none of the
-    alternatives, the row is also invalid if such an attribute is NULL in all of them. The observed metrics ``sfumato_where_N_input`` count rows and invalid
-    rows (`invalid`). ``sf.split_invalid`` of the frame upstream finds these rows.
+    alternatives, the row is also invalid if such an attribute is NULL in all of them. The observed
+    metrics ``sfumato_where_N_input`` count rows and invalid rows (`invalid`).
+    ``sf.split_invalid`` of the frame upstream finds these rows.
     Cost: linear in the number of alternatives, without state; on Spark it runs in the JVM.
 
     References
