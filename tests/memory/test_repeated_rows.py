@@ -84,3 +84,30 @@ def test_rows_with_the_answer_of_their_window_share_it():
         sf.window_aggregate(table, {"s": "sum(value)"}, **window)
     with pytest.raises(ValueError, match="metadata was dropped may share"):
         sf.window_aggregate(frame.drop(columns="existence"), {"s": "sum(value)"}, **window)
+
+
+def test_answers_that_a_join_of_extents_repeats_are_refused():
+    rows = pa.table({"t": [0, 1], "a": [0, 1], "room": [1, 2], "existence": [0.5, 0.5]})
+    rows = sf.reorder(rows, event_time="t", arrival="a", slack=0)
+    window = {"window": sf.Range("10 us"), "order": "t", "distribution": 4}
+    total = sf.window_aggregate(rows, {"n": "count(*)"}, **window)
+    by_room = sf.window_aggregate(rows, {"n": "count(*)"}, key="room", **window)
+
+    def count(left, right, side, **key):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # both sides contain the same readings
+            found = field(sf.extent_join(left, right, **key), side, "n")
+        lists = found.column("n").combine_chunks()
+        place = lists.type.get_field_index("distribution")
+        marked = lists.type.field(place).with_name("alternatives")
+        ends = found.column("window").combine_chunks().field("end")
+        found = found.append_column(marked, lists.field(place)).append_column("t", ends)
+        return sf.window_aggregate(found, {"s": "sum(value)"}, window=sf.Rows(5), order="t")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert count(by_room, by_room, "left", key="room").num_rows == 2
+        assert count(total, total, "right").num_rows == 1
+    for left, right, side in ((total, by_room, "left"), (by_room, by_room, "right")):
+        with pytest.warns(UserWarning, match="pairs of a join may repeat an earlier row"):
+            count(left, right, side)

@@ -32,6 +32,7 @@ from sfumato.tables.joins.table_join import (
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIDES, TableOperator
 from sfumato.tables.reading.frame import (
+    GROUPED_BY,
     Frame,
     check_keys,
     column_names,
@@ -45,6 +46,7 @@ from sfumato.tables.reading.results import (
     OutputField,
     alternatives_type,
     extent_type,
+    mark_repeated,
     mark_shared,
     row_of,
     world_outputs,
@@ -393,6 +395,7 @@ def extent_join_job(
         keys[0], left.ordered_by_keys("window") or [], right.ordered_by_keys("window") or []
     )
     order = {**left.metadata("window"), **order_metadata([keys[0][i] for i in scope])}
+    order.pop(GROUPED_BY, None)
     time = left.arrow_type(left.type("window")).field("end").type
     outputs = [Output("window", ("window",), extent_type(time, order), order)]
     inputs, fields = [], []
@@ -409,6 +412,10 @@ def extent_join_job(
         for title, kind in ((ALTERNATIVES, pairs), ("probability", pa.float64())):
             outputs.append(Output(title, (title,), kind))
         outputs = mark_shared(outputs, PAIRS)
+    elif not one_to_one:
+        others = zip(SIDES, (right, left), keys[::-1], strict=True)
+        once = [side for side, frame, own in others if frame.has_one_row_per_extent(own)]
+        outputs = mark_repeated(outputs, PAIRS, ["window", *once])
     config = ExtentJoinTableConfig(
         keys=len(keys[0]),
         scope=scope,

@@ -48,6 +48,8 @@ SEVERAL_WORDS = re.compile(r"([^\W\d]\w*)(?:[ .]\w+)+")
 # Keys of column metadata.
 ADDED_COLUMN = "sfumato.added"  # sfumato added the column, so it does not break ties
 CONTROLLED_BY = "sfumato.controlled_by"  # JSON list of the keys within which rows are ordered
+GROUPED_BY = "sfumato.grouped_by"  # JSON list of columns, with one row per extent and group,
+SEVERAL_ROWS = "*"  # or this, if there may be several
 EVENT_TIME = "sfumato.event_time"  # the column by which rows are ordered
 FORGETS = "sfumato.forgets"  # keys may expire and restart with older rows
 BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a source
@@ -653,6 +655,12 @@ class Frame(ABC):
         """Return the controller's keys if it orders by `order` and `keys` contains them."""
         found = self.ordered_by_keys("punctuation") if self.marks_late(order) else None
         return found if found is not None and set(found) <= set(keys) else None
+
+    def has_one_row_per_extent(self, keys: Sequence[str]) -> bool:
+        """Return whether at most one row has the same extent and `keys`, as far as is known."""
+        groups = set(json.loads(self._metadata("window").get(GROUPED_BY, "[]")))
+        renamed = bool(groups - {SEVERAL_ROWS, *self.columns})
+        return renamed or groups <= set(keys)
 
     def is_strictly_ordered(self, order: list[str], keys: list[str]) -> bool:
         """Return whether on-time rows with equal `keys` are always in order.

@@ -1,5 +1,6 @@
 """The arguments of `window_aggregate`, and the configuration derived from them."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from sfumato.tables.reading.frame import (
     CONTROLLER_COLUMNS,
     EARLY_COLUMN,
     EXISTENCE,
+    GROUPED_BY,
+    SEVERAL_ROWS,
     TIME_KINDS,
     Frame,
     ReadExpression,
@@ -768,7 +771,9 @@ class WindowQuery:
         titles = {name: of.name for name, of in zip(names, found, strict=True)}
         scope = [titles.get(name, name) for name in self.in_order_within]
         order = order_metadata(scope)
-        metadata = {"held": {ADDED_COLUMN: "true"}, "window": order}
+        groups = [SEVERAL_ROWS] if self.emits_rows else [titles[name] for name in self.keys]
+        window = {**order, GROUPED_BY: json.dumps(groups)}
+        metadata = {"held": {ADDED_COLUMN: "true"}, "window": window}
         types = self._added_types
         if self.timed:
             types["window"] = extent_type(self.time_type, order)
