@@ -33,7 +33,7 @@ def asof_join(
     order
         Event time, a column of both frames: a timestamp or whole microseconds.
     key
-        Column(s) of both frames that must be equal.
+        Column(s) of both frames whose values must be equal.
     within
         Maximum age of the right row, inclusive: "10 seconds"; None for any age.
     probability

@@ -30,7 +30,7 @@ def extent_join(
     left, right
         Results of sf.window_aggregate over sf.Range, with their column `window`.
     key
-        Column(s) of both frames that must be equal.
+        Column(s) of both frames whose values must be equal.
     on, within, probability
         As for sf.similarity_join, for the rows' alternatives.
     how

@@ -138,7 +138,7 @@ class TimeOptions(TableOptions):
         assert wattr is not None
         name = wattr.names[0].parts[0]
         if extent is None or not answered:
-            reason = f"{name} is an uncertain event time, which only aggregates over a RANGE accept"
+            reason = f"{name} is an uncertain event time, and only aggregates over a RANGE take it"
             raise at(wattr.place, reason, "SELECT AVG(x)")
         own = {*EXTENT_WORDS, "WATTR", *OPERATOR_WORDS}
         if other := next((o for o in self.options if o.word not in own), None):

@@ -144,7 +144,7 @@ def join_words(join: Similarity) -> Options:
 
 
 def _shared_name(name: Name | str, place: Node, sides: Sides, *, attributes: bool = False) -> str:
-    """Return the spelling of a name that both sides have. Raises SqlError if they differ."""
+    """Return the spelling of a name that both sides have. Raises SqlError for two spellings."""
     spelled = []
     for relation, frame in sides:
         known = (attributes and frame.attributes) or frame.df.columns

@@ -13,7 +13,7 @@ from sfumato.metrics.session_metrics import QueryMetrics, SessionMetrics, hide_s
 from sfumato.reports import REORDER, OperatorPart
 
 MAX_SHOWN = 240  # maximum number of points in a chart
-SILENT_SECONDS = 60.0  # seconds without a micro-batch before the page reports it
+SILENT_SECONDS = 60.0  # seconds without a micro-batch after which a query is silent
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def merge_neighbours(points: Sequence[Point], size: int) -> list[Point]:
 
 
 def limit_points(points: list[Point]) -> list[Point]:
-    """Merge pairs in the older half of the points if there are too many; oldest first."""
+    """Merge neighbours in the older half of `points` (oldest first) if there are too many."""
     if len(points) <= MAX_POINTS:
         return points
     half = MAX_POINTS // 2

@@ -39,8 +39,8 @@ QUERY_GAUGES = {
     "batch_end_timestamp_seconds": "time at which the newest micro-batch was reported",
     "active": "1 while the query runs, 0 when it has ended",
     "failed": "1 if the query ended with an error, otherwise 0",
-    "state_memory_bytes": "memory of the state store",
-    "state_disk_bytes": "files of the state store",
+    "state_memory_bytes": "bytes of memory of the state store",
+    "state_disk_bytes": "bytes of the files of the state store",
     "state_rows": "entries of the state store; 0 unless Spark counts them, which "
     "sf.ops.settings() disables",
 }

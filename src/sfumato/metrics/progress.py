@@ -85,7 +85,8 @@ class PartTotals:
         self.counters.update(counters)
         self.batch_totals.update({n: gauges[n] or 0 for n in BATCH_COUNTERS if n in gauges})
         if "keys" in gauges:
-            # `keys` counts keys of buckets with rows in this micro-batch; the sum, keys with rows.
+            # The gauge counts all keys of the buckets that have rows in this micro-batch, and the
+            # sum of `new_keys` counts the keys that have had rows.
             known = (self.keys or 0) + (gauges.get("new_keys") or 0)
             self.keys = max(known, gauges["keys"] or 0)
         before = self.gauges

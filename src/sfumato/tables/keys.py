@@ -47,7 +47,7 @@ class KeyIndex(Stateful):
         self.size = 0  # all codes are below `size`; arrays have spare capacity
         self._number = np.empty(0, np.int64)  # row of each code's values, -1 for free codes
         self.newest: Floats = np.empty(0)  # order of each code's newest row, if `forget_after`
-        self.seen: Floats = np.empty(0)  # newest order of all rows at each code's newest row
+        self.seen: Floats = np.empty(0)  # `latest` when each code's newest row arrived
         self.free: Ints = np.empty(0, np.int64)  # codes to reuse, the next one last
         self.latest = NO_ORDER  # newest order of all rows
         self._replaced_codes: list[int] = []  # codes of keys that have a new code

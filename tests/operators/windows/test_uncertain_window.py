@@ -233,7 +233,7 @@ def test_in_window_says_why_a_tuple_has_no_position():
     for j, words in [
         (0, "begins at 1"),
         (2, "existence was 0"),
-        (3, "only 3 tuples have arrived"),
+        (3, "number of arrived tuples is 3"),
         (-1, "got -1"),
     ]:
         with pytest.raises(ValueError, match=words):

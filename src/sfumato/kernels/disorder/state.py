@@ -68,9 +68,9 @@ UNSEEN, EARLIER_CALL = -1, -2  # places of RowIds.kept
 NO_IDS = RowIds(np.empty(0, np.int64), np.empty((3, 0), np.int64), 0)
 
 # Totals over controllers: rows below the punctuation on arrival or beyond `max_ahead`; stale rows
-# and rows beyond `max_behind`; rows set aside by the guard or beyond `max_ahead`; how often a full
-# buffer forced the punctuation; rows whose arrival is below the clock; rows late only because they
-# are below the floor; duplicates.
+# and rows beyond `max_behind`; rows set aside by the guard or beyond `max_ahead`; arrivals at
+# which a full buffer advanced the punctuation; rows whose arrival is below the clock; rows late
+# only because they are below the floor; duplicates.
 COUNTS = integers("late stale future forced out_of_order after_idle duplicates")
 
 # Far rows on one side of the credible delays, as evidence of a lasting mode: the number of rows and

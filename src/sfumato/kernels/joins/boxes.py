@@ -39,7 +39,7 @@ def near_boxes(box, d, u, begin, end, reach, nearest, out):
     """Write the slots in [begin, end) whose boxes may be within `reach` of slot u's box to `out`.
 
     nearest : working memory, float64[>= end - begin]
-    Returns the number of slots, which ascend.  O((end - begin) * d), in SIMD.
+    Returns the number of slots, in ascending order.  O((end - begin) * d), in SIMD.
     """
     bound, n = reach * reach * (1.0 + 4.0 * SIFT_SLACK) + 1e-300, 0
     # Unsigned places, because a test for negative places would prevent SIMD.

@@ -58,7 +58,7 @@ def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, di
 
     slots : ascending, the n tuples of `near`
     cells : working memory, float64[rows, n + 1]; entry (e, m) is Pr(e newer tuples exist and m are
-        near); a world stops at its `rows`-th existing tuple
+        near); counting stops at a world's `rows`-th existing tuple
     """
     low, high, top, c = 0, 1, 1, n - 1
     cells[0, 0] = 1.0

@@ -185,7 +185,7 @@ def copy_line(source, s, target, t):
 
 @compiled_ieee
 def tuples_without_windows(offsets, prob, points, existence, columns):
-    """Return `StoredTuples` in slots 0, 1, ... without windows, with unwritten summaries."""
+    """Return `StoredTuples` in slots 0, 1, ... without windows; summaries are not written yet."""
     n, d, places = offsets.size - 1, points.shape[1], 0
     for i in range(n):
         places += block_size(d, offsets[i + 1] - offsets[i])

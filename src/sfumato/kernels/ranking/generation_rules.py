@@ -18,7 +18,7 @@ RULE_CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e
 
 
 class Factors(NamedTuple):
-    """Factors of m items, in rank order, for the numbers of items above other positions.
+    """Factors of m items, in rank order, of the distributions of numbers of items above a position.
 
     prob : float64[m] in (0, 1], probability of the item itself
     mass : float64[m], mass of its rule up to and including the item, at most 1

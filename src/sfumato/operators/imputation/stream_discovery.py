@@ -56,9 +56,9 @@ def discover_changes(
     max_rows : int >= 1, maximum number of donors for these rows, drawn from the earlier rows
 
     A set of determinants is kept if its mean score is smaller than the score of every subset.
-    Simpler dependencies thus remain for rows without some determinants. Sets of at least two other
-    attributes are formed from the `NEAREST` attributes that score best alone. Returns no
-    dependencies for fewer than `MIN_CHANGES` rows.
+    Simpler dependencies thus remain for rows in which some determinants are missing. Sets of at
+    least two other attributes are formed from the `NEAREST` attributes that score best alone.
+    Returns no dependencies for fewer than `MIN_CHANGES` rows.
     Cost: imputation of `sample` rows per candidate; each of four attributes has 14 candidates.
     Raises ValueError for arguments outside these ranges.
     """

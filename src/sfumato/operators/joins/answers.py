@@ -111,8 +111,8 @@ def unmatched_tuples(
     within: float,
     probability: float,
 ) -> Unmatched:
-    """Select the tuples of `mine` that are likely enough to have no partner. Their numbers are
-    places in `mine`. pairs : places in `mine` and `others` of possible partners, distinct pairs"""
+    """Select the tuples of `mine` that are likely enough to have no partner. The field
+    `number` is the place in `mine`. pairs : places of possible partners in both, each pair once"""
     about, tuples = criterion(mine.points.shape[1], within, probability), _stored(mine, others)
     alone, first = np.ones(mine.prob.size), mine.offsets.size - 1
     exclude_partners(tuples, pairs[0], pairs[1] + first, mine.offsets[pairs[0]], alone, about)

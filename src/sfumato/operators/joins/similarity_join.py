@@ -28,7 +28,7 @@ class HeldSamples(NamedTuple):
     """All held tuples, window after window, oldest first.
 
     code, number, time : int64[n], window, number in the stream, microseconds
-    existence : float64[n]    offsets : int64[n + 1] of the samples of owned tuples
+    existence : float64[n]    offsets : int64[n + 1] of the samples of this task's tuples
     prob : float64[m]    points : float64[m, d]    radius : float64[n]; empty without radii
     """
 

@@ -31,8 +31,8 @@ class Schedule:
     Bound: after `start` or its registration, no query waits longer than `every` for an answer.
 
     An added query joins at the end of the running cycle. If that end is too late for the query, the
-    cycle ends early: at the last run that is early enough, which then answers all queries, or
-    `every` after the query was added if there is no such run. A removed query is no longer
+    cycle ends at the last run that is early enough, and this run answers all queries. If there is
+    no such run, the cycle ends `every` after the query was added. A removed query is no longer
     answered; a timetable without it starts at the end of the cycle. Bounds hold because all queries
     are answered when a timetable starts. Results do not depend on how instants are split into
     calls, nor on snapshot and restore.

@@ -231,9 +231,9 @@ class ExtentAggregate(ReleasedAggregate):
     Rows of a group are aggregated together, and rows of a scope share punctuations; a group stays
     in one scope. An extent is complete when a punctuation is at least its end - 1 and all rows
     released by that punctuation have arrived. Rows that are released together arrive in event-time
-    order. An extent is therefore complete at the first row of the scope that is at or after its end
-    or has a higher punctuation. An extent is emitted exactly once for each group with a tuple
-    in it, in order of completion, then of (end, group).
+    order. An extent is therefore complete at the first row of the scope that is at or after the
+    extent's end, or that has a higher punctuation than the one that reached it. An extent is
+    emitted once for each group with a tuple in it, in order of completion, then of (end, group).
 
     - A late row is flagged and has its source's punctuation. The row enters every open extent that
       contains it and ends after that punctuation, and does not complete extents. A row without the

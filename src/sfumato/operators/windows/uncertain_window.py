@@ -227,8 +227,8 @@ class UncertainWindow(Operator):
     def _why_not_held(self, j: int) -> str:
         if not 0 <= j < self.arrived:
             return (
-                f"`j` must be the index of an arrived tuple; got {j}, but only {self.arrived} "
-                "tuples have arrived"
+                f"`j` must be the index of an arrived tuple; got {j}, and the number "
+                f"of arrived tuples is {self.arrived}"
             )
         if j < self.start:
             return f"tuple {j} is no longer held: the window begins at {self.start}"

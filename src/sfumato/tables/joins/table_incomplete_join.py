@@ -20,7 +20,7 @@ from sfumato.tables.row_store import RowStore
 
 @dataclass(frozen=True, kw_only=True)
 class IncompleteJoinTableConfig(JoinTableConfig):
-    """Settings of a join of incomplete streams over tables.
+    """Settings of a join of incomplete streams, for Arrow tables.
 
     imputer : `RepositoryImputer.to_bytes`; a checkpoint stores only the checksum
     units : divisors of the imputer's attributes; empty for no division

@@ -55,7 +55,7 @@ class Reasons:
             self.texts.append(text)
 
     def counts(self, counted: Bools | None = None) -> dict[str, int]:
-        """Return the number of rows per reason. counted : bool[n], the rows that count, or None"""
+        """Return the number of invalid rows per reason. counted : bool[n], or None for all rows"""
         found: dict[str, int] = {}
         which = self.invalid if counted is None else self.invalid & counted
         of_each = np.bincount(self.number[which], minlength=len(self.texts)).tolist()

@@ -1,6 +1,6 @@
 """The boundary of an uncertain count window, decided exactly in O(sqrt(w)) per arrival.
 
-The oldest tuple may be evicted while Pr(N >= w) without it reaches the target. The queue of
+The oldest tuple may be evicted if Pr(N >= w), computed without it, reaches the target. The queue of
 existence probabilities is split into two stacks:
 
     held:    head ................. mid ................. tail

@@ -212,7 +212,7 @@ def _total(drawn, head, end, s):
 def slide_totals(state, drawn, arriving, average, out):
     """Add the arrivals to every world.
 
-    state : WorldTotals; the blocks of all held tuples must fit state.blocks
+    state : WorldTotals; the blocks of all held tuples must fit into state.blocks
     drawn : SampledWorlds, held tuples and arrivals; arriving : WorldArrivals
     average : bool, average instead of sum
     out : float64[k, worlds], written unless it has no rows; without a value, a sum is 0 and an
