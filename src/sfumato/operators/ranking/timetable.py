@@ -177,8 +177,8 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
     Notes
     -----
     Guarantee: after instant 0, no query waits longer than its `every` for its next answer.
-    The unit of time is the greatest common divisor of the values of `every`. If the longest has more
-    than 40,000 such units, "dp", "time" and "greedy" may use a coarser unit, which is at most 1/50
+    The unit of time is the greatest common divisor of the values of `every`. If the largest value
+    has more than 40,000 such units, "dp", "time" and "greedy" may use a coarser unit, at most 1/50
     of the shortest `every`. They then round each `every` down to whole units, at most 40,000. The
     guarantee still holds; the cost may be a few percent above the optimum.
     Cost: if the longest `every` has f units, "dp" and "time" take O(f**2) at worst and usually
