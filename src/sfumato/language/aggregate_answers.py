@@ -358,7 +358,9 @@ class Aggregation(WindowedBlock):
         condition = edits.render(Node(body.start + 1, body.end - 1))
         if self.certain:
             return f"CASE WHEN ({condition}\n) THEN 1D ELSE 0D END"
-        return total_probability(f"filter({name}.distribution, `:v` -> ({condition}\n))")
+        undefined = f"named_struct('prob', 1D - {name}.existence, 'value', CAST(NULL AS DOUBLE))"
+        outcomes = f"concat({name}.distribution, array({undefined}))"
+        return total_probability(f"filter({outcomes}, `:v` -> ({condition}\n))")
 
     def apply(self) -> None:
         source, window = self.source, self.source.window
