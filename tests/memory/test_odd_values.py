@@ -447,3 +447,32 @@ def test_earlier_values_need_rows_that_are_certainly_present():
     rows = pa.table({"t": [0, 1], "y": [1.0, 2.0], "alternatives": lists})
     with pytest.raises(ValueError, match="may be absent: the table has a column `alternatives`"):
         sf.earlier_values(rows, "y", order="t")
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("d = 0.3", [3]),
+        ("d <= 0.3", [0, 1, 2, 3]),
+        ("d BETWEEN 0.2 AND 0.3", [2, 3]),
+        ("d IN (0.3, 0.6, 0.7)", [3, 6, 7]),
+        ("d > 0.6", [7, 8, 9]),
+        ("d NOT IN (0.3)", [0, 1, 2, 4, 5, 6, 7, 8, 9]),
+    ],
+)
+def test_decimals_are_compared_as_the_nearest_doubles(condition, kept):
+    tenths = [Decimal(i) / 10 for i in range(10)]
+    rows = pa.table({"t": range(10), "d": pa.array(tenths, pa.decimal128(10, 1))})
+    assert sf.where(rows, condition).column("t").to_pylist() == kept
+
+
+def test_drawn_worlds_that_lost_their_metadata_warn_without_their_key():
+    rows = pd.DataFrame({"t": range(4), "id": range(4), "existence": 0.5})
+    drawn = sf.draw_worlds(rows, 9, source="s", id="id").merge(pd.DataFrame({"id": range(4)}))
+    window = {"window": sf.Range("1 s"), "order": "t"}
+    with pytest.warns(UserWarning, match="does not contain the column `world`.*key="):
+        sf.window_aggregate(drawn, {"n": "count(*)"}, **window)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sf.window_aggregate(drawn, {"n": "count(*)"}, key="world", **window)
+        sf.window_aggregate(rows.assign(world=1), {"n": "count(*)"}, **window)

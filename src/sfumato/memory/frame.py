@@ -35,6 +35,7 @@ from sfumato.tables.reading.types import (
     spark_type,
 )
 from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
+from sfumato.tables.reading.worlds import WORLD
 from sfumato.windows import Range
 
 ATTRS = "sfumato"  # key of the result's Arrow schema (in base64) in the attrs of a pandas frame
@@ -250,6 +251,18 @@ class ArrowFrame(Frame):
                     f"but its values look like {unit} between 2000 and 2100: multiply them by "
                     f"{factor:,}, or convert the column to timestamps"
                 )
+
+    def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
+        """Return the key columns; warn if they may lack drawn worlds whose metadata was dropped."""
+        found = super().keys(argument, given)
+        named_so = WORLD in self.columns and self.type(WORLD) == pa.int32()
+        if self.dropped_by and named_so and WORLD not in found:
+            warn_user(
+                f"`{argument}` does not contain the column `{WORLD}`. If sf.draw_worlds created "
+                f"this column, {self.dropped_by} has dropped its metadata: write "
+                f"key={[*found, WORLD]}, because rows from different worlds never occur together"
+            )
+        return found
 
     def require_late(self, metadata: bool = True) -> None:
         """Raise ValueError even for a controller's flags if a library has dropped the metadata."""

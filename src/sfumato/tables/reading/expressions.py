@@ -309,7 +309,7 @@ def _compare(sign: str, left: Operand, right: Operand) -> Operand:
     if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
         return COMPARISONS[sign](left, right)
     if left.type != right.type:
-        left, right = (value.cast(pa.float64(), safe=False) for value in (left, right))
+        left, right = map(_as_double, (left, right))
     holds = COMPARISONS[sign](left, right)
     ours, theirs = pc.is_nan(left), pc.is_nan(right)  # NULL remains NULL
     if sign in ("=", "<>"):
@@ -317,6 +317,12 @@ def _compare(sign: str, left: Operand, right: Operand) -> Operand:
         return pc.or_(holds, both) if sign == "=" else pc.and_(holds, pc.invert(both))
     greater, other = (ours, theirs) if sign in (">", ">=") else (theirs, ours)
     return pc.or_(holds, greater if "=" in sign else pc.and_(greater, pc.invert(other)))
+
+
+def _as_double(value: Operand) -> Operand:
+    if pa.types.is_decimal(value.type) and isinstance(value, pa.Array):
+        return as_doubles(value, "")  # Arrow's own cast is not the nearest double
+    return value.cast(pa.float64(), safe=False)
 
 
 def _literal(text: str) -> pa.Scalar:
