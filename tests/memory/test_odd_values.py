@@ -147,7 +147,7 @@ def test_a_filter_leaves_out_and_counts_rows_that_are_invalid():
 
 
 def test_the_existence_of_an_invalid_tuple_is_unknown():
-    prob = [[0.5, 0.5], [math.nan], [math.nan, 0.3], [0.9, 0.8], [-0.1, 0.5], [1.0 + 1e-10], []]
+    prob = [[0.5, 0.5], [math.nan], [math.nan, 0.3], [0.9, 0.8], [-0.1, 0.5], [1.0 + 1e-5], []]
     tuples = pa.array([[{"prob": p, "x": 1.0} for p in row] for row in prob])
     assert sf.existence(tuples).to_pylist() == [1.0, None, None, None, None, None, 0.0]
     assert sf.expected("x", tuples, conditional=True).to_pylist()[1:] == [None] * 6
@@ -476,3 +476,36 @@ def test_drawn_worlds_that_lost_their_metadata_warn_without_their_key():
         warnings.simplefilter("error")
         sf.window_aggregate(drawn, {"n": "count(*)"}, key="world", **window)
         sf.window_aggregate(rows.assign(world=1), {"n": "count(*)"}, **window)
+
+
+def test_probabilities_in_single_precision_are_scaled_where_they_are_read():
+    rng, n = np.random.default_rng(3), 300
+    shares = np.exp(rng.normal(0.0, 2.0, (n, 5))).astype(np.float32)
+    shares /= shares.sum(axis=1, keepdims=True)
+    rows = [[{"prob": p, "x": float(i)} for i, p in enumerate(row)] for row in shares]
+    kind = pa.list_(pa.struct([("prob", pa.float32()), ("x", pa.float64())]))
+    raw = pa.table({"t": range(n), "alternatives": pa.array(rows, kind)})
+    assert (shares.astype(float).sum(axis=1) > 1.0 + 1e-9).sum() > 50
+    scaled = raw.set_column(1, "alternatives", sf.alternatives(raw["alternatives"]))
+    assert sf.existence(raw).to_pylist() == pytest.approx(sf.existence(scaled).to_pylist())
+    window = {"window": sf.Range("1 s"), "order": "t"}
+    near = {"on": "x", "within": 0.5, "probability": 0.3, "window": sf.Rows(9), "order": "t"}
+    for call in (
+        lambda rows: sf.window_aggregate(rows, {"n": "count(*)", "s": "sum(x)"}, **window),
+        lambda rows: sf.top_k(rows, 3, by="x", **window).drop_columns(["row"]),
+        lambda rows: sf.self_join(rows, **near).select(["probability"]),
+    ):
+        found, expected = (
+            np.array([[*flatten(row)] for row in call(rows).to_pylist()]) for rows in (raw, scaled)
+        )
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def flatten(row):
+    """Yield the numbers in a row and in its structs."""
+    for value in row.values():
+        if isinstance(value, dict):
+            yield from flatten(value)
+        elif isinstance(value, float):
+            yield value

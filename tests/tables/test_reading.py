@@ -162,7 +162,7 @@ def test_reasons_of_any_alternatives_are_those_of_the_rejected_rows(spark):
 
     def some_alternatives():
         shares = rng.dirichlet(np.ones(rng.integers(1, 13)))
-        scale = rng.choice([0.5, 1.0, 1.0 + 1e-9, 1.0 + 3e-9])
+        scale = rng.choice([0.5, 1.0, 1.0 + 1e-6, 1.0 + 3e-6])
         found = [alternative(p * scale, *rng.normal(size=2)) for p in shares.tolist()]
         place = int(rng.integers(2 * len(found)))
         if place < len(found):  # half of the rows get an odd value

@@ -16,7 +16,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
-from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
+from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE
 from sfumato.operators.distributions.poisson_binomial import CERTAIN
 from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, wanted_values
 
@@ -189,15 +189,15 @@ def middle_and_half_width(low: Any, high: Any) -> tuple[Column, Column]:
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:
     alternatives_ = column_of(column)
-    terms = F.size(alternatives_)
+    terms, most = F.size(alternatives_), 1.0 + RESCALED_SUM_TOLERANCE
 
     def term(a: Column) -> Column:
         prob = a["prob"].cast("double")
-        return F.when((prob >= 0.0) & (prob <= 1.0), prob)
+        return F.when((prob >= 0.0) & (prob <= most), prob)
 
     def rule(total: Column) -> Column:
         total = F.nanvl(total, F.lit(None).cast("double"))
-        total = F.when(total <= 1.0 + SUM_TOLERANCE, total)
+        total = F.when(total <= most, total)
         certain = (total > 1.0) | ((terms > 1) & (total >= F.lit(1.0) - terms * F.lit(2.0**-52)))
         return F.when(certain, 1.0).otherwise(total)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arguments import SUM_TOLERANCE
+from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE
 from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.keys import group_rows, normalize_zeros
@@ -15,10 +15,10 @@ from sfumato.tables.reading.types import as_doubles, floats_of
 
 def existence_of(tuples: UncertainTable) -> Floats:
     """Return the existence of each tuple; NaN if its probabilities are invalid."""
-    prob = _probabilities(tuples)
-    terms = np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan)
+    prob, most = _probabilities(tuples), 1.0 + RESCALED_SUM_TOLERANCE
+    terms = np.where((prob >= 0.0) & (prob <= most), prob, np.nan)
     total, terms = compensated_sums(tuples.lengths, terms), tuples.lengths
-    total[total > 1.0 + SUM_TOLERANCE] = np.nan
+    total[total > most] = np.nan
     certain = (total > 1.0) | ((terms > 1) & (total >= 1.0 - terms * 2.0**-52))
     return np.where(certain, 1.0, total)
 

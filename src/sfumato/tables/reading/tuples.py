@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.near_misses import did_you_mean
+from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
 from sfumato.operators.arrays import Bools, Ints, offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import (
@@ -117,9 +118,17 @@ class UncertainTable:
         return np.repeat(rows, self.lengths) if self.uncertain else rows
 
     def prob(self, existence: str | None) -> pa.Array:
-        """Return list<double>: the probabilities; without alternatives, `existence` or 1."""
+        """Return list<double>: the probabilities; without alternatives, `existence` or 1.
+
+        Sums above 1 by the rounding errors of single precision are scaled to 1.
+        """
         if self.uncertain:
-            return self.lists(as_doubles(self.fields["prob"], "`prob` of the alternatives"))
+            given = as_doubles(self.fields["prob"], "`prob` of the alternatives")
+            total = np.bincount(self.owner, floats_of(given), self.table.num_rows)
+            above = (total > 1.0 + SUM_TOLERANCE) & (total <= 1.0 + RESCALED_SUM_TOLERANCE)
+            if above.any():
+                given = pc.divide(given, pa.array(np.where(above, total, 1.0)[self.owner]))
+            return self.lists(given)
         if existence is None:
             return self.lists(pa.array(np.ones(self.table.num_rows)))
         given = as_doubles(self.table.column(existence), f"`{existence}`")

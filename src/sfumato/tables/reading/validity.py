@@ -179,13 +179,14 @@ def _add_alternative_reasons(
             hit[owner[wrong]] = True
             reasons.add(hit, text)
 
-    crowded, above = lengths > bound, total > 1.0 + SUM_TOLERANCE
+    most = 1.0 + RESCALED_SUM_TOLERANCE
+    crowded, above = lengths > bound, total > most
     for many in np.unique(lengths[crowded]).tolist():
         reasons.add(crowded & (lengths == many), f"{many}{too_many_reason(bound)}")
     reasons.add(lengths == 0, "no alternatives")
     if tuples.flat.null_count:
         add(tuples.flat.is_null().to_numpy(zero_copy_only=False), "an alternative is NULL")
-    credible = (prob > 0.0) & (prob <= 1.0)  # false for NaN
+    credible = (prob > 0.0) & (prob <= most)  # false for NaN
     add(~credible, "an alternative's prob is missing or not in (0, 1]")
     for name in attributes:
         add(_is_missing(tuples.fields[name]), missing_attribute_reason(name))
