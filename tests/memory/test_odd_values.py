@@ -466,6 +466,14 @@ def test_decimals_are_compared_as_the_nearest_doubles(condition, kept):
     assert sf.where(rows, condition).column("t").to_pylist() == kept
 
 
+def test_decimals_that_a_condition_rounds_are_warned_of():
+    rows = pa.table({"d": pa.array([Decimal("12345678901234567890.2")])})
+    with pytest.warns(UserWarning, match="more than 15 digits are rounded"):
+        sf.where(rows, "d > 1.5")
+    with pytest.raises(ValueError, match="compares string with int32: cast one of them"):
+        sf.where(pa.table({"s": ["a"]}), "s > 1")
+
+
 def test_drawn_worlds_that_lost_their_metadata_warn_without_their_key():
     rows = pd.DataFrame({"t": range(4), "id": range(4), "existence": 0.5})
     drawn = sf.draw_worlds(rows, 9, source="s", id="id").merge(pd.DataFrame({"id": range(4)}))

@@ -2,6 +2,7 @@
 
 import warnings
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -77,6 +78,11 @@ def test_rows_with_the_answer_of_their_window_share_it():
     found = sf.window_aggregate(rows, {"m": "sum(x)"}, distribution=9, with_rows=True, **window)
     own = sf.window_aggregate(found, {"n": "count(*)"}, **window)  # each row's own existence
     assert own.to_pylist()[0]["n"] == {"mean": 2.5, "stddev": 0.5, "existence": 1.0}
+    in_polars = sf.window_aggregate(
+        pl.from_arrow(rows), {"m": "sum(x)"}, distribution=9, with_rows=True, **window
+    )
+    own = sf.window_aggregate(in_polars, {"n": "count(*)"}, **window)
+    assert own["n"][0] == {"mean": 2.5, "stddev": 0.5, "existence": 1.0}
     given = [row["m"]["distribution"] for row in found.to_pylist()]
     frame = found.to_pandas(ignore_metadata=True).assign(alternatives=given)
     table = found.drop_columns(["existence"]).append_column("alternatives", pa.array(given))

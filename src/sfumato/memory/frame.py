@@ -347,7 +347,7 @@ def _decoded(field: pa.Field) -> dict[str, str]:
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str, pa.Schema | None]:
     """Return the table, the library if it dropped the metadata, and the schema of kept metadata.
 
-    The schema belongs to the result from which the frame was converted.
+    The schema belongs to the result from which a pandas frame was converted.
     """
     if isinstance(given, pa.Table):
         return given, "", None
@@ -357,7 +357,8 @@ def _as_table(given: Any, argument: str) -> tuple[pa.Table, str, pa.Schema | Non
         table = pa.Table.from_pandas(given, preserve_index=False) if plain else given.to_arrow()
         if metadata is None:
             return table, "pandas" if plain else "Polars", None
-        return with_metadata(table, metadata), "", metadata
+        # A Polars frame with known metadata is unchanged.
+        return with_metadata(table, metadata), "", metadata if plain else None
     if hasattr(given, "__arrow_c_stream__"):
         return pa.table(given), "", None
     if isinstance(given, pa.RecordBatch):

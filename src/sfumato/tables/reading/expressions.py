@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from sfumato.near_misses import did_you_mean
 from sfumato.sql_tokens import TokenError, tokenize
 from sfumato.tables.arrow import fields_of
-from sfumato.tables.reading.types import as_doubles, is_number
+from sfumato.tables.reading.types import EXACT_DIGITS, as_doubles, has_more_digits, is_number
+from sfumato.tables.reading.user_warnings import warn_user
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,11 @@ def _values(expression: Expression, cells: ReadCells) -> Operand:
         both = _as_number(left, expression), _as_number(right, expression)
         return ARITHMETIC[sign](*_cast_operands(*both, expression))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        if sign in COMPARISONS and left.type != right.type:
+            raise ValueError(
+                f"`{expression}` compares {left.type} with {right.type}: cast one of them in a "
+                "separate column first"
+            ) from None
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
 
 
@@ -321,6 +327,12 @@ def _compare(sign: str, left: Operand, right: Operand) -> Operand:
 
 def _as_double(value: Operand) -> Operand:
     if pa.types.is_decimal(value.type) and isinstance(value, pa.Array):
+        if has_more_digits(value):
+            warn_user(
+                f"a condition compares {value.type} values, which are converted to doubles: "
+                f"numbers with more than {EXACT_DIGITS} digits are rounded. Subtract a common "
+                "offset first"
+            )
         return as_doubles(value, "")  # Arrow's own cast is not the nearest double
     return value.cast(pa.float64(), safe=False)
 

@@ -788,7 +788,7 @@ class WindowQuery:
             found.append(Output("missed", ("missed",), Struct(parts)))
         if self.with_rows and self.certain and self._overlaps:
             return mark_repeated(found, WINDOWS, [*self.keys, *self.orders])
-        own = [EXISTENCE] if not self.timed else []
+        own: list[str | None] = [] if self.timed else [EXISTENCE]
         if self._shared == WINDOW_ROWS:
             own = [ALTERNATIVES, self.existence_column]
         return mark_shared(found, self._shared, own)
