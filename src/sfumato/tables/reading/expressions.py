@@ -294,7 +294,7 @@ def _values(expression: Expression, cells: ReadCells) -> Operand:
         both = _as_number(left, expression), _as_number(right, expression)
         return ARITHMETIC[sign](*_cast_operands(*both, expression))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        if sign in COMPARISONS and left.type != right.type:
+        if right is not None and sign in COMPARISONS and left.type != right.type:
             raise ValueError(
                 f"`{expression}` compares {left.type} with {right.type}: cast one of them in a "
                 "separate column first"
