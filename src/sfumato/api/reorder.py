@@ -71,7 +71,7 @@ def reorder(
     unique, remember
         Column(s) that identify a row, whose copies are late; and the minimum time to keep an id.
     early
-        Also emit each row on arrival, for `window_aggregate` with `early`. Not with `forget_after`.
+        Also emit each row on arrival (column `early`), for early answers. Not with `forget_after`.
     idle_timeout
         On a stream: a key or source without rows for this long no longer delays the others.
     forget_after
@@ -81,7 +81,7 @@ def reorder(
 
     Returns
     -------
-    Each row once, with `late`, `duplicate` and `punctuation` (time up to which the order is final).
+    Each row once, with `late`, `punctuation` (a watermark) and, with `unique`, `duplicate`.
 
     Raises
     ------
