@@ -99,8 +99,7 @@ def discover_dependencies(
     Spark jobs run during the call. A column without any finite number is left out, with a warning.
     Another warning reports that fewer than half of the rows have values in all columns.
     More: page reference/semantics/stream-imputation of the documentation.
-    Cost: O(sample²) per combination of determinants, dependent and epsilon; memory for `max_rows`
-    rows.
+    Cost: O(sample²) per combination of determinants, dependent and epsilon; `max_rows` in memory.
 
     References
     ----------

@@ -253,7 +253,7 @@ class ArrowFrame(Frame):
                 )
 
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """Return the key columns; warn if they may lack drawn worlds whose metadata was dropped."""
+        """Return the key columns; warn about drawn worlds that lost their metadata."""
         found = super().keys(argument, given)
         named_so = WORLD in self.columns and self.type(WORLD) == pa.int32()
         if self.dropped_by and named_so and WORLD not in found:

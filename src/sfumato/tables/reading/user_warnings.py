@@ -16,8 +16,8 @@ SAME_REVISION = (
     "sf.window_aggregate, and give each answer once"
 )
 # Metadata of a column whose values may be in several rows; the value describes the rows. It matters
-# only if the values make rows uncertain, as in a column of probabilities that the operator did not
-# read as such.
+# only if the values make rows uncertain, for example if they are probabilities that the operator
+# did not read.
 REPEATED_KEY = "sfumato.repeated"
 ASSUMED_KEY = "sfumato.assumed"  # metadata: the user assumes that such rows are independent
 PAIRS = "pairs of a join"
