@@ -178,6 +178,10 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         (lambda d, w: sf.ops.settings("2"), ValueError, "`cores` must be an integer"),
         (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
         (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "other than `prob`"),
+        (
+            lambda d, w: sf.below("v", None, 4), TypeError,
+            "`scale` must be a number or a column, given by name or as F.col(...); got None",
+        ),
         (lambda d, w: sf.alternatives(None, "p"), TypeError, "`values` must be a column; got None"),
         (lambda d, w: sf.quantile("x", "half"), TypeError, "`q` must be a number, as in"),
         (lambda d, w: sf.ops.run_to_end(d.sparkSession, 3), TypeError, "`start` must be"),

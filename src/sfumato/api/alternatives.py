@@ -16,6 +16,7 @@ from sfumato.tables.reading.user_warnings import warn_user
 
 ALTERNATIVES = "alternatives"
 HALF_WIDTHS = {"uniform": math.sqrt(3.0), "triangular": math.sqrt(6.0)}  # in standard deviations
+SCALED = ("limit", "scale")  # arguments of `below` and `above`
 
 
 def _engine(given: Any) -> Any:
@@ -271,7 +272,7 @@ def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     """
     call = "sf.below(limit, scale, n, attribute)"
     engine, points = _shaped(call, limit, n, "exponential", attribute)
-    return engine.samples([limit], [scale], -1.0 - points, [attribute])
+    return engine.samples([limit], [scale], -1.0 - points, [attribute], called=SCALED)
 
 
 def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
@@ -305,7 +306,7 @@ def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     """
     call = "sf.above(limit, scale, n, attribute)"
     engine, points = _shaped(call, limit, n, "exponential", attribute)
-    return engine.samples([limit], [scale], 1.0 + points, [attribute])
+    return engine.samples([limit], [scale], 1.0 + points, [attribute], called=SCALED)
 
 
 def circular(
@@ -370,7 +371,8 @@ def circular(
     _check_names(attributes)
     engine = _engine(angle)
     points = _points(engine, n, distribution)
-    return engine.samples([angle], [sd], points, list(attributes), float(period))
+    called = ("angle", "sd")
+    return engine.samples([angle], [sd], points, list(attributes), float(period), called)
 
 
 def _shaped(call: str, column: Any, n: int, shape: str, attribute: str) -> tuple[Any, np.ndarray]:

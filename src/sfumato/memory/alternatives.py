@@ -114,6 +114,7 @@ def _summing_to_one(
 
 
 max_alternatives = alternatives_bound_in_memory
+EITHER = "a number or a column"
 
 
 def samples(
@@ -122,20 +123,22 @@ def samples(
     points: np.ndarray,
     names: Sequence[str],
     period: float | None = None,
+    called: tuple[str, str] = ("mean", "sd"),
 ) -> pa.Array:
     """Return columns of alternatives, see `samples`.
 
     points : float64[n, attributes], errors in standard deviations
     period : for a single reading that wraps; the attributes are then its cosine and sine
+    called : the arguments that contain the means and the standard deviations, for errors
     """
-    columns = [as_doubles(array_of("mean", m), "`mean`") for m in means]
+    columns = [as_doubles(array_of(called[0], m), f"`{called[0]}`") for m in means]
     n, rows = len(points), len(columns[0])
-    columns += [_number_or_column(s, rows) for s in sds]
+    columns += [_number_or_column(called[1], s, rows) for s in sds]
     missing = np.zeros(rows, np.bool_)
     for column in columns:
         if len(column) != rows:
             raise ValueError(
-                "readings and standard deviations must have the same number of values; got "
+                f"`{called[0]}` and `{called[1]}` must have the same number of values; got "
                 f"{rows} and {len(column)}"
             )
         missing |= column.is_null().to_numpy(False)
@@ -159,7 +162,7 @@ def samples(
 def middle_and_half_width(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
     """Return the middles of intervals, and half their lengths."""
     ends = [
-        float(x) if isinstance(x, int | float) else as_doubles(array_of(of, x), of)
+        float(x) if isinstance(x, int | float) else as_doubles(array_of(of, x, EITHER), f"`{of}`")
         for of, x in (("low", low), ("high", high))
     ]
     sizes = [len(end) for end in ends if not isinstance(end, float)]
@@ -187,10 +190,10 @@ def _coordinate(elements: pa.Array, i: int) -> pa.Array:
     return as_array(elements.flatten().take(pa.array(places, pa.int64(), mask=~there)))
 
 
-def _number_or_column(given: Any, rows: int) -> pa.Array:
+def _number_or_column(argument: str, given: Any, rows: int) -> pa.Array:
     if isinstance(given, int | float):
         return pa.array(np.full(rows, float(given)))
-    return as_doubles(array_of("sd", given), "`sd`")
+    return as_doubles(array_of(argument, given, EITHER), f"`{argument}`")
 
 
 def existence(column: Any) -> pa.Array:
@@ -279,8 +282,8 @@ def _tuples(column: Any) -> UncertainTable:
 # ---- columns given by users ----------------------------------------------------------------------
 
 
-def array_of(argument: str, given: Any) -> pa.Array:
-    """Return a column as one array of a type that Spark supports."""
+def array_of(argument: str, given: Any, wanted: str = "a column") -> pa.Array:
+    """Return a column as one array of a type that Spark supports. wanted : for errors"""
     if isinstance(given, pa.Array | pa.ChunkedArray):
         array = as_array(given)
     elif hasattr(given, "__arrow_c_stream__"):
@@ -289,7 +292,8 @@ def array_of(argument: str, given: Any) -> pa.Array:
         try:
             array = as_array(pa.array(given))
         except (pa.ArrowInvalid, TypeError) as error:
-            raise TypeError(f"`{argument}` must be a column; got {given!r:.80} ({error})") from None
+            why = f" ({error})" if isinstance(given, Iterable) else ""
+            raise TypeError(f"`{argument}` must be {wanted}; got {given!r:.80}{why}") from None
     kind = spark_type(array.type)
     return array if array.type == kind else as_array(array.cast(kind))
 

@@ -154,14 +154,16 @@ def samples(
     points: np.ndarray,
     names: Sequence[str],
     period: float | None = None,
+    called: tuple[str, str] = ("mean", "sd"),
 ) -> Column:
     """Implement `samples` as a Spark column.
 
     points : float64[n, attributes], errors in units of `sds`
     period : period of a single circular reading; its cosine and sine are returned
+    called : the arguments that contain the means and the standard deviations, for errors
     """
-    centres = [column_of(of).cast("double") for of in means]
-    widths = [F.lit(float(s)) if isinstance(s, int | float) else column_of(s) for s in sds]
+    centres = [column_of(of, f"`{called[0]}` must be a column,").cast("double") for of in means]
+    widths = [_number_or_column(called[1], of) for of in sds]
     missing = F.lit(False)
     for column in [*centres, *widths]:
         missing = missing | column.isNull()
@@ -182,9 +184,15 @@ def samples(
 
 
 def middle_and_half_width(low: Any, high: Any) -> tuple[Column, Column]:
-    ends = [F.lit(float(x)) if isinstance(x, int | float) else column_of(x) for x in (low, high)]
+    ends = (_number_or_column(name, end) for name, end in (("low", low), ("high", high)))
     start, end = (x.cast("double") * 0.5 for x in ends)
     return start + end, end - start
+
+
+def _number_or_column(argument: str, given: Any) -> Column:
+    if isinstance(given, int | float):
+        return F.lit(float(given))
+    return column_of(given, f"`{argument}` must be a number or a column,")
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:
@@ -269,13 +277,16 @@ def _number(alternative: Column, attribute: str) -> Column:
     return F.when(F.typeof(value).startswith("string"), refused).otherwise(value)
 
 
-def column_of(column: str | Column) -> Column:
-    """Return a column given as a Column or by name. Raises TypeError for other types."""
+def column_of(column: str | Column, wanted: str = "a column must be") -> Column:
+    """Return a column given as a Column or by name. Raises TypeError for other types.
+
+    wanted : the first words of the error
+    """
     if isinstance(column, str):
         return F.col(column)
     if hasattr(column, "isNull"):  # a Column, classic or Connect
         return column
     raise TypeError(
-        f"a column must be given by name or as F.col(...); got {column!r:.80}. Add it to the "
+        f"{wanted} given by name or as F.col(...); got {column!r:.80}. Add it to the "
         "frame as a column, for example with withColumn, or write F.lit(...)"
     )
