@@ -78,6 +78,18 @@ def test_a_line_tells_a_micro_batch_and_what_was_counted():
     ]
 
 
+def test_the_totals_of_a_ranking_have_units_and_words():
+    console = RedactingConsole(file=io.StringIO(), width=120)
+    counts = {"cost": 4, "answers": 4, "answered": 2, "late_answers": 1, "latency": 1_250_000}
+    progress = QueryMetrics()
+    progress.take([report(0, 2, sfumato_top_k_1=counts)])
+    Log(console)._totals("out", progress)
+    assert console.file.getvalue().splitlines()[0] == (
+        "out: top_k_1: 4 cost (the sum of k), 4 rows of answers, 2 answers, 1 late answers, "
+        "1.25 s latency in all"
+    )
+
+
 def test_machines_get_json_lines():
     assert [json.loads(line) for line in logged(machines=True)] == [
         {

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from sfumato.cli.sink_query import SinkQuery
 
 SHOWN_COUNTERS = ("late", "invalid", "out_of_order")
-LABELS = {"late": "marked late"}  # the counter includes invalid rows and duplicates
+LABELS = {
+    "late": "marked late",  # the counter includes invalid rows and duplicates
+    "answers": "rows of answers",
+    "answered": "answers",
+    "cost": "cost (the sum of k)",
+}
 MAX_CELL = 48  # characters
 MAX_ELEMENTS = 3  # elements of an array shown in a cell
 
@@ -116,7 +121,7 @@ class Log:
 
     def _totals(self, name: str, progress: QueryMetrics) -> None:
         for operator, counts in totals_by_operator(progress.counters).items():
-            listed = ", ".join(f"{n:,} {counter_label(each)}" for each, n in counts.items())
+            listed = ", ".join(_describe_count(each, n) for each, n in counts.items())
             if listed:
                 text = f"{name}: {escape(operator)}: {listed}"
                 self.console.print(text, style="dim", highlight=False)
@@ -154,6 +159,12 @@ def _progress_group(queries: Sequence[SinkQuery]) -> Group:
 
 def counter_label(counter: str) -> str:
     return LABELS.get(counter, counter.replace("_", " "))
+
+
+def _describe_count(counter: str, count: int) -> str:
+    if counter == "latency":  # microseconds
+        return f"{count / 1e6:,.3f}".rstrip("0").rstrip(".") + " s latency in all"
+    return f"{count:,} {counter_label(counter)}"
 
 
 def progress_table(progress: Mapping[str, QueryMetrics]) -> Table:

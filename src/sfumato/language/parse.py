@@ -51,6 +51,9 @@ INSTEAD = {  # replacements for words that other systems, or functions, use for 
     "HOP": "RANGE 10 MINUTES SLIDE 5 MINUTES",
     "HOPPING": "RANGE 10 MINUTES SLIDE 5 MINUTES",
 }
+WRITTEN_LENGTH = re.compile(
+    r"[^])]*?\b(\d+(?:\.\d+)?)'?\s+((?:milli|micro)?seconds?|minutes?|hours?|days?|weeks?)\b", re.I
+)
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
 PLACES = {
     "bracket": ("window_option", "in a window"),
@@ -351,7 +354,8 @@ def _syntax_error(
     if fitting and place == "bracket" and not at_end and token.upper().split()[0] in CLAUSE_WORDS:
         reason = f"{token} is not allowed inside a window: the ] of the window is missing"
     elif place == "bracket" and token.upper() in INSTEAD:
-        return at(token, f"{reason}: write {INSTEAD[token.upper()]}", *expected)
+        instead = with_written_length(INSTEAD[token.upper()], text[token.end :])
+        return at(token, f"{reason}: write {instead}", *expected)
     elif place == "bracket" and (words := _words_before(found, start)) and not near(token, fitting):
         reason += f": write a name of several words in backquotes, `{words} {token}`"
     elif "a number" in others and token.upper() == "INTERVAL":
@@ -361,6 +365,14 @@ def _syntax_error(
     if at_end:
         return SqlError("the query ends too early", start, start, expected=expected)
     return at(token, reason, *expected, suggestion=near(str(token), fitting))
+
+
+def with_written_length(instead: str, rest: str) -> str:
+    """Return an example of a tumbling window with the length at the start of `rest`, if any."""
+    written = WRITTEN_LENGTH.match(rest)
+    if written is None or "SLIDE" in instead:
+        return instead
+    return instead.replace("10 MINUTES", f"{written[1]} {written[2].upper()}")
 
 
 def _words_before(found: Iterable[Token], end: int) -> str:

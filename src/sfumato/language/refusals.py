@@ -16,6 +16,7 @@ from sfumato.language.blocks import (
     outside_measures,
 )
 from sfumato.language.brackets import BRACKET_WORDS
+from sfumato.language.parse import with_written_length
 from sfumato.language.ranking_answers import parse_ranking
 from sfumato.language.syntax import (
     MEASURE_FUNCTIONS,
@@ -114,6 +115,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
         if here is not None and not (last is one and spark.catalog.functionExists(str(one))):
             place = Node(one.start, last.end)
             written = " ".join(text[place.start : place.end].split())
+            here = with_written_length(here, text[last.end :])
             raise at(place, f"{written} is not part of this language; write {here}")
 
 
