@@ -155,6 +155,9 @@ FUNCTIONS = {
             ({"distribution": "few"}, "`distribution` must be an integer"),
             ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
             ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
+            ({"aggregates": {"t": "count"}}, r"got 'count'\. Write count\(\*\) or count\(x\)$"),
+            ({"aggregates": {"t": "quantile"}}, r"Write quantile\(x, 0\.9\)$"),
+            ({"aggregates": {"t": "mean"}}, r"got 'mean'\. Write mean\(x\)$"),
             ({"aggregates": {"t": "sum(z)"}}, "or attribute `z`"),
             (
                 {"aggregates": {"t": "sum(round(x))"}},
@@ -248,6 +251,10 @@ FUNCTIONS = {
             ({"attributes": []}, "`attributes` must name at least one"),
             ({"attributes": ["b", "b"]}, "twice"),
             ({"attributes": "bb", "dependencies": "a -> bb : 0.1 -> 1"}, "did you mean `b`"),
+            (
+                {"attributes": "bb"},
+                "^`attributes` names a column `bb` that is not in the frame; .*did you mean `b`",
+            ),
             ({"dependencies": []}, "`dependencies` must contain at least one"),
             ({"dependencies": "a -> c : 0.1 -> 1"}, "must infer only `attributes`"),
             ({"dependencies": "a => b : 0.1 -> 1"}, "expected"),

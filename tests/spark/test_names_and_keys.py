@@ -96,13 +96,31 @@ def keyed(spark, kind):
 
 def test_an_aggregate_of_a_name_alone_needs_no_backquotes(spark):
     table = pa.table({"at": [1, 2, 3], "flow rate": [1.0, 2.0, 6.0], "flow.rate": [2.0, 3.0, 4.0]})
-    asked = {"n": "avg(flow rate)", "m": "max(flow.rate)", "both": "sum(`flow rate` - `flow.rate`)"}
+    table = table.append_column("flow (l/s)", table["flow rate"])
+    asked = {
+        "n": "avg(flow (l/s))",
+        "m": "max(flow.rate)",
+        "both": "sum(`flow rate` - `flow.rate`)",
+    }
     found = [
         sf.window_aggregate(rows, asked, window=sf.Rows(3), order="at").select(*asked)
         for rows in (spark.createDataFrame(table), pl.from_arrow(table))
     ]
     expected = [(1.0, 2.0, -1.0), (1.5, 3.0, -2.0), (3.0, 4.0, 0.0)]
     assert [tuple(row) for row in found[0].collect()] == found[1].rows() == expected
+
+
+def test_a_name_that_needs_backquotes_is_named_in_the_error(spark):
+    table = pa.table({"at": [1, 2], "flow (l/s)": [1.0, 2.0]})
+    for rows in (spark.createDataFrame(table), table):
+        for ask in (
+            lambda of: sf.window_aggregate(
+                of, {"n": "sum(2 * flow (l/s))"}, window=sf.Rows(3), order="at"
+            ),
+            lambda of: sf.where(of, "flow (l/s) > 1"),
+        ):
+            with pytest.raises(ValueError, match=r"Write `flow \(l/s\)` in backquotes$"):
+                ask(rows)
 
 
 def test_keys_are_grouped_as_spark_groups_them(spark):

@@ -106,6 +106,9 @@ def impute(
     >>> [(row.id, row.imputed_by is not None) for row in filled.collect()]
     [(1, False), (2, True), (3, False), (4, False)]
     """
+    frame = frame_of(df)
+    if not frame.uncertain:  # before the dependencies of misspelled attributes
+        frame.resolve("attributes", attributes)
     how = (joint, max_alternatives, fallback, scaling, method, least_donors, key, least_rows, order)
     imputation = Imputation(repository, dependencies, attributes, *how)
     return impute_frame(df, imputation, name, forget_after, gap_values)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from sfumato.api.window_aggregate import EARLY_COLUMNS, aggregate, parse_aggregates, quantile_name
 from sfumato.language.blocks import Block, ResultField, Rewriting, parse_level
 from sfumato.language.brackets import NAMED, WINDOW_OPERATOR
-from sfumato.language.construct_options import Options
+from sfumato.language.construct_options import Options, with_located_errors
 from sfumato.language.steps import OVER_TIME, Lines, Step, one_line, per_key, window_lines
 from sfumato.language.syntax import (
     Clause,
@@ -20,6 +20,7 @@ from sfumato.language.syntax import (
     Name,
     Node,
     Reference,
+    SqlError,
     alias_of,
     at,
     is_type,
@@ -139,13 +140,15 @@ class Aggregation(WindowedBlock):
     In the text for Spark, calls become fields of the answers, HAVING becomes WHERE, and GROUP BY
     is removed.
 
-    names : result columns by aggregate;  levels : requested quantile levels
+    names : result columns by aggregate;  calls : where each aggregate is first called
+    levels : requested quantile levels
     most : largest requested number of values per distribution, or None
     """
 
     def __init__(self, block: Block, source: Source) -> None:
         super().__init__(block, source)
         self.names: dict[str, str] = {}
+        self.calls: dict[str, Reference] = {}
         self.levels: set[float] = set()
         self.most: int | None = None
         columns = source.frame.df.columns
@@ -280,7 +283,16 @@ class Aggregation(WindowedBlock):
         except (TypeError, ValueError) as error:
             reason = str(error).replace("`aggregates['result']`", self._written(reference))
             raise at(reference.word, reason) from None
+        self.calls.setdefault(text, reference)
         return text
+
+    def _locate_error(self, message: str) -> SqlError:
+        """Return an error that points at the aggregate it names, otherwise at the window."""
+        for text, call in self.calls.items():
+            entry = f"aggregates[{self.names.get(text)!r}]"
+            if entry in message:
+                return at(call, message.replace(f"`{entry}`", self._written(call)))
+        return self.error_options.locate_error(message)
 
     def _name(self, text: str) -> str:
         if text not in self.names:
@@ -383,7 +395,8 @@ class Aggregation(WindowedBlock):
             how |= {"quantiles": tuple(sorted(self.levels)), "structs": True}
         asked = {name: text for text, name in self.names.items()}
         most, given = None if self.certain else self.most, (window, source.order, self.grouped)
-        make = partial(aggregate, source.frame.df, asked, *given, None, most, **how)
+        compute = partial(aggregate, source.frame.df, asked, *given, None, most, **how)
+        make = partial(with_located_errors, compute, self._locate_error)
         clauses = self.block.clauses
         place = Node(min(c.start for c in clauses), max(c.end for c in clauses))
         lines = [

@@ -160,9 +160,9 @@ class Options:
 
     def call(self, make: Callable[[], T]) -> T:
         """Return the result of `make`; its errors point at the words that caused them."""
-        return with_located_errors(make, self._locate_error)
+        return with_located_errors(make, self.locate_error)
 
-    def _locate_error(self, message: str) -> SqlError:
+    def locate_error(self, message: str) -> SqlError:
         given = {w.argument: w for w in self.words if w.argument and self.get(w.word) is not None}
         blamed = argument_in(message, given)
         option = None if blamed is None else self.get(given[blamed].word)

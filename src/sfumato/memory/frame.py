@@ -297,7 +297,7 @@ class ArrowFrame(Frame):
         named = text in (*self.attributes, *self.columns) and text.isidentifier()
         if argument is None or (named and text.lower() not in ("true", "false")):
             return ColumnRef((text,))  # without loading the parser
-        return parse_expression(argument, text)
+        return parse_expression(argument, text, self.quoting_hint(text))
 
     def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
         """Return the values of an expression; None if they cannot be computed."""

@@ -103,7 +103,7 @@ def _existences(tuples: UncertainTable) -> np.ndarray:
 
 
 def where(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
-    asked = parse_expression("condition", condition)
+    asked = parse_expression("condition", condition, frame.quoting_hint(condition))
     tuples = UncertainTable(frame.table)
     if not tuples.has_attribute(asked):
 

@@ -137,7 +137,9 @@ def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column
 
 def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFrame:
     df = frame.df
-    condition = check_expression("condition", condition, df.sparkSession)
+    condition = check_expression(
+        "condition", condition, df.sparkSession, frame.quoting_hint(condition)
+    )
     attributes = frame.mentioned(condition)
     if not attributes:
         return df.where(condition)

@@ -125,7 +125,8 @@ class SparkFrame(Frame):
         return [name for name in self.attributes if set(NAME_WORD.findall(name.lower())) <= words]
 
     def check_expression(self, argument: str, expression: str) -> None:
-        check_expression(argument, expression, self.df.sparkSession)
+        hint = self.quoting_hint(expression)
+        check_expression(argument, expression, self.df.sparkSession, hint)
 
     def expression_type(self, expression: str) -> DataType:
         name = unquote_name(expression.strip())

@@ -46,8 +46,11 @@ def refusal_text(what: str) -> str:
     )
 
 
-def check_expression(argument: str, text: str, spark: SparkSession) -> str:
-    """Return one expression's text for Spark. Raises ValueError if it may have side effects."""
+def check_expression(argument: str, text: str, spark: SparkSession, hint: str = "") -> str:
+    """Return one expression's text for Spark. Raises ValueError if it may have side effects.
+
+    hint : end of the error
+    """
     if is_trusted(spark):
         return text
     try:
@@ -58,7 +61,7 @@ def check_expression(argument: str, text: str, spark: SparkSession) -> str:
     except TokenError as error:
         raise ValueError(
             f"`{argument}` must be one SQL expression; got {_shorten(text)!r}: {error} "
-            f"(character {error.start + 1})"
+            f"(character {error.start + 1}){hint}"
         ) from None
     return render(_insert_select_all(tokens))
 

@@ -87,8 +87,8 @@ COMPARISONS = {
 }
 
 
-def parse_expression(argument: str, text: str) -> Expression:
-    """Parse the expression in an argument. Raises ValueError if it is not supported."""
+def parse_expression(argument: str, text: str, hint: str = "") -> Expression:
+    """Parse the expression in an argument. Raises ValueError, with `hint`, if it is unsupported."""
     from lark.exceptions import LarkError
 
     try:
@@ -104,8 +104,8 @@ def parse_expression(argument: str, text: str) -> Expression:
         raise ValueError(
             f"without Spark, `{argument}` can use only columns, attributes, their fields "
             "(m.mean), numbers, 'strings', + - * /, abs, sqrt, comparisons, AND, OR, NOT, BETWEEN, "
-            f"IN, IS NULL and parentheses; got {shown!r}. Compute anything else in a separate "
-            "column first"
+            f"IN, IS NULL and parentheses; got {shown!r}"
+            f"{hint or '. Compute anything else in a separate column first'}"
         ) from None
 
 

@@ -44,7 +44,7 @@ MEANINGS = {
     EXISTENCE: "the probability that a row exists, a number",
 }
 MICROSECONDS_PER_DAY = 86_400_000_000
-SEVERAL_WORDS = re.compile(r"([^\W\d]\w*)(?:[ .]\w+)+")
+WORDS_AND_UNIT = re.compile(r"([^\W\d]\w*)(?:[ .]\w+)*(?: ?[(\[](.*)[)\]])?")
 # Keys of column metadata.
 ADDED_COLUMN = "sfumato.added"  # sfumato added the column, so it does not break ties
 CONTROLLED_BY = "sfumato.controlled_by"  # JSON list of the keys within which rows are ordered
@@ -192,12 +192,23 @@ class Frame(ABC):
     def quoted_name(self, expression: str) -> str:
         """Return an expression, in backquotes if it can only be a name of several words.
 
-        Without a column `flow`, such names are `flow rate` and `flow.rate`, if these columns exist.
+        Without the columns `flow` and `s`, such names are `flow rate`, `flow.rate` and `flow (l/s)`
+        if these columns exist.
         """
         known = (*self.attributes, *self.columns)
-        words = SEVERAL_WORDS.fullmatch(expression)
-        is_name = words is not None and expression in known and words[1] not in known
-        return quote_name(expression) if is_name else expression
+        words = WORDS_AND_UNIT.fullmatch(expression)
+        if words is None or words[0] == words[1] or expression not in known or words[1] in known:
+            return expression
+        inside = re.findall(r"\w+", (words[2] or "").lower())
+        is_call = not {name.lower() for name in known}.isdisjoint(inside)
+        return expression if is_call else quote_name(expression)
+
+    def quoting_hint(self, expression: str) -> str:
+        """Return a hint to quote a column in an expression that cannot be parsed, or ""."""
+        odd = [name for name in (*self.attributes, *self.columns) if not name.isidentifier()]
+        given = (n for n in odd if n in expression and quote_name(n) not in expression)
+        name = max(given, key=len, default="")
+        return name and f". Write {quote_name(name)} in backquotes"
 
     @abstractmethod
     def check_expression(self, argument: str, expression: str) -> None:

@@ -160,7 +160,11 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     call = AGGREGATE_CALL.fullmatch(text)
     known = ", ".join((*FUNCTIONS, "mean"))
     if call is None:
-        raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
+        name = text.strip().lower()
+        calls = {"count": "count(*) or count(x)", "quantile": "quantile(x, 0.9)"}
+        is_known = AGGREGATE_ALIASES.get(name, name) in FUNCTIONS
+        hint = f". Write {calls.get(name, f'{name}(x)')}" if is_known else ""
+        raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}{hint}")
     function, expression = call[1].lower(), call[2].strip()
     if _closes_early(expression):
         raise ValueError(
