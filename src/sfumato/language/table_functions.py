@@ -29,7 +29,7 @@ from sfumato.language.syntax import (
     span_of,
     split,
 )
-from sfumato.language.tables import PlannedFrame, Tables
+from sfumato.language.tables import PlannedFrame, Tables, only_in_python
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.spark.model.validation import require_frame
@@ -185,6 +185,8 @@ class TableFunctions:
             frame = self.frame(*call)
             if frame is None:
                 known = sorted({*public_functions(), *self.tables.functions})
+                if reason := only_in_python(str(call[0])):
+                    raise at(call[0], reason)
                 likely, reason = near(str(call[0]), known), f"there is no table function {call[0]}"
                 raise at(call[0], reason, *known, suggestion=likely)
             return frame

@@ -243,11 +243,23 @@ class Tables:
         place = where_named(parts[-1], self.script, node)
         if place is None:
             return None
+        if what == "function" and (reason := only_in_python(parts[-1])):
+            return at(place, reason)
         likely = near(parts[-1], known or MEASURE_FUNCTIONS)
         return at(place, f"there is no {what} {'.'.join(parts)}", *known, suggestion=likely)
 
 
 # ---- errors of Spark -----------------------------------------------------------------------------
+
+COLUMN_FUNCTIONS = ("above", "alternatives", "below", "between", "circular", "samples")
+
+
+def only_in_python(function: str) -> str:
+    """Return the reason why a function of columns cannot be called in a query, or ""."""
+    name = function.lower()
+    missing = f"sf.{name} is not available in SQL: add its column to the table in Python first"
+    return missing if name in COLUMN_FUNCTIONS else ""
+
 
 BACKQUOTED = re.compile(r"`((?:[^`]|``)*)`")
 TABLE_WORD = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # not the name of a called function

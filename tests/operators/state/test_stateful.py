@@ -169,16 +169,52 @@ def test_fingerprints_say_what_differs_and_leave_out_what_may_change():
     before = fingerprint("example", Config(2, Window(3), ("a",)))
     assert before == fingerprint("example", Config(2, Window(3), ("a",), speed=9))
     now = fingerprint("example", Config(2, Window(4), ("a", "b")))
-    assert differences(before, now) == (
-        '`names` was ["a"] and is ["a", "b"]; `rows` was 3 and is 4'
-    )
+    assert differences(before, now) == ("`names` was a and is [a, b]; `rows` was 3 and is 4")
     slower = '{"operator": "example", "control": {"max_delay": 90000000, "slack": null}}'
     faster = '{"operator": "example", "control": {"max_delay": 300000000, "slack": 1000}}'
     assert differences(slower, faster) == (
-        "`max_delay` was 90 s and is 5 min; `slack` was null and is 1000"
+        "`max_delay` was 90 s and is 5 min; `slack` was None and is 1000"
     )
     other = fingerprint("other", Config(2, Window(4)))
     assert "written by the operator example, but this query has other" in differences(before, other)
+
+
+def chain_of(key, aggregates, values, **more):
+    columns = {"input": {"key": key, "order": ["ts"]}, "keys": len(key)}
+    window = {"results": aggregates, "kinds": ["number"] * len(aggregates), "scope": [], **more}
+    steps = {
+        "step 0": {"operator": "reorder table", **columns},
+        "step 1": {"operator": "extents", **columns, **window},
+    }
+    steps["step 1"]["input"] = {**columns["input"], "values": values}
+    return json.dumps({"operator": "reorder table then extents", **steps})
+
+
+def test_differences_between_chains_name_arguments_and_functions():
+    aggregates = [["result0", "avg", 0, None], ["result1", "quantile", 1, 0.5]]
+    before = chain_of(["k"], aggregates[:1], ["x"])
+    now = chain_of(["k"], [["result0", "max", 0, None]], ["x"])
+    assert differences(before, now) == "`aggregates` was avg(x) and is max(x)"
+    now = chain_of(["k"], [*aggregates, ["result2", "count", None, None]], ["x", "y + 1"])
+    assert differences(before, now) == (
+        "`aggregates` was avg(x) and is [avg(x), quantile(y + 1, 0.5), count(*)]"
+    )
+    assert differences(before, chain_of([], aggregates[:1], ["x"])) == (
+        "`key` of sf.reorder was k and is None; `key` of sf.window_aggregate was k and is None"
+    )
+    now = chain_of(["k"], aggregates[:1], ["x"], scope=[0])
+    assert differences(before, now) == "`scope` was None and is [0]"
+
+
+def test_differences_between_the_frames_of_a_join_name_the_frame():
+    before, now = (
+        json.dumps({"operator": "similarity join table", "left": of, "right": of})
+        for of in ({"key": ["k"]}, {"key": ["k", "room"]})
+    )
+    assert differences(before, now) == (
+        "`key` of the left frame of similarity join table was k and is [k, room]; "
+        "`key` of the right frame of similarity join table was k and is [k, room]"
+    )
 
 
 def test_bytes_are_those_of_all_arrays():

@@ -25,6 +25,25 @@ DURATIONS = (
     *("early", "every", "gap", "idle_timeout", "length", "max_ahead", "max_behind", "max_delay"),
     *("max_length", "remember", "slide", "within"),
 )
+# Fields that follow from columns and arguments, which `differences` names instead.
+FOLLOWING = (
+    *("attributes", "exact", "key_names", "keys", "kinds", "orders", "scope", "sources", "unique"),
+)
+SIDE_NAMES = ("input", "left", "right")
+FUNCTION_OF_KIND = {
+    "reorder table": "sf.reorder",
+    "extents": "sf.window_aggregate",
+    "early_extents": "sf.window_aggregate",
+    "versioned_extents": "sf.window_aggregate",
+    "shared_extents": "sf.window_aggregate",
+    "window aggregate": "sf.window_aggregate",
+    "resample": "sf.resample",
+    "top-k table": "sf.top_k",
+    "earlier values": "sf.earlier_values",
+    "stream imputation": "sf.impute",
+    "neighbours table": "sf.neighbours",
+    "self join table": "sf.self_join",
+}
 
 
 def as_json(config: Any) -> dict[str, Any]:
@@ -54,26 +73,62 @@ def fingerprint(kind: str, config: Any) -> str:
 
 def differences(before: str, now: str) -> str:
     """Describe in one sentence how the fingerprints of a checkpoint and a query differ."""
-    then, new = _flat(json.loads(before)), _flat(json.loads(now))
+    then, new = (_flat(_in_words(json.loads(text))) for text in (before, now))
     if then.get("operator") != new.get("operator"):
         return (
             f"the checkpoint was written by the operator {then.get('operator')}, but this query "
             f"has {new.get('operator')} in its place"
         )
     changed = [n for n in dict.fromkeys([*then, *new]) if then.get(n, ()) != new.get(n, ())]
-    short = [name.rpartition(".")[2] for name in changed]
+    changed = [name for name in changed if not _follows(name)] or changed
+    labels = [_label(name, changed, new) for name in changed]
     parts = [
-        f"`{name if short.count(last) > 1 else last}` "
+        f"{label if labels.count(label) == 1 else f'`{name}`'} "
         f"was {_text_of(then, name)} and is {_text_of(new, name)}"
-        for name, last in zip(changed, short, strict=True)
+        for name, label in zip(changed, labels, strict=True)
     ]
     return "; ".join(parts) if parts else "no setting differs"
+
+
+def _in_words(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a fingerprint with aggregates such as avg(x), of each step of a chain."""
+    values = {n: _in_words(v) if n.startswith("step ") else v for n, v in values.items()}
+    columns = dict(values.get("input", {}))
+    read = columns.pop("values", None)
+    if read is None or "results" not in values:
+        return values
+    calls = [
+        f"{function}({'*' if number is None else ', '.join([*read[number : number + 1], *more])})"
+        for _, function, number, argument in values.pop("results")
+        for more in [[] if argument is None else [f"{argument:g}"]]
+    ]
+    return values | {"input": columns, "aggregates": calls}
+
+
+def _follows(name: str) -> bool:
+    *path, last = name.split(".")
+    return last in FOLLOWING and not (path and path[-1] in SIDE_NAMES)
+
+
+def _label(name: str, changed: Sequence[str], values: Mapping[str, Any]) -> str:
+    """Return a changed field's name, with its frame and function if the name is not unique."""
+    *path, last = name.split(".")
+    if sum(each.rpartition(".")[2] == last for each in changed) == 1:
+        return f"`{last}`"
+    step = f"{path[0]}." if path and path[0].startswith("step ") else ""
+    kind = values.get(f"{step}operator", "")
+    side = f"the {path[-1]} frame of " if path and path[-1] in SIDE_NAMES[1:] else ""
+    return f"`{last}` of {side}{FUNCTION_OF_KIND.get(kind, kind)}"
 
 
 def _text_of(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     if name.rpartition(".")[2] in DURATIONS and type(value) is int and value > 0:
         return spelled(value)
+    if name in values and (value is None or isinstance(value, bool)):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):  # columns
+        return value[0] if len(value) == 1 else f"[{', '.join(value)}]" if value else "None"
     return json.dumps(value) if name in values else "missing"
 
 
