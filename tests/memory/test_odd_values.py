@@ -1,6 +1,7 @@
 """Odd values in memory: samples of several attributes, invalid rows, existence near 0 and 1."""
 
 import math
+import re
 import warnings
 from decimal import Decimal
 from itertools import product
@@ -484,6 +485,38 @@ def test_drawn_worlds_that_lost_their_metadata_warn_without_their_key():
         warnings.simplefilter("error")
         sf.window_aggregate(drawn, {"n": "count(*)"}, key="world", **window)
         sf.window_aggregate(rows.assign(world=1), {"n": "count(*)"}, **window)
+
+
+def test_warnings_count_sums_above_one_as_one_reason():
+    sums = [[(p, 1.0), (0.5, 2.0)] for p in (0.6, 0.7, 0.8)]
+    cells = tuples_of([*sums, [(0.5, math.nan)], [(0.5, 1.0)]], x=pa.float64())
+    rows = pa.table({"id": range(5), "alternatives": cells})
+    with pytest.warns(sf.InvalidRowsWarning) as caught:
+        sf.window_aggregate(rows, {"n": "avg(x)"}, window=sf.Rows(2), order="id")
+    assert str(caught[0].message) == (
+        "window_aggregate: 4 of 5 rows (80.0%) were skipped as invalid: the probabilities sum to "
+        "more than 1 (3 of them), an alternative's x is missing or not finite (1 of them). "
+        "sf.alternatives(..., normalize=True) scales probabilities to a sum of 1"
+    )
+
+
+@pytest.mark.parametrize("uncertain", [True, False])
+def test_a_warning_gives_the_reason_of_split_invalid(uncertain):
+    values = [1.0, math.nan, math.inf, None]
+    rows = pa.table({"id": [1, 2, 3, 4], "x": values})
+    if uncertain:
+        rows = rows.drop(["x"])
+        rows = rows.append_column("alternatives", sf.alternatives(
+            [[x] for x in values], [[1.0]] * 4, attributes="x"
+        ))  # fmt: skip
+    reasons = {*sf.split_invalid(rows, "x")[1]["reason"].to_pylist()}
+    (reason,) = reasons
+    how = {"window": sf.Range("2 us"), "order": "id"}
+    ends = re.escape(f"invalid: {reason}") + "$"
+    with pytest.warns(sf.InvalidRowsWarning, match=ends):
+        sf.window_aggregate(rows, {"n": "sum(x)"}, **how)
+    with pytest.warns(sf.InvalidRowsWarning, match=ends):
+        sf.top_k(rows, 1, by="x", **how)
 
 
 def test_probabilities_in_single_precision_are_scaled_where_they_are_read():

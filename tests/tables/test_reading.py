@@ -212,7 +212,8 @@ def test_a_window_reads_the_values_of_expressions_and_counts_what_is_wrong_with_
         "an alternative is NULL": 1,
         "an alternative's prob is missing or not in (0, 1]": 1,
         "order is NULL": 1,
-        "a value is not finite, or beyond 1e140": 2,
+        "an alternative's x is missing or not finite": 1,
+        "a value is beyond 1e140": 1,
     }
 
 
@@ -220,7 +221,7 @@ def test_a_row_of_existence_0_is_valid_and_has_no_effect():
     read = window_reading("m.mean").read(PLAIN)
     assert read.rows["prob"].to_pylist() == [[1.0], [0.5]]
     assert read.rows["value0"].to_pylist() == [[1.5], [None]]
-    assert read.invalid == {"a value is not finite, or beyond 1e140": 1, "order is NULL": 1}
+    assert read.invalid == {"m.mean is missing or not finite": 1, "order is NULL": 1}
 
 
 def test_columns_that_are_read_are_named_once_and_by_the_frame():

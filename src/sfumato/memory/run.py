@@ -1,6 +1,7 @@
 """Run operators on whole tables, with their counters in the metadata of the result."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import ListOf, Output, Struct, result_table
 from sfumato.tables.reading.rows import Reading, Ties
 from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, warn_user
+from sfumato.tables.reading.validity import ABOVE_ONE, ABOVE_ONE_HINT, generalize_reason
 
 # Functions that add columns to rows, so that the result has the rows in their given order
 ADD_COLUMNS = ("impute", "earlier_values")
@@ -215,9 +217,12 @@ def warn_of_invalid(
     invalid = sum(reasons.values())
     if not invalid:
         return
-    commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:3]
-    several = len(reasons) > 1
-    why = ", ".join(f"{r} ({reasons[r]} of them)" if several else r for r in commonest)
+    kinds = Counter[str]()
+    for reason, count in reasons.items():
+        kinds[generalize_reason(reason)] += count
+    several = len(kinds) > 1
+    why = ", ".join(f"{r} ({n:,} of them)" if several else r for r, n in kinds.most_common(3))
+    why += f". {ABOVE_ONE_HINT}" if ABOVE_ONE in kinds else ""
     emitted = EMITTED_INVALID.get(function) if by_operator else None
     fate = emitted or f"were skipped as invalid: {why}"
     warn_user(

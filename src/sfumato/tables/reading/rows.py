@@ -17,7 +17,7 @@ from sfumato.operators.arguments import MAX_ABS_VALUE
 from sfumato.operators.arrays import Bools
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.operator import ROW, TIE
-from sfumato.tables.reading.expressions import Expression, find_name, names_in
+from sfumato.tables.reading.expressions import ColumnRef, Expression, find_name, names_in
 from sfumato.tables.reading.frame import EXISTENCE, LATE, PUNCTUATION, Frame
 from sfumato.tables.reading.ties import hash_numbers, ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
@@ -28,6 +28,8 @@ from sfumato.tables.reading.validity import (
     Reasons,
     has_invalid_radius,
     invalid_radius_reason,
+    missing_attribute_reason,
+    missing_column_reason,
     why_invalid,
 )
 
@@ -246,8 +248,11 @@ class Rule:
             reasons.add(cells.is_null().to_numpy(), "arrival is NULL")
         return reasons
 
-    def check_rows(self, rows: pa.Table) -> Reasons:
-        """Return why rows are invalid, judged by the columns with fixed names."""
+    def check_rows(self, rows: pa.Table, missing: Mapping[str, str]) -> Reasons:
+        """Return why rows are invalid, judged by the columns with fixed names.
+
+        missing : reasons for values that are missing or not finite, by fixed name
+        """
         reasons = Reasons(rows.num_rows)
         for name in self.complete:
             cells = rows.column(name)
@@ -264,15 +269,19 @@ class Rule:
         for name in self.bounded_values:
             lists = as_array(rows.column(name))
             flat = lists.flatten()
-            wrong = ~(np.abs(floats_of(flat)) <= MAX_ABS_VALUE)
+            numbers = floats_of(flat)
+            wrong = ~(np.abs(numbers) <= MAX_ABS_VALUE)
             if not wrong.any():
                 continue
             if not self.scored and flat.null_count:
                 wrong &= flat.is_valid().to_numpy(zero_copy_only=False)
-            of = np.zeros(rows.num_rows, np.bool_)
-            of[pc.list_parent_indices(lists).to_numpy()[wrong]] = True
-            wrong_how = "missing or" if self.scored else "not finite, or"
-            reasons.add(of, f"a value is {wrong_how} beyond 1e140")
+            parents = pc.list_parent_indices(lists).to_numpy()
+            reason = f"a value is {'missing or ' if self.scored else ''}not finite"
+            unknown = wrong & ~np.isfinite(numbers), missing.get(name, reason)
+            for which, text in (unknown, (wrong, "a value is beyond 1e140")):
+                of = np.zeros(rows.num_rows, np.bool_)
+                of[parents[which]] = True
+                reasons.add(of, text)
         return reasons
 
 
@@ -347,7 +356,7 @@ class Reading:
                 dropped.append(self._dropped_rows(table.filter(pa.array(out)), wrong.invalid[out]))
             tuples = UncertainTable(table.filter(pa.array(~out)))
         rows = self._project(tuples, whole)
-        wrong = self.rule.check_rows(rows)
+        wrong = self.rule.check_rows(rows, self._missing_reasons(tuples))
         left_out = self._count_left_out(tuples.table, wrong)
         if wrong.invalid.any():
             if self.keeps_dropped:
@@ -356,6 +365,16 @@ class Reading:
             rows = rows.filter(pa.array(~wrong.invalid))
             counts = {of: counts.get(of, 0) + left_out.get(of, 0) for of in {**counts, **left_out}}
         return ReadRows(rows, given, counts, pa.concat_tables(dropped) if dropped else None)
+
+    def _missing_reasons(self, tuples: UncertainTable) -> dict[str, str]:
+        """Return the reasons of `split_invalid` for missing values, by fixed name."""
+        found = {}
+        for fixed, cells in self.values if self.rule.bounded_values else ():
+            if isinstance(cells, Values) and isinstance(cells.expression, ColumnRef):
+                name = ".".join(cells.expression.parts)
+                own = find_name(name, tuples.attributes)
+                found[fixed] = missing_attribute_reason(own) if own else missing_column_reason(name)
+        return found
 
     def _dropped_rows(self, table: pa.Table, invalid: np.ndarray) -> pa.Table:
         reasons = pa.array(np.where(invalid, "invalid", "absent"), pa.string())
