@@ -140,6 +140,8 @@ def test_explain_shows_the_call(tables):
         ),
         ("split_late(s)", "split_late", "returns two tables; write SELECT ... FROM reorder", None),
         ("reordr(s)", "reordr", "there is no function reordr", "reorder"),
+        ("below(s, 1, 4)", "below", "sf.below is not available in SQL: add its column", None),
+        ("above(Circular(s, 1), 1)", "Circular", "sf.circular is not available in SQL", None),
     ],
 )
 def test_what_is_wrong_is_reported_at_its_place(tables, call, word, reason, suggestion):

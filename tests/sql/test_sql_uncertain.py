@@ -147,6 +147,24 @@ def test_windows_of_other_systems_are_told_as_they_are_written_here(tables, quer
     assert (found.word, here in found.reason) == (word, True)
 
 
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("AVG(2 * x (mV))", "Write `x (mV)` in backquotes"),
+        ("max(below(v, 1, 4))", "sf.below is not available in SQL: add its column to the table"),
+        ("SUM(array(v))", "SUM(array(v)) needs a numeric expression for sum"),
+    ],
+)
+def test_an_error_in_an_aggregate_is_reported_at_the_aggregate(tables, call, reason):
+    rows = tables.table("certain").withColumn("x (mV)", F.col("v"))
+    with pytest.raises(SqlError) as caught:
+        sql(tables, f"SELECT COUNT(*), {call} FROM r [ROWS 2]", r=rows)
+    assert caught.value.word == call
+    assert reason in caught.value.reason
+    found = sql(tables, "SELECT AVG(x (mV)) AS m, AVG(v) AS n FROM r [ROWS 2]", r=rows)
+    assert found.where("m <> n").isEmpty()
+
+
 def test_frames_are_tables_by_their_names(tables):
     frame = tables.table("certain")
     assert sql(tables, "SELECT max(v) FROM given", given=frame).first()[0] == 5.0

@@ -40,9 +40,9 @@ from sfumato.language.syntax import (
     list_items,
     references,
 )
-from sfumato.language.tables import only_in_python, where_named
+from sfumato.language.tables import where_named
 from sfumato.near_misses import near
-from sfumato.spark.model.untrusted_sql import ALLOWED_FUNCTIONS, check_tokens
+from sfumato.spark.model.untrusted_sql import ALLOWED_FUNCTIONS, check_tokens, only_in_python
 from sfumato.sql_tokens import TokenError, unquote_name
 from sfumato.windows import Range
 
@@ -127,8 +127,8 @@ def translate_token_error(error: TokenError, node: Node, script: Script) -> SqlE
     instead = TWO_TABLE_FUNCTIONS.get(error.function.lower())
     if instead is not None:
         return at(place, f"{error.function} returns two tables; write {instead}")
-    if reason := only_in_python(error.function):
-        return at(place, reason)
+    if only_in_python(error.function):
+        return at(place, str(error))
     calls = [*MEASURE_FUNCTIONS, *(name.upper() for name in CALLS)]
     likely = near(error.function, [*calls, *public_functions(), *sorted(ALLOWED_FUNCTIONS)])
     return at(place, str(error), suggestion=likely)

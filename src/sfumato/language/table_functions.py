@@ -29,9 +29,10 @@ from sfumato.language.syntax import (
     span_of,
     split,
 )
-from sfumato.language.tables import PlannedFrame, Tables, only_in_python
+from sfumato.language.tables import PlannedFrame, Tables
 from sfumato.near_misses import near
 from sfumato.queries import Top
+from sfumato.spark.model.untrusted_sql import only_in_python
 from sfumato.spark.model.validation import require_frame
 from sfumato.spark.runtime.fuse import describe_fusion
 from sfumato.sql_tokens import unquote_name

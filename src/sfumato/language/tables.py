@@ -26,7 +26,12 @@ from sfumato.language.syntax import (
 )
 from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.untrusted_sql import is_catalog_table, is_path, is_trusted
+from sfumato.spark.model.untrusted_sql import (
+    is_catalog_table,
+    is_path,
+    is_trusted,
+    only_in_python,
+)
 from sfumato.spark.model.validation import require_frame
 from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.windows import Delta, Range, Rows
@@ -250,16 +255,6 @@ class Tables:
 
 
 # ---- errors of Spark -----------------------------------------------------------------------------
-
-COLUMN_FUNCTIONS = ("above", "alternatives", "below", "between", "circular", "samples")
-
-
-def only_in_python(function: str) -> str:
-    """Return the reason why a function of columns cannot be called in a query, or ""."""
-    name = function.lower()
-    missing = f"sf.{name} is not available in SQL: add its column to the table in Python first"
-    return missing if name in COLUMN_FUNCTIONS else ""
-
 
 BACKQUOTED = re.compile(r"`((?:[^`]|``)*)`")
 TABLE_WORD = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # not the name of a called function

@@ -32,6 +32,7 @@ BEFORE = 4  # number of preceding tokens that are inspected
 NO_TOKEN = SqlToken("", "", 0, 0)  # stands for a missing token at either end
 QUERY_BEGINS = ("select", "with", "from", "values", "table")
 PATH_SIGNS = frozenset("/\\:")
+COLUMN_FUNCTIONS = ("above", "alternatives", "below", "between", "circular", "samples")
 
 
 def is_trusted(spark: SparkSession) -> bool:
@@ -135,8 +136,15 @@ def check_tokens(
             raise TokenError(refusal_text(reason), start, end)
 
 
+def only_in_python(function: str) -> str:
+    """Return the reason why a function that builds a column cannot be called in SQL, or ""."""
+    name = function.lower()
+    missing = f"sf.{name} is not available in SQL: add its column to the table in Python first"
+    return missing if name in COLUMN_FUNCTIONS else ""
+
+
 def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
-    reason = f"there is no function {token.value}"
+    reason = only_in_python(token.value) or f"there is no function {token.value}"
     if exists:
         reason = f"{token.value} is a function of the session or can access more than the data"
         reason = refusal_text(reason)
