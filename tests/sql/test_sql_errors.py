@@ -53,7 +53,7 @@ JOIN = "SELECT * FROM a [ROWS 5] SIMILARITY JOIN b ON (x) "
     [
         ("RANGE 5 MINUTES WATTR t MISSED", "missed => true"),
         ("Tumble 5 MINUTES", "write RANGE 5 MINUTES"),
-        ("TUMBLING (SIZE 90 seconds)", "write RANGE 90 SECONDS"),
+        ("TUMBLING (SIZE 90 seconds)", "write RANGE 90 seconds"),
         ("TUMBLE WATTR t", "write RANGE 10 MINUTES"),
         ("HOPPING 5 MINUTES", "RANGE 10 MINUTES SLIDE 5 MINUTES"),
         ("RANGE 5 MINUTES WATTR Made At", "in backquotes, `Made At`"),

@@ -369,10 +369,8 @@ def _syntax_error(
 
 def with_written_length(instead: str, rest: str) -> str:
     """Return an example of a tumbling window with the length at the start of `rest`, if any."""
-    written = WRITTEN_LENGTH.match(rest)
-    if written is None or "SLIDE" in instead:
-        return instead
-    return instead.replace("10 MINUTES", f"{written[1]} {written[2].upper()}")
+    written = None if "SLIDE" in instead else WRITTEN_LENGTH.match(rest)
+    return instead if written is None else instead.replace("10 MINUTES", " ".join(written.groups()))
 
 
 def _words_before(found: Iterable[Token], end: int) -> str:

@@ -26,12 +26,7 @@ from sfumato.language.syntax import (
 )
 from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.untrusted_sql import (
-    is_catalog_table,
-    is_path,
-    is_trusted,
-    only_in_python,
-)
+from sfumato.spark.model.untrusted_sql import is_catalog_table, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
 from sfumato.sql_tokens import quote_name, unquote_name
 from sfumato.windows import Delta, Range, Rows
@@ -248,8 +243,6 @@ class Tables:
         place = where_named(parts[-1], self.script, node)
         if place is None:
             return None
-        if what == "function" and (reason := only_in_python(parts[-1])):
-            return at(place, reason)
         likely = near(parts[-1], known or MEASURE_FUNCTIONS)
         return at(place, f"there is no {what} {'.'.join(parts)}", *known, suggestion=likely)
 

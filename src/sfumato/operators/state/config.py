@@ -6,6 +6,7 @@ contain dicts.
 """
 
 import json
+import re
 import types
 import zlib
 from collections.abc import Mapping, Sequence
@@ -25,24 +26,21 @@ DURATIONS = (
     *("early", "every", "gap", "idle_timeout", "length", "max_ahead", "max_behind", "max_delay"),
     *("max_length", "remember", "slide", "within"),
 )
-# Fields that follow from columns and arguments, which `differences` names instead.
-FOLLOWING = (
-    *("attributes", "exact", "key_names", "keys", "kinds", "orders", "scope", "sources", "unique"),
+# Fields of an operator that follow from columns and arguments, which `differences` names instead.
+FOLLOWING = re.compile(
+    r"^(step \d+\.)?(attributes|exact|key_names|keys|kinds|orders|scope|sources|unique)$"
 )
-SIDE_NAMES = ("input", "left", "right")
+WINDOW_KINDS = (
+    "window aggregate",
+    "extents",
+    "early_extents",
+    "versioned_extents",
+    "shared_extents",
+)
 FUNCTION_OF_KIND = {
+    **dict.fromkeys(WINDOW_KINDS, "sf.window_aggregate"),
     "reorder table": "sf.reorder",
-    "extents": "sf.window_aggregate",
-    "early_extents": "sf.window_aggregate",
-    "versioned_extents": "sf.window_aggregate",
-    "shared_extents": "sf.window_aggregate",
-    "window aggregate": "sf.window_aggregate",
-    "resample": "sf.resample",
     "top-k table": "sf.top_k",
-    "earlier values": "sf.earlier_values",
-    "stream imputation": "sf.impute",
-    "neighbours table": "sf.neighbours",
-    "self join table": "sf.self_join",
 }
 
 
@@ -80,7 +78,7 @@ def differences(before: str, now: str) -> str:
             f"has {new.get('operator')} in its place"
         )
     changed = [n for n in dict.fromkeys([*then, *new]) if then.get(n, ()) != new.get(n, ())]
-    changed = [name for name in changed if not _follows(name)] or changed
+    changed = [name for name in changed if not FOLLOWING.search(name)] or changed
     labels = [_label(name, changed, new) for name in changed]
     parts = [
         f"{label if labels.count(label) == 1 else f'`{name}`'} "
@@ -105,19 +103,15 @@ def _in_words(values: dict[str, Any]) -> dict[str, Any]:
     return values | {"input": columns, "aggregates": calls}
 
 
-def _follows(name: str) -> bool:
-    *path, last = name.split(".")
-    return last in FOLLOWING and not (path and path[-1] in SIDE_NAMES)
-
-
 def _label(name: str, changed: Sequence[str], values: Mapping[str, Any]) -> str:
     """Return a changed field's name, with its frame and function if the name is not unique."""
     *path, last = name.split(".")
     if sum(each.rpartition(".")[2] == last for each in changed) == 1:
         return f"`{last}`"
-    step = f"{path[0]}." if path and path[0].startswith("step ") else ""
-    kind = values.get(f"{step}operator", "")
-    side = f"the {path[-1]} frame of " if path and path[-1] in SIDE_NAMES[1:] else ""
+    kind = values["operator"]
+    if path and path[0].startswith("step "):
+        kind = values[f"{path[0]}.operator"]
+    side = f"the {path[-1]} frame of " if path and path[-1] in ("left", "right") else ""
     return f"`{last}` of {side}{FUNCTION_OF_KIND.get(kind, kind)}"
 
 

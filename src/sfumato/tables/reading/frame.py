@@ -205,7 +205,7 @@ class Frame(ABC):
 
     def quoting_hint(self, expression: str) -> str:
         """Return a hint to quote a column in an expression that cannot be parsed, or ""."""
-        odd = [name for name in (*self.attributes, *self.columns) if not name.isidentifier()]
+        odd = [n for n in (*self.attributes, *self.columns) if re.search(r"\w\W|\W\w", n)]
         given = (n for n in odd if n in expression and quote_name(n) not in expression)
         name = max(given, key=len, default="")
         return name and f". Write {quote_name(name)} in backquotes"

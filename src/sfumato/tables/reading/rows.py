@@ -29,7 +29,6 @@ from sfumato.tables.reading.validity import (
     has_invalid_radius,
     invalid_radius_reason,
     missing_attribute_reason,
-    missing_column_reason,
     why_invalid,
 )
 
@@ -373,7 +372,7 @@ class Reading:
             if isinstance(cells, Values) and isinstance(cells.expression, ColumnRef):
                 name = ".".join(cells.expression.parts)
                 own = find_name(name, tuples.attributes)
-                found[fixed] = missing_attribute_reason(own) if own else missing_column_reason(name)
+                found[fixed] = missing_attribute_reason(own or name, *([] if own else [""]))
         return found
 
     def _dropped_rows(self, table: pa.Table, invalid: np.ndarray) -> pa.Table:

@@ -17,18 +17,12 @@ from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
 RADIUS = "radius"  # fixed name of the radius column
 RULE_ABOVE_ONE = "with this row, the probabilities of its rule sum to "  # followed by the sum
-
-
 ABOVE_ONE = "the probabilities sum to more than 1"
 ABOVE_ONE_HINT = "sf.alternatives(..., normalize=True) scales probabilities to a sum of 1"
 
 
-def missing_attribute_reason(name: str) -> str:
-    return f"an alternative's {name} is missing or not finite"
-
-
-def missing_column_reason(name: str) -> str:
-    return f"{name} is missing or not finite"
+def missing_attribute_reason(name: str, owner: str = "an alternative's ") -> str:
+    return f"{owner}{name} is missing or not finite"
 
 
 def invalid_radius_reason(name: str) -> str:
@@ -106,7 +100,7 @@ def why_invalid(
         reasons.add(~valid, "existence is not a number in [0, 1]")
     for name in attributes or ():
         missing = _is_missing(as_array(columns.column(name)))
-        reasons.add(missing, missing_column_reason(name))
+        reasons.add(missing, missing_attribute_reason(name, ""))
     for name, most, text in bounds:
         reasons.add(_exceeds(as_array(columns.column(name)), most), text)
     return reasons
