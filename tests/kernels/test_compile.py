@@ -80,6 +80,7 @@ def test_a_new_process_reads_what_an_earlier_one_compiled_and_said(source):
     answer, said = run(source).split("\n", 1)
     assert answer == "2 0 1"
     assert said.startswith("sfumato is compiling the kernels of this query")
+    assert f"Compiled kernels are kept in {folders(source)[0]}. `sfumato warm-up`" in said
     assert run(source) == "2 1 0\n"
     assert sorted(source.rglob("*")) == before
     for path in folders(source)[0].glob("*.nb?"):  # cut off, as by a crash: compiled again

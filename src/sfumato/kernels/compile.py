@@ -136,8 +136,9 @@ class _KernelCache(FunctionCache):
         if not _compiled_here and compile_store.create_marker("compiling"):
             logging.getLogger("sfumato").warning(
                 "sfumato is compiling the kernels of this query, once per machine; this takes "
-                "seconds to minutes. `sfumato warm-up` or sf.ops.warm_up() compiles all kernels "
-                "ahead of time."
+                "seconds to minutes. Compiled kernels are kept in %s. `sfumato warm-up` or "
+                "sf.ops.warm_up() compiles all kernels ahead of time.",
+                compile_store.folder(),
             )
         _compiled_here.append(self._name)
         if compile_store.folder() is None:

@@ -18,7 +18,7 @@ from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 RADIUS = "radius"  # fixed name of the radius column
 RULE_ABOVE_ONE = "with this row, the probabilities of its rule sum to "  # followed by the sum
 ABOVE_ONE = "the probabilities sum to more than 1"
-ABOVE_ONE_HINT = "sf.alternatives(..., normalize=True) scales probabilities to a sum of 1"
+ABOVE_ONE_HINT = "sf.alternatives(..., normalize=True) scales all sums to 1, also sums below 1"
 
 
 def missing_attribute_reason(name: str, owner: str = "an alternative's ") -> str:
