@@ -443,13 +443,6 @@ def test_an_as_of_join_keeps_candidates_that_reach_the_probability_up_to_roundin
     assert found.column("probability").to_pylist() == pytest.approx([0.9, 0.1])
 
 
-def test_earlier_values_need_rows_that_are_certainly_present():
-    lists = sf.alternatives([[5.0], [6.0]], [[0.5], [1.0]], "x")
-    rows = pa.table({"t": [0, 1], "y": [1.0, 2.0], "alternatives": lists})
-    with pytest.raises(ValueError, match="may be absent: the table has a column `alternatives`"):
-        sf.earlier_values(rows, "y", order="t")
-
-
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [

@@ -37,7 +37,6 @@ from sfumato.tables.reading.rows import (
     Ties,
     controller_readers,
 )
-from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.scope import scope_of
 
 
@@ -128,11 +127,10 @@ def earlier_values_job(
     if not wanted:
         raise ValueError("`attributes` must name at least one numeric column; got none")
     frame.require_numbers("attributes", wanted)
-    if not frame.certain:
-        uncertain = ALTERNATIVES if frame.uncertain else EXISTENCE
+    if EXISTENCE in frame.columns:
         raise ValueError(
             f"earlier_values treats the values of earlier rows as known, but these rows may be "
-            f"absent: the {frame.noun} has a column `{uncertain}`. Draw possible worlds first, "
+            f"absent: the {frame.noun} has a column `{EXISTENCE}`. Draw possible worlds first, "
             "sf.draw_worlds(df, 1000, source=..., id=...), or rename the column to treat every row "
             "as present"
         )
