@@ -36,10 +36,15 @@ def reorder(rows):
     return sf.reorder(rows, event_time="made", arrival="made", slack=0)
 
 
-def sums(rows, **key):
+def sums(rows, attribute="x", **key):
     """Return sums of windows as uncertain rows."""
     found = sf.window_aggregate(
-        rows, {"s": "sum(x)"}, window=sf.Range("10 s"), order="made", distribution=50, **key
+        rows,
+        {"s": f"sum({attribute})"},
+        window=sf.Range("10 s"),
+        order="made",
+        distribution=50,
+        **key,
     )
     in_arrow = isinstance(found, pa.Table)
     results = found["s"].to_pylist() if in_arrow else found["s"]
@@ -129,3 +134,14 @@ def test_filters_of_alternatives_are_parts_of_one_source(kind):
     hall, kitchen = select(low, "hall"), select(high, "kitchen")
     assert not warned(lambda: sf.similarity_join(hall, kitchen, **near))
     assert not warned(lambda: sf.similarity_join(sf.assume_independent(low), high, **near))
+    if kind == "polars":
+        return
+    assert warned(lambda: join_sums(values(rows), values(high)))
+    assert warned(lambda: join_sums(values(low), values(low)))
+    assert warned(lambda: join_sums(values(hall), values(hall)))
+    assert not warned(lambda: join_sums(values(hall), values(kitchen)))
+
+
+def values(rows):
+    """Return sums of the attribute `y` in windows as uncertain rows."""
+    return sums(rows, attribute="y")

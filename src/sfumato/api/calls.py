@@ -16,7 +16,7 @@ from sfumato.memory import frame as memory_frame
 from sfumato.memory.frame import ArrowFrame, convert_like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
-from sfumato.tables.reading.job import Job, remember_converted, remember_frame
+from sfumato.tables.reading.job import Job, remember_answers, remember_converted
 from sfumato.tables.reading.user_warnings import warn_of_shared_readings
 from sfumato.windows import Delta
 
@@ -225,5 +225,5 @@ def run(job: Job) -> Any:
         from sfumato.spark.runtime.run import run_operator
 
         answers = run_operator(job)
-    remember_frame(answers)
+    remember_answers(answers)
     return answers

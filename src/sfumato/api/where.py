@@ -7,6 +7,7 @@ from typing import Any
 from sfumato.api.calls import ColumnNames, engine_module, frame_of, public_function
 from sfumato.limits import MAX_ALTERNATIVES_BOUND
 from sfumato.operators.arguments import flag, share, whole
+from sfumato.tables.reading.job import remember_answers
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 
 
@@ -63,7 +64,9 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
         kind = type(condition).__name__
         raise TypeError(f"`condition` must be a string, like 'celsius > 30'; got {kind}")
     frame = frame_of(df)
-    return engine_module(frame).where(frame, condition, name)
+    kept = engine_module(frame).where(frame, condition, name)
+    remember_answers(kept)
+    return kept
 
 
 @public_function("sf.prune(df, min_prob=0.01, top=5)", "df")
@@ -125,7 +128,9 @@ def prune(
     _ = frame.attributes  # raises for a different type
     frame.require_free([PRUNED])
     engine = engine_module(frame)
-    return engine.prune(frame, least, most, flag("normalize", normalize))
+    pruned = engine.prune(frame, least, most, flag("normalize", normalize))
+    remember_answers(pruned)
+    return pruned
 
 
 @public_function('sf.fuse(df, ["front", "back"])', "df")

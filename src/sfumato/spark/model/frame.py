@@ -67,8 +67,6 @@ class SparkFrame(Frame):
         return None if is_connected(self.df) else self.df.semanticHash()
 
     def shares_rows_with(self, other: Any) -> bool:
-        if self.filtered_by != other.filtered_by:
-            return True  # perhaps parts of the same tuples
         if self.df is other.df or is_connected(self.df):  # does not query a remote Spark
             return self.df is other.df
         return self.df.sameSemantics(other.df)

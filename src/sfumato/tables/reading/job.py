@@ -28,7 +28,8 @@ ROW_FUNCTIONS = ("reorder", "impute", "earlier_values")
 ORIGINS_KEY = "sfumato.origins"  # metadata: the `Origins` of a result's rows
 _PROCESS = uuid4().hex
 _FRAME_NUMBERS = count()
-_FRAME_NAMES: dict[int, str] = {}  # of sources and answers that still exist, by the object's id
+_FRAME_NAMES: dict[int, str] = {}  # of frames that still exist, by the id of the object
+_ANSWERS: set[int] = set()  # ids of the objects that an operator returned and that still exist
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Origins:
     sources: Mapping[str, bool]
 
 
-def remember_frame(given: Any) -> str:
+def _name_of(given: Any) -> str:
     """Return the name of a frame's object; the name stays the same as long as the object exists."""
     if id(given) not in _FRAME_NAMES:
         _FRAME_NAMES[id(given)] = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
@@ -51,15 +52,22 @@ def remember_frame(given: Any) -> str:
     return _FRAME_NAMES[id(given)]
 
 
+def remember_answers(given: Any) -> None:
+    """Remember, as long as the object exists, that it contains all answers of an operator."""
+    if id(given) not in _ANSWERS:
+        _ANSWERS.add(id(given))
+        weakref.finalize(given, _ANSWERS.discard, id(given))
+
+
 def remember_converted(answers: Any, converted: Any) -> None:
     """Remember `converted`, a conversion of `answers`, if the answers are remembered."""
-    if id(answers) in _FRAME_NAMES and converted is not answers:
-        remember_frame(converted)
+    if id(answers) in _ANSWERS:
+        remember_answers(converted)
 
 
 def _source_name(frame: Frame) -> str:
     same = frame.semantic_hash
-    return remember_frame(frame.user_object) if same is None else f"{_PROCESS}.plan {same}"
+    return _name_of(frame.user_object) if same is None else f"{_PROCESS}.plan {same}"
 
 
 def _read_origins(text: str) -> Origins:
@@ -81,16 +89,18 @@ def origins_of(frame: Frame) -> Origins | None:
     if text is None:
         return None if frame.certain else Origins("", {_source_name(frame): True})
     found = _read_origins(text)
-    if found.combined_by or id(frame.user_object) in _FRAME_NAMES:
+    if found.combined_by or id(frame.user_object) in _ANSWERS:
         return found
-    return replace(found, sources=dict.fromkeys(found.sources, False))  # perhaps filtered
+    # Its rows were perhaps filtered: the frame is also a source of its own.
+    return replace(
+        found, sources={**dict.fromkeys(found.sources, False), _source_name(frame): True}
+    )
 
 
 def filtered_metadata(frame: Frame, by: str) -> dict[str, str]:
     """Return the metadata of a frame's alternatives after a filter. by : describes the filter"""
     origins = origins_of(frame)
     assert origins is not None, "uncertain rows have a source"
-    origins = replace(origins, sources=dict.fromkeys(origins.sources, False))
     return {
         **frame.metadata(ALTERNATIVES),
         FILTERED: by if frame.filtered_by is None else f"{frame.filtered_by}; {by}",
