@@ -91,7 +91,7 @@ def origins_of(frame: Frame) -> Origins | None:
     found = _read_origins(text)
     if found.combined_by or id(frame.user_object) in _ANSWERS:
         return found
-    # Its rows were perhaps filtered: the frame is also a source of its own.
+    # Its rows were perhaps filtered, so the frame is also a separate source.
     return replace(
         found, sources={**dict.fromkeys(found.sources, False), _source_name(frame): True}
     )
