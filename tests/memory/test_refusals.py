@@ -55,7 +55,7 @@ WRONG = [
 OF_DISCOVERY = [
     ({"scaling": {"a": 2.0}}, r"`scaling` must give \(shift, span\)"),
     ({"epsilons": 0.1}, "`epsilons` must be a list of finite numbers"),
-    ({"sample": 2.5}, "`sample` must be a wh"),
+    ({"sample": 2.5}, "`sample` must be an in"),
     ({"dependents": 3}, "`dependents` must be"),
 ]
 

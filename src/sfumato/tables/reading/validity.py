@@ -215,7 +215,7 @@ def generalize_reason(reason: str) -> str:
     >>> generalize_reason("the probabilities sum to 1.25")
     'the probabilities sum to more than 1'
     """
-    return re.sub(r" to \S+$", " to more than 1", reason)
+    return re.sub(r"( sum to) \S+$", r"\1 more than 1", reason)
 
 
 def java_text(number: float) -> str:
