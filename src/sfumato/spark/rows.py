@@ -180,9 +180,7 @@ def _count_invalid(df: DataFrame, reason: Column, metrics: MetricsName) -> DataF
     if df.isStreaming:
         warn_of_invalid_rows(df.sparkSession)
     invalid = F.col(REASON_COLUMN).isNotNull()
-    kind = F.regexp_replace(
-        REASON_COLUMN, r" sum to \S+$", " sum to more than 1"
-    )  # without its number
+    kind = F.regexp_replace(REASON_COLUMN, r" sum to \S+$", " sum to more than 1")
     return df.withColumn(REASON_COLUMN, reason).observe(
         f"{metrics}_input",
         *metrics.identity("input"),
