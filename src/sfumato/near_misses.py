@@ -12,6 +12,8 @@ def near(word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def did_you_mean(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a suggestion to append to an error about `word`, or ""."""
+    """Return a suggestion to append to an error about the unknown name `word`, or ""."""
+    if word.lower() == "null":
+        return "; a condition tests for NULL with IS NULL"
     likely = near(word, words, cutoff)
     return f"; did you mean `{likely}`?" if likely else ""
