@@ -464,7 +464,7 @@ def test_decimals_that_a_condition_rounds_are_warned_of():
     rows = pa.table({"d": pa.array([Decimal("12345678901234567890.2")])})
     with pytest.warns(UserWarning, match="more than 15 digits are rounded"):
         sf.where(rows, "d > 1.5")
-    with pytest.raises(ValueError, match="column `NULL`.* a condition tests for NULL with IS"):
+    with pytest.raises(ValueError, match=r"column `NULL`.* a condition tests for NULL with IS"):
         sf.where(rows, "d = NULL")
     with pytest.raises(ValueError, match="compares string with int32: cast one of them"):
         sf.where(pa.table({"s": ["a"]}), "s > 1")
