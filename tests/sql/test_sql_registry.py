@@ -73,6 +73,32 @@ def test_a_function_is_passed_like_a_table(tables):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    ("call", "column"),
+    [
+        ("samples(s, v, 0.5, 4, attributes => 'x')",
+         lambda: sf.samples("v", 0.5, 4, attributes="x")),
+        ("samples(s, array(v, id), 1, 3, attributes => array('x', 'y'))",
+         lambda: sf.samples(["v", "id"], 1, 3, attributes=["x", "y"])),
+        ("between(s, id, v, 3, shape => 'triangular')",
+         lambda: sf.between("id", "v", 3, "triangular")),
+        ("below(s, v, 2, 4)", lambda: sf.below("v", 2, 4)),
+        ("above(s, v, id, 4)", lambda: sf.above("v", "id", 4)),
+        ("circular(s, v, 5, 4)", lambda: sf.circular("v", 5, 4)),
+        ("alternatives((SELECT id, array(id, 2) AS x, array(1, 3) AS p FROM s), x, p, 'y', "
+         "normalize => true)",
+         lambda: sf.alternatives(F.array("id", F.lit(2)), F.array(F.lit(1), F.lit(3)), "y",
+                                 normalize=True)),
+    ],
+)  # fmt: skip
+def test_functions_add_the_alternatives_that_python_builds(tables, call, column):
+    expected = tables.table("s").select("id", column().alias("alternatives"))
+    found = sql(tables, f"SELECT id, alternatives FROM {call}")
+    assert sorted(found.collect()) == sorted(expected.collect())
+    assert found.schema["alternatives"].dataType == expected.schema["alternatives"].dataType
+
+
+@pytest.mark.spark
 def test_public_functions_give_what_python_gives(tables):
     s, r = tables.table("s"), tables.table("r")
     ordered = sf.reorder(s, event_time="ts", arrival="arrival", slack=1)
@@ -140,8 +166,9 @@ def test_explain_shows_the_call(tables):
         ),
         ("split_late(s)", "split_late", "returns two tables; write SELECT ... FROM reorder", None),
         ("reordr(s)", "reordr", "there is no function reordr", "reorder"),
-        ("below(s, 1, 4)", "below", "sf.below is not available in SQL: add its column", None),
-        ("above(Circular(s, 1), 1)", "Circular", "sf.circular is not available in SQL", None),
+        ("below(s, v, 1, 4, unit => 1)", "unit", "below has no argument unit", None),
+        ("samples(s, v, 1, 0)", "0", "`n` must be an integer of at least 1", None),
+        ("samples(samples(s, v, 1, 2), v, 1, 2)", "samples", "has a column `alternatives`", None),
     ],
 )
 def test_what_is_wrong_is_reported_at_its_place(tables, call, word, reason, suggestion):

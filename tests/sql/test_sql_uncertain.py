@@ -151,7 +151,7 @@ def test_windows_of_other_systems_are_told_as_they_are_written_here(tables, quer
     ("call", "reason"),
     [
         ("AVG(2 * x (mV))", "Write `x (mV)` in backquotes"),
-        ("max(below(v, 1, 4))", "sf.below is not available in SQL: add its column to the table"),
+        ("max(below(v, 1, 4))", "below adds a column to a table: write FROM below(table, ...)"),
         ("SUM(array(v))", "SUM(array(v)) needs a numeric expression for sum"),
     ],
 )

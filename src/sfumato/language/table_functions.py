@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from inspect import Parameter, signature
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
 from typing import Any
 
+from sfumato.api import alternatives as columns
 from sfumato.api.calls import PUBLIC, public_functions
 from sfumato.api.imputation import Imputation
 from sfumato.language.construct_options import argument_in, with_located_errors
@@ -32,7 +33,7 @@ from sfumato.language.syntax import (
 from sfumato.language.tables import PlannedFrame, Tables
 from sfumato.near_misses import near
 from sfumato.queries import Top
-from sfumato.spark.model.untrusted_sql import only_in_python
+from sfumato.spark.model.untrusted_sql import COLUMN_FUNCTIONS
 from sfumato.spark.model.validation import require_frame
 from sfumato.spark.runtime.fuse import describe_fusion
 from sfumato.sql_tokens import unquote_name
@@ -53,6 +54,27 @@ NAMED_KINDS = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 CONSTANTS = {"true": True, "false": False, "null": None}
 
 
+def _adding_column(build: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a table function that adds the column `alternatives` as built by `build`."""
+
+    @wraps(build)
+    def add(df: Any, **arguments: Any) -> Any:
+        if columns.ALTERNATIVES in df.columns:
+            raise ValueError(
+                f"the table of {build.__name__} has a column `{columns.ALTERNATIVES}` already; for "
+                "several uncertain attributes give all columns in one call, with array(...)"
+            )
+        return df.withColumn(columns.ALTERNATIVES, build(**arguments))
+
+    frame = Parameter("df", Parameter.POSITIONAL_OR_KEYWORD)
+    add.__signature__ = Signature([frame, *signature(build).parameters.values()])  # type: ignore[attr-defined]
+    return add
+
+
+TABLE_FUNCTIONS = {name: _adding_column(getattr(columns, name)) for name in COLUMN_FUNCTIONS}
+"""Functions that add the column of alternatives, in addition to the public functions of frames."""
+
+
 def function_of(name: Name, tables: Tables | None = None) -> Callable[..., Any] | None:
     """Return the table function (passed with the text, or public) with a name, or None."""
     if len(name.parts) > 1:
@@ -60,7 +82,7 @@ def function_of(name: Name, tables: Tables | None = None) -> Callable[..., Any] 
     word = name.parts[0].lower()
     if tables is not None and word in tables.functions:
         return tables.functions[word]
-    function = PUBLIC.get(word) or public_functions().get(word)
+    function = TABLE_FUNCTIONS.get(word) or PUBLIC.get(word) or public_functions().get(word)
     gives = str(signature(function).return_annotation) if function is not None else "tuple"
     return None if gives.startswith("tuple") else function
 
@@ -185,9 +207,7 @@ class TableFunctions:
         if (call := _call_in(items)) is not None:
             frame = self.frame(*call)
             if frame is None:
-                known = sorted({*public_functions(), *self.tables.functions})
-                if reason := only_in_python(str(call[0])):
-                    raise at(call[0], reason)
+                known = sorted({*public_functions(), *TABLE_FUNCTIONS, *self.tables.functions})
                 likely, reason = near(str(call[0]), known), f"there is no table function {call[0]}"
                 raise at(call[0], reason, *known, suggestion=likely)
             return frame

@@ -136,15 +136,15 @@ def check_tokens(
             raise TokenError(refusal_text(reason), start, end)
 
 
-def only_in_python(function: str) -> str:
-    """Return the reason why a function that builds a column cannot be called in SQL, or ""."""
+def only_in_from(function: str) -> str:
+    """Return the reason why a function that adds a column is not allowed here, or ""."""
     name = function.lower()
-    missing = f"sf.{name} is not available in SQL: add its column to the table in Python first"
-    return missing if name in COLUMN_FUNCTIONS else ""
+    reason = f"{name} adds a column to a table: write FROM {name}(table, ...)"
+    return reason if name in COLUMN_FUNCTIONS else ""
 
 
 def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
-    reason = only_in_python(token.value) or f"there is no function {token.value}"
+    reason = only_in_from(token.value) or f"there is no function {token.value}"
     if exists:
         reason = f"{token.value} is a function of the session or can access more than the data"
         reason = refusal_text(reason)
