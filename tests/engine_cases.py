@@ -157,7 +157,7 @@ CASES = {
     ),
     "days of a zone": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(sf.where(a, "x >= 0"), **REORDERED, slack=9), TOTALS,
-        window=sf_.Range("1 week", slide="1 day", zone="Asia/Kolkata"), **AT,
+        window=sf_.Range("1 week", slide="1 day", zone="Asia/Kolkata", offset="6 h"), **AT,
     ),
     "averages over time": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=9), {"mean": "time_avg(x)", "sum": "integral(x)"},

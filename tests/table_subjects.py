@@ -766,11 +766,14 @@ OTHER_SETTINGS = {
             ExtentTableConfig(window=window, key_names=("key",), **EXACT),
             WINDOW, exact_rows, gaps=LACKS_KEYS,
         )
-        for name, window in (("extents", Range("60 us", "20 us")), ("sessions", Session("9 us")))
+        for name, window in (
+            ("extents", Range("60 us", "20 us", offset="7 us")), ("sessions", Session("9 us")),
+        )
     },
     "days of a zone": subject(
         ExtentTableConfig(
-            window=Range("2 days", "1 day", zone="America/New_York"), keys=1, key_names=("key",),
+            window=Range("2 days", "1 day", zone="America/New_York", offset="6 h"), keys=1,
+            key_names=("key",),
             missed=True, **RESULTS,
         ),
         WINDOW, rows_of_hours, gaps=LACKS_KEYS,

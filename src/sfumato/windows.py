@@ -19,6 +19,7 @@ CALENDAR_UNITS = {
     "year": ("month", 12),
 }
 CALENDAR_DURATION = re.compile(r"\s*(\d{1,9})\s*(day|week|month|year)s?\s*", re.IGNORECASE)
+SHORTEST_UNITS_US = {"day": 86_400_000_000, "month": 28 * 86_400_000_000}  # in local time
 MAX_CALENDAR_UNITS = {"day": 9_999 * 366, "month": 9_999 * 12}
 
 Duration = str | timedelta
@@ -101,7 +102,8 @@ class Rows:
 class Range:
     """Event-time window: extents of `length`, one every `slide`, aligned to 1970-01-01 UTC.
 
-    Extent i contains the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide.
+    Extent i contains the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide, plus
+    `offset` on both sides.
     Months and years are calendar units; with a `zone`, so are days and weeks.
 
     Parameters
@@ -125,6 +127,9 @@ class Range:
     zone
         Time zone of the calendar, "America/New_York"; its days have 23, 24 or 25 hours. Without a
         zone a day has 24 hours, and months are in UTC.
+    offset
+        Aggregates only: time by which all extents are later, shorter than `slide` (a month counts
+        as 28 days). With offset="6 hours", days begin at 06:00, in the `zone` if there is one.
 
     Raises
     ------
@@ -157,6 +162,7 @@ class Range:
     idle_timeout: Duration | None = None
     empty: bool | int = False
     zone: str | None = field(default=None, metadata={"fingerprint": "added"})
+    offset: Duration | None = field(default=None, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
         _optional_us("idle_timeout", self.idle_timeout)
@@ -172,6 +178,12 @@ class Range:
         if self.zone is not None:
             _check_zone(self.zone)
         check_extents(*self.grid)
+        unit = self.calendar_unit
+        if self.offset_us >= self.grid[1] * (1 if unit is None else SHORTEST_UNITS_US[unit]):
+            raise ValueError(
+                "`offset` must be shorter than `slide`, which is by default `length`; got "
+                f"offset={self.offset!r} and slide={self.slide or self.length!r}"
+            )
 
     @property
     def calendar_unit(self) -> str | None:
@@ -239,6 +251,11 @@ class Range:
     def idle_timeout_us(self) -> int | None:
         """Return `idle_timeout` in microseconds, or None."""
         return _optional_us("idle_timeout", self.idle_timeout)
+
+    @property
+    def offset_us(self) -> int:
+        """Return `offset` in microseconds, by default 0."""
+        return _optional_us("offset", self.offset) or 0
 
 
 @checks_call('sf.Session("30 minutes")')

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-from sfumato.language import SqlError, sql
+from sfumato.language import SqlError, explain, sql
 from sql_readings import error
 
 pytestmark = pytest.mark.spark
@@ -186,7 +186,25 @@ def test_sessions_and_days_of_a_zone_are_windows_of_table_functions(tables):
         given, {"n": "count(*)"}, window=sf.Session("2 minutes"), order="ts"
     )
     assert found.collect() == expected.collect()
-    found = sql(tables, call.format("range('1 day', zone => 'Asia/Kolkata')"))
-    window = sf.Range("1 day", zone="Asia/Kolkata")
+    found = sql(tables, call.format("range('1 day', zone => 'Asia/Kolkata', offset => '6 hours')"))
+    window = sf.Range("1 day", zone="Asia/Kolkata", offset="6 hours")
     expected = sf.window_aggregate(given, {"n": "count(*)"}, window=window, order="ts")
     assert found.collect() == expected.collect()
+
+
+def test_offset_moves_the_extents(tables):
+    text = "SELECT window, COUNT(*) AS n FROM certain [RANGE 2 min OFFSET 30 s WATTR ts]"
+    found = sql(tables, text)
+    window = sf.Range("2 minutes", offset="30 seconds")
+    expected = sf.window_aggregate(
+        tables.table("certain"), {"n": "count(*)"}, window=window, order="ts"
+    )
+    assert found.collect() == expected.select("window", "n").collect()
+    assert {row.window.end.second for row in found.collect()} == {30}
+    assert "every 2 min, offset by 30 s" in explain(tables, text)
+    for query in (
+        "SELECT * FROM certain [RANGE 2 min OFFSET 30 s WATTR ts]",
+        text.replace("30 s", "2 min"),
+    ):
+        with pytest.raises(SqlError, match="OFFSET"):
+            sql(tables, query)

@@ -22,7 +22,7 @@ WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
 """Arguments that determine how long rows are buffered; without them, no rows are buffered."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; without them, rows are assumed to be in order."""
-EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
+EXTENT_WORDS = ("RANGE", "SLIDE", "OFFSET", "EMPTY")
 FORGET, NAMED = words_of(reorder, "forget_after", "name")
 AGGREGATE = words_of(window_aggregate, "early", "level", "version", "shared")
 WINDOW_OPERATOR = (FORGET, NAMED, *words_of(window_aggregate, "unique"), *AGGREGATE)
@@ -64,9 +64,9 @@ def operator_options(options: Sequence[Option]) -> tuple[Option, ...]:
 
 
 def refuse_aggregate_words(options: Sequence[Option]) -> None:
-    """Raise SqlError for EARLY, LEVEL, VERSION, SHARED or EMPTY on a window without aggregates."""
+    """Raise SqlError for words that only aggregates accept, such as EARLY or EMPTY."""
     for option in options:
-        if option.word in (*AGGREGATE_WORDS, "EMPTY"):
+        if option.word in (*AGGREGATE_WORDS, "OFFSET", "EMPTY"):
             reason = f"{option.word} is allowed only for aggregates over a RANGE"
             raise at(option, reason, "SELECT AVG(x)")
 
@@ -75,7 +75,7 @@ class TimeOptions(TableOptions):
     """`sf.reorder`, and with RANGE, `sf.Range` over its rows."""
 
     words = (
-        *words_of(Range, "length", "slide"),
+        *words_of(Range, "length", "slide", "offset"),
         Word("EMPTY", "number", "empty"),
         *words_of(reorder, "event_time", "arrival", "key", "source", "slack", "drop_ratio"),
         *words_of(reorder, "max_delay", "punctuation"),
@@ -155,7 +155,7 @@ class TimeOptions(TableOptions):
                 if (option := self.get(word)) is not None:
                     raise at(option, f"{word} needs a RANGE")
             return None
-        names = ("length", "slide", "empty", "idle_timeout")
+        names = ("length", "slide", "offset", "empty", "idle_timeout")
         values = {w.argument: self.value(w) for w in self.words if w.argument in names}
         given = {argument: value for argument, value in values.items() if value is not None}
         return self.call(lambda: Range(**given))

@@ -173,8 +173,9 @@ def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lin
     lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
     if extent is not None:
         empty = f" EMPTY {extent.empty}" if extent.empty else ""
+        offset = f" OFFSET {spelled(extent.offset_us)}" if extent.offset_us else ""
         length, slide = spelled(extent.length_us), spelled(extent.slide_us)
-        lines.append(("extents", f"RANGE {length} SLIDE {slide}{empty}"))
+        lines.append(("extents", f"RANGE {length} SLIDE {slide}{offset}{empty}"))
     return [
         *lines,
         ("parallel", parallel),
@@ -192,6 +193,8 @@ def window_lines(
     if isinstance(window, Range):
         length, slide = spelled(window.length_us), spelled(window.slide_us)
         several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
+        offset = f", offset by {spelled(window.offset_us)}" if window.offset_us else ""
+        members_too = ", with its rows" if members else ""
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
         if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
             stored += "; also the newest earlier value per group, which holds until the next value"
@@ -208,7 +211,7 @@ def window_lines(
                 f"{version} that arrives before the extent is complete"
             )
         return [
-            ("window", f"extents of {length} every {slide}{', with its rows' * members}"),
+            ("window", f"extents of {length} every {slide}{offset}{members_too}"),
             ("answers", "each extent once, when the punctuation has passed its end"),
             ("early", revised),
             ("versions", corrected),

@@ -110,7 +110,7 @@ def _join_window(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
             window.rows, window.confidence, window.max_tuples, window.within,
             lockstep=window.lockstep,
         )  # fmt: skip
-    if window.slide is not None or window.idle_timeout is not None or window.empty:
+    if window != Range(window.length, zone=window.zone):
         raise ValueError(
             "`window` of a join must be an sf.Range with only a length, because the window "
             f"moves with every tuple and has no extents; got {window!r}"

@@ -24,22 +24,24 @@ class Calendar:
 
     unit : "day" or "month"    zone : name of the time zone
     origin : number of unit 0, counted from the unit of 1970-01-01
+    offset : local time from a unit's date to its start, in microseconds
 
     A time in unit i has the position i * span plus the time since the unit's start, except that a
     unit's last microsecond has the last position of its span. Positions therefore have the order of
     their times, and a unit ends where its span ends.
     """
 
-    def __init__(self, unit: str, zone: str, origin: int = 0) -> None:
-        self.span, self.origin = UNIT_SPANS_US[unit], origin
+    def __init__(self, unit: str, zone: str, origin: int = 0, offset: int = 0) -> None:
+        self.span, self.origin, self.offset = UNIT_SPANS_US[unit], origin, offset
         self._unit, self._zone = UNIT_DTYPES[unit], ZoneInfo(zone)
         self._units = self._starts = np.empty(0, np.int64)  # known units and their starts
 
     def starts(self, units: Ints) -> Ints:
-        """Return each unit's start in microseconds: the first time with its local date."""
+        """Return each unit's start: the first microsecond with its local date and `offset`."""
         new = np.setdiff1d(units, self._units)
         if new.size:
-            local = (new + self.origin).astype(self._unit).astype("datetime64[us]").astype(np.int64)
+            dates = (new + self.origin).astype(self._unit).astype("datetime64[us]")
+            local = dates.astype(np.int64) + self.offset
             known = np.concatenate([self._units, new])
             starts = np.concatenate([self._starts, [self._first_time(at) for at in local.tolist()]])
             order = np.argsort(known)
@@ -48,7 +50,8 @@ class Calendar:
 
     def positions(self, times: Ints) -> Ints:
         """Return the positions of times from FIRST_US to LAST_US."""
-        about = times.astype("datetime64[us]").astype(self._unit).astype(np.int64) - self.origin
+        dates = (times - self.offset).astype("datetime64[us]").astype(self._unit)
+        about = dates.astype(np.int64) - self.origin
         low, high = int(about.min(initial=0)), int(about.max(initial=0))
         near = np.arange(low, high + 1) if high - low < times.size else np.unique(about)
         self.starts(np.unique(near[:, None] + np.arange(-1, 3)))  # zones are within a day of UTC

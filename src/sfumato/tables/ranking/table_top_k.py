@@ -501,11 +501,12 @@ class RankingQuery(WindowQuery):
         window = window_of(window)
         if not isinstance(window, Range | Rows):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
-        if isinstance(window, Range) and window.empty:
+        if isinstance(window, Range) and (window.empty or window.offset is not None):
+            argument = "empty" if window.empty else "offset"
             raise ValueError(
-                "`empty` of sf.Range is allowed only for aggregates, because a ranking is "
+                f"`{argument}` of sf.Range is allowed only for aggregates, because a ranking is "
                 f"answered at the times of its queries even without tuples; got {window!r}. Leave "
-                "`empty` out"
+                f"`{argument}` out"
             )
         if isinstance(window, Rows) and window.slide is not None:
             raise ValueError(

@@ -49,7 +49,7 @@ def spread_over_extents(
     valid &= tuples.lengths <= max_alternatives_with_uncertain_time(extents_per_row(window))
     valid[tuples.owner[~known]] = False
     row, extent, chosen, lengths = _pair(tuples, np.where(known, time, 0), valid, window)
-    last = extent * window.slide_us + window.slide_us - 1
+    last = (extent + 1) * window.slide_us + window.offset_us - 1
     flat = tuples.flat.take(pa.array(chosen))
     lists = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), flat)
     return row, pa.array(last, pa.int64(), mask=~valid[row]).cast(kind), lists
@@ -59,6 +59,7 @@ def _pair(
     tuples: UncertainTable, time: Ints, valid: Bools, window: Range
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Return (row, extent, alternatives, lengths) per row and extent; extent 0 if invalid."""
+    time = time - window.offset_us
     good, first = valid[tuples.owner], time // window.slide_us  # extent i ends at (i + 1) * slide
     count = np.where(good, (time + window.length_us) // window.slide_us - first, 1)
     _, extent = ranges_of(np.where(good, first, 0), count)

@@ -97,6 +97,7 @@ class TableExtents(ReleasedOperator):
         self._forget_at = MIN_FORGOTTEN  # number of keys at which idle keys are forgotten
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.calendar: Calendar | None = None
+        self.offset = 0  # of extents without a calendar, in microseconds
         window, common = config.window, dict[str, Any](config.options)
         common |= {"members": config.stores_rows, "attributes": config.all_attributes}
         self.operator: ExtentAggregate | SessionAggregate
@@ -107,6 +108,7 @@ class TableExtents(ReleasedOperator):
             self.operator = SessionAggregate(*bounds, config.aggregates, **common)
         else:
             self.calendar, lengths = _grid_of(window)
+            self.offset = window.offset_us if self.calendar is None else 0
             common |= {"empty": bool(window.empty), "certain": bool(config.kinds)}
             common |= {"clock": self._times}
             if not isinstance(window.empty, bool):
@@ -295,15 +297,22 @@ class TableExtents(ReleasedOperator):
         return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
 
     def _positions(self, times: np.ndarray) -> np.ndarray:
-        """Convert times to the operator's unit: calendar positions for calendar windows."""
-        if self.calendar is None:
+        """Convert times to the operator's unit: calendar positions, or times before the offset."""
+        if self.calendar is None and not self.offset:
             return times
         known, positions = times != NO_PUNCTUATION, times.copy()
+        if self.calendar is None:
+            positions[known] -= self.offset
+            return positions
         positions[known] = self.calendar.positions(np.clip(times[known], FIRST_US, LAST_US))
         return positions
 
     def _times(self, positions: np.ndarray) -> np.ndarray:
-        return positions if self.calendar is None else self.calendar.times(positions)
+        if self.calendar is not None:
+            return self.calendar.times(positions)
+        if not self.offset:
+            return positions
+        return np.where(positions == NO_PUNCTUATION, positions, positions + self.offset)
 
     def _missed_rows(self, rows: pa.Table, reasons: np.ndarray) -> list[pa.Table]:
         """Return the rows that have a reason, with NULL as their results."""
@@ -325,6 +334,6 @@ def _grid_of(window: Range) -> tuple[Calendar | None, tuple[int, int]]:
     if window.calendar_unit is None:
         return None, (window.length_us, window.slide_us)
     origin = FIRST_MONDAY if window.in_weeks else 0
-    calendar = Calendar(window.calendar_unit, window.zone or "UTC", origin)
+    calendar = Calendar(window.calendar_unit, window.zone or "UTC", origin, window.offset_us)
     length, slide = window.calendar_units
     return calendar, (length * calendar.span, slide * calendar.span)
