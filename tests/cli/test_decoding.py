@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from pipeline_runs import put, ran
 from sfumato.cli.pipeline.frames import decode, encode, read_source
@@ -66,6 +67,23 @@ def test_what_lacks_a_field_is_a_row_and_what_has_no_value_is_none(spark):
         ("there is no value", "b"),
         ("there is no value", "c"),
     ]
+
+
+def test_a_row_without_a_required_column_goes_to_the_dead_letters(spark):
+    values = ['{"id": 1}', '{"id": null, "x": 2}', '{"x": 3}', '{"id": "a"}']
+    frame = spark.createDataFrame([(value,) for value in values], "value string")
+    source = PipelineSource(
+        name="s", format="json", schema="id int, x int", dead_letters="d", required=("id",)
+    )
+    rows, letters = decode(frame, source, {})
+    assert [tuple(row) for row in rows.collect()] == [(1, None)]
+    missing = "`id` is required, but it is missing or NULL"
+    reasons = [missing, missing, "`id` is not of type int: a"]
+    assert [(r.value, r.reason) for r in letters.collect()] == list(
+        zip(values[1:], reasons, strict=True)
+    )
+    with pytest.raises(PipelineError, match="must name columns of the schema, id, x; got 'y'"):
+        decode(frame, replace(source, required=("x", "y")), {})
 
 
 def test_a_column_of_kafka_must_have_another_name_than_those_decoded(spark):

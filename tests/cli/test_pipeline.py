@@ -176,6 +176,7 @@ def test_little_is_needed():
         ("[sources.s]\nformat = 'kafka'\nvalue = 'json'", "needs the names of the columns"),
         ("[sources.s]\nformat = 'csv'\ndead_letters = 'd'", "needs decoded values"),
         (SOURCE + "dead_letters = 'd'", "needs the names of the columns"),
+        (SOURCE + "required = ['a']", "needs decoded values"),
         (SOURCE + "dead_letters = '2'", "does not begin with a digit"),
         (SOURCE + "value = 'json'\nschema = 'a int'\ndead_letters = 's'\n" + SINK, "rename one"),
         (SOURCE + "metadata = ['key']", "needs a decoded Kafka value"),

@@ -95,6 +95,7 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
     avro_schema : the Avro schema of the values, or the path of its *.avsc file
     metadata : Kafka columns that are kept next to the decoded columns
     dead_letters : name of the table of rows that could not be decoded
+    required : decoded columns that must not be NULL
     replay : a file that is replayed in order of arrival
     order : for a replay: the column that gives the order of arrival
     speed : for a replay: the speed relative to the times in `order`
@@ -111,6 +112,7 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
     avro_schema: NonEmptyText | None = None
     metadata: Annotated[tuple[KafkaColumn, ...], _expect("a list of strings")] = ()
     dead_letters: Identifier | None = None
+    required: Annotated[tuple[NonEmptyText, ...], _expect("a list of column names")] = ()
     replay: NonEmptyText | None = None
     order: NonEmptyText | None = None
     speed: Speed | None = None

@@ -235,6 +235,7 @@ def _join(place: str, key: str) -> str:
 WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 REPLAY_KEYS = ("order", "speed", "rows_per_batch")
 READ_KEYS = ("format", "path", "table", "value", "avro_schema", "metadata", "dead_letters")
+READ_KEYS += ("required",)
 CONFLICTS = (("path", "table"), *((key, "replay") for key in READ_KEYS))
 """Pairs of keys that cannot be combined."""
 NAMES = 'the names of the columns: add {place}.schema = "id string"'
@@ -247,6 +248,11 @@ NEEDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], Any]], ...] = (
         ("dead_letters",),
         'decoded values: add {place}.value = "json"',
         lambda t: t.value or t.format == "json",
+    ),
+    (
+        ("required",),
+        'decoded values: add {place}.value = "json", or {place}.dead_letters to files of JSON',
+        lambda t: t.value or t.dead_letters,
     ),
     (("value", "dead_letters"), NAMES, lambda t: t.is_avro or t.schema),
     (("metadata",), KAFKA_VALUE, lambda t: t.value and t.format == "kafka"),
