@@ -234,8 +234,9 @@ def _join(place: str, key: str) -> str:
 # Matches "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has at least two letters.
 WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 REPLAY_KEYS = ("order", "speed", "rows_per_batch")
-READ_KEYS = ("format", "path", "table", "value", "avro_schema", "metadata", "dead_letters")
-READ_KEYS += ("required",)
+READ_KEYS = (
+    "format", "path", "table", "value", "avro_schema", "metadata", "dead_letters", "required",
+)  # fmt: skip
 CONFLICTS = (("path", "table"), *((key, "replay") for key in READ_KEYS))
 """Pairs of keys that cannot be combined."""
 NAMES = 'the names of the columns: add {place}.schema = "id string"'
