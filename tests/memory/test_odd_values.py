@@ -545,3 +545,32 @@ def flatten(row):
             yield from flatten(value)
         elif isinstance(value, float):
             yield value
+
+
+def test_quantiles_of_improbable_tuples_are_relative_to_their_existence():
+    cells = [[{"prob": 1e-13, "x": 1.0}, {"prob": 9e-13, "x": 2.0}]]
+    assert sf.quantile("x", 0.5, pa.table({"alternatives": cells})).to_pylist() == [2.0]
+
+
+def test_a_column_that_became_wider_in_pandas_keeps_its_digits():
+    rows = pd.DataFrame({"at": [1, 2], "x": np.array([1, 2], np.float32)})
+    ordered = sf.reorder(rows, event_time="at", arrival="at", slack=1)
+    ordered["x"] = [16777217.0, 0.5]
+    found = sf.window_aggregate(
+        ordered, {"s": "sum(x)", "m": "max(x)"}, window=sf.Range("100 us"), order="at"
+    )
+    assert found[["s", "m"]].to_numpy().tolist() == [[16777217.5, 16777217.0]]
+
+
+def test_a_column_without_values_or_without_a_name_is_named_in_errors():
+    rows = pd.DataFrame({"at": [1], "alternatives": [[{"prob": 1.0, "x": 1.0}]]})
+    with pytest.raises(TypeError, match="column `alternatives` has no value"):
+        sf.window_aggregate(rows[rows["at"] > 1], {"n": "count(*)"}, window="1 s", order="at")
+    missing = pd.DataFrame({"a": rows["alternatives"], "b": [None]})
+    with pytest.raises(TypeError, match="names column `b`, which has no value"):
+        sf.fuse(missing, ["a", "b"])
+    unnamed = pa.table({"": [1, 2], "at": [1, 2], "x": [1.0, 2.0]})
+    best = sf.top_k(unnamed, 1, by="x", window=sf.Range("9 us", slide="1 us"), order="at")
+    assert best.column("row").to_pylist()[0] == {"": 1, "at": 1, "x": 1.0}
+    with pytest.raises(TypeError, match="must name each result"):
+        sf.window_aggregate(unnamed, {"": "count(*)"}, window="1 s", order="at")

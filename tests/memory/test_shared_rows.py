@@ -3,6 +3,7 @@
 import warnings
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -359,3 +360,62 @@ def test_a_join_of_windows_over_the_same_rows_warns_in_pandas():
 
     with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
         sf.similarity_join(answers("sum(x)"), answers("max(x)"), **(NEAR | {"on": "value"}))
+
+
+PASSING = {
+    "where": lambda rows: sf.where(rows, "value > -9"),
+    "prune": lambda rows: sf.prune(rows, top=8),
+    "reorder": lambda rows: sf.reorder(rows, event_time="at", arrival="at", slack=1),
+    "split_invalid": lambda rows: sf.split_invalid(rows)[0],
+    "earlier_values": lambda rows: sf.earlier_values(
+        rows[[n for n in rows.columns if n != "existence"]], "y", order="at"
+    ),
+}
+
+
+@pytest.mark.parametrize("passing", PASSING.values(), ids=PASSING)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_answers_without_metadata_stay_refused_after_functions_that_pass_rows_on(library, passing):
+    answers = windows(sf.Rows(3)).append_column("y", pa.array([1.0] * ROWS))
+    lost = pl.from_arrow(answers) if library == "polars" else answers.to_pandas()
+    with pytest.raises(ValueError, match="answers whose metadata was dropped"):
+        sf.window_aggregate(passing(lost), {"n": "sum(value)"}, window="9 s", order="at")
+
+
+def test_certain_answers_without_metadata_warn_after_they_become_uncertain():
+    answers = sf.top_k(
+        READINGS.drop("existence"), 1, by="x", window=sf.Range("4 s", slide="2 s"), order="at"
+    )
+    lost = pl.from_arrow(answers.append_column("y", pa.array([None] * len(answers), pa.float64())))
+    repository = pl.DataFrame({"score": [0.0, 1.0] * 20, "y": [1.0, 2.0] * 20})
+    imputed = sf.impute(
+        lost, repository=repository, attributes="y", dependencies="score -> y : 0.1 -> 0.5"
+    )
+    with pytest.warns(UserWarning, match="metadata was dropped may repeat an earlier row"):
+        sf.window_aggregate(imputed, {"n": "sum(y)"}, window="9 s", order="time")
+
+
+def test_neighbours_without_metadata_are_known_by_their_column():
+    found = sf.neighbours(READINGS, on="x", within=0.5, window=sf.Rows(5), order="at", fewer_than=1)
+    lost = pl.from_arrow(found.drop("existence")).rename({"probability": "existence"})
+    with pytest.raises(ValueError, match="answers whose metadata was dropped"):
+        sf.window_aggregate(lost, {"n": "count(*)"}, window="9 s", order="at")
+
+
+@pytest.mark.parametrize("library", ["arrow", "pandas"])
+def test_answers_of_one_extent_are_refused_if_a_union_contains_it_twice(library):
+    answers = windows("3 s")
+    other = windows("3 s", READINGS.set_column(1, "x", pa.array([2.0] * ROWS)))
+    if library == "pandas":
+        answers = sf.window_aggregate(
+            READINGS.to_pandas(), {"total": "sum(x)"}, window="3 s", order="at", distribution=4
+        )
+        answers["alternatives"] = sf.alternatives(answers["total"].str["distribution"]).to_pandas()
+        answers["at"] = [window["end"] for window in answers["window"]]
+        union = pd.concat([answers, answers])
+    else:
+        union = pa.concat_tables([answers, other])
+    total = {"s": "sum(value)"}
+    assert len(sf.window_aggregate(answers, total, window="9 s", order="at"))
+    with pytest.raises(ValueError, match="answers with the same window and key"):
+        sf.window_aggregate(union, total, window="9 s", order="at")

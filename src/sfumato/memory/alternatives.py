@@ -230,7 +230,7 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
     order = np.lexsort((prob, np.where(known, numbers, 0.0), known, tuples.owner))
     numbers, prob, known = numbers[order], prob[order], known[order]
     # The sum of a few dozen doubles varies by some ulps with their order; 1e-12 covers this.
-    level = q * existence_of(tuples) - 1e-12
+    level = q * (1.0 - 1e-12) * existence_of(tuples)
     rows = len(tuples.lengths)
     mass, found, has = np.zeros(rows), np.full(rows, np.nan), np.zeros(rows, np.bool_)
     starts = offsets_of(tuples.lengths)[:-1]

@@ -8,6 +8,7 @@ a Polars frame, this module stores the metadata as long as the frame exists.
 from __future__ import annotations
 
 import base64
+import json
 import sys
 import weakref
 from collections import Counter, defaultdict
@@ -22,7 +23,14 @@ from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
 from sfumato.tables.reading.extents import spread_over_extents
-from sfumato.tables.reading.frame import EXISTENCE, Frame, ReadExpression
+from sfumato.tables.reading.frame import (
+    EXISTENCE,
+    GROUPED_BY,
+    PAIR_COLUMNS,
+    SEVERAL_ROWS,
+    Frame,
+    ReadExpression,
+)
 from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import ties_of
@@ -34,7 +42,14 @@ from sfumato.tables.reading.types import (
     is_text,
     spark_type,
 )
-from sfumato.tables.reading.user_warnings import SHARED_KEY, UNMARKED, warn_user
+from sfumato.tables.reading.user_warnings import (
+    EQUAL_EXTENTS,
+    PAIRS,
+    REPEATED_KEY,
+    SHARED_KEY,
+    UNMARKED,
+    warn_user,
+)
 from sfumato.tables.reading.worlds import WORLD
 from sfumato.windows import Range
 
@@ -97,7 +112,7 @@ def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
     columns, fields = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
         known = earlier.field(field.name) if field.name in earlier.names else field
-        known = known if _is_form_of(field.type, known.type) else field
+        known = known if _is_kept(field.type, known.type) else field
         cells = column
         if not known.type.equals(field.type, check_metadata=True):
             try:
@@ -136,6 +151,15 @@ def _is_form_of(found: pa.DataType, known: pa.DataType) -> bool:
     return any(of(found) and of(known) for of in SCALAR_KINDS)
 
 
+def _is_kept(found: pa.DataType, known: pa.DataType) -> bool:
+    """Return whether a column may be unchanged; libraries keep the width of floating numbers.
+
+    Numbers inside lists of dicts have no width.
+    """
+    floating = pa.types.is_floating(found) and pa.types.is_floating(known)
+    return _is_form_of(found, known) and not (floating and found.bit_width > known.bit_width)
+
+
 PLAUSIBLE_SECONDS = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
 PANDAS = b"pandas"  # key of the metadata that pandas adds to a schema
 
@@ -165,6 +189,15 @@ class ArrowFrame(Frame):
         self.user_object = table if given is None else given
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
+
+    def marked(self, key: str, rows: str) -> ArrowFrame:
+        """Return the frame with a mark in the metadata of its columns, unless one has the key."""
+        if any(key in of for of in self.all_metadata):
+            return self
+        fields = [of.with_metadata({**(of.metadata or {}), key: rows}) for of in self.schema]
+        schema = pa.schema(fields, self.schema.metadata)
+        table = pa.table(self.table.columns, schema=schema)
+        return ArrowFrame(table, self.dropped_by, self.user_object, self.earlier)
 
     def shares_rows_with(self, other: Any) -> bool:
         names = [name for name in self.tie_columns if name in other.tie_columns]
@@ -210,33 +243,6 @@ class ArrowFrame(Frame):
 
     def has_more_digits(self, name: str) -> bool:
         return has_more_digits(self.table.column(name))
-
-    def _sharing(self, key: str, existence: str | None) -> str | None:
-        found = super()._sharing(key, existence)
-        lost = self.dropped_by and (self.uncertain or existence in self.columns)
-        if found is None and lost and key == SHARED_KEY and self._has_answers:
-            return UNMARKED
-        return found
-
-    @property
-    def _has_answers(self) -> bool:
-        """Return whether there are columns of pairs, rankings, windows or their results.
-
-        Fields of structs may have become columns, such as `window.start`.
-        """
-        structs = defaultdict(set)
-        for field in self.schema:
-            if pa.types.is_struct(field.type):
-                structs[field.name] = {part.name for part in field.type}
-            name, _, part = field.name.partition(".")
-            if part:
-                structs[name].add(part)
-        return (
-            structs.keys() >= {"left", "right"}
-            or {*self.columns} >= {"time", "rank", "score"}
-            or structs.get("window") == {"start", "end"}
-            or any(fields >= {"mean", "stddev", "existence"} for fields in structs.values())
-        )
 
     def warn_of_time_unit(self, argument: str, name: str) -> None:
         if self.kind(name) != "whole":
@@ -336,7 +342,46 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     table = pa.table([column for _, column in known], schema=schema)
     # Other objects with a stream of Arrow data may not support weak references.
     is_frame = isinstance(given, pa.Table) or is_pandas(given) or is_polars(given)
-    return ArrowFrame(table, dropped_by, given if is_frame else None, earlier)
+    frame = ArrowFrame(table, dropped_by, given if is_frame else None, earlier)
+    uncertain = not frame.certain
+    if dropped_by and _has_answers(schema):
+        rows = PAIRS if {*frame.columns} >= PAIR_COLUMNS else UNMARKED
+        return frame.marked(SHARED_KEY if uncertain else REPEATED_KEY, rows)
+    if uncertain and frame.has_extents and _has_equal_extents(frame):
+        return frame.marked(SHARED_KEY, EQUAL_EXTENTS)
+    return frame
+
+
+def _has_answers(schema: pa.Schema) -> bool:
+    """Return whether there are columns of pairs, neighbours, rankings, windows or their results.
+
+    Fields of structs may have become columns, such as `window.start`.
+    """
+    structs = defaultdict(set)
+    for field in schema:
+        if pa.types.is_struct(field.type):
+            structs[field.name] = {part.name for part in field.type}
+        name, _, part = field.name.partition(".")
+        if part:
+            structs[name].add(part)
+    return (
+        structs.keys() >= {"left", "right"}
+        or {*schema.names} >= {"time", "rank", "score"}
+        or structs.get("window") == {"start", "end"}
+        or structs.get("neighbours", set()) >= {"mean", "stddev"}
+        or any(fields >= {"mean", "stddev", "existence"} for fields in structs.values())
+    )
+
+
+def _has_equal_extents(frame: ArrowFrame) -> bool:
+    """Return whether several answers have the same extent and key, as in a union of answers."""
+    keys = json.loads(frame.metadata("window").get(GROUPED_BY, json.dumps([SEVERAL_ROWS])))
+    if not {*keys} <= {*frame.columns}:
+        return False
+    ends = as_array(frame.table.column("window"))
+    rows = frame.table.select(keys).append_column("", ends.field("start"))
+    hashes = as_numbers(ties_of(rows.append_column(" ", ends.field("end"))))
+    return len(np.unique(hashes)) < len(hashes)
 
 
 def _decoded(field: pa.Field) -> dict[str, str]:

@@ -126,7 +126,8 @@ def front_probabilities(items, ks):
         place[items.owner[order[x]]] = 0
     found = np.flatnonzero(place == 0)
     found = found[stable_order(expected_keys(items)[found])]
-    place[found] = np.arange(found.size)
+    for f in range(found.size):
+        place[found[f]] = f
     total = np.zeros((found.size, ks.size))
     for x in range(end):
         t = place[items.owner[order[x]]]
@@ -144,7 +145,9 @@ def top_k_probabilities(items, ks):
         top_k_tails(factors, begin, end, ks, order, out)
         return out
     found, values = front_probabilities(items, ks)
-    out[found] = values
+    for f in range(found.size):
+        for c in range(ks.size):
+            out[found[f], c] = values[f, c]
     return out
 
 

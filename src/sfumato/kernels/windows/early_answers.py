@@ -534,9 +534,13 @@ def _revise(c, grid, wanted, attributes, s, out, estimates, found):
             estimates[at], estimates[at + 1], estimates[at + 2] = partial, low, high
             estimates[at + 3], estimates[at + 4] = deviation, existence
             at += REVISION_SIZE
-        estimates[at] = min(held / total, 1.0)  # the completeness, from the interval of the count
-        estimates[at + 1] = held / estimates[found * width + 2]
-        estimates[at + 2] = held / estimates[found * width + 1]
+        complete = min(held / total, 1.0)
+        low, high = held / estimates[found * width + 2], held / estimates[found * width + 1]
+        if complete < low:  # NaN is neither below nor above
+            low = complete
+        elif complete > high:
+            high = complete
+        estimates[at], estimates[at + 1], estimates[at + 2] = complete, low, high
         estimates[at + 3] = estimates[at + 4] = np.nan
         found += 1
     return s, out, estimates, found

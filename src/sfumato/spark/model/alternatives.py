@@ -251,8 +251,8 @@ def quantile(attribute: str, q: float, column: str | Column) -> Column:
             lambda a: F.struct(_number(a, attribute).alias("v"), a["prob"].alias("p")),
         )
     )
-    # The sum of a few dozen doubles varies by some ulps with their order; 1e-12 absorbs this.
-    level = F.lit(float(q)) * existence(column) - F.lit(1e-12)
+    # The sum of a few dozen doubles varies by some ulps with their order; 1e-12 covers this.
+    level = F.lit(float(q) * (1.0 - 1e-12)) * existence(column)
     start = F.struct(F.lit(0.0).alias("mass"), F.lit(None).cast("double").alias("v"))
 
     def step(acc: Column, a: Column) -> Column:

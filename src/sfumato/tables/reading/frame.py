@@ -266,6 +266,11 @@ class Frame(ABC):
             kind = self.arrow_type(self.type(column))
             element = kind.value_type if is_list(kind) else kind
             names = [part.name for part in element] if pa.types.is_struct(element) else []
+            if pa.types.is_null(kind):
+                raise TypeError(
+                    f"`measurements` names column `{column}`, which has no value, so its type is "
+                    "unknown: use an Arrow or Polars table, or a frame that has a value"
+                )
             if not is_list(kind) or "prob" not in names or {*names} == {"prob"}:
                 raise TypeError(
                     "`measurements` must name columns of alternatives, list<struct<prob: double, "

@@ -58,6 +58,11 @@ def attributes_of(kind: pa.DataType, shown: object) -> list[str]:
     """Return the attribute names of alternatives of this type. shown : the type in errors"""
     element = kind.value_type if is_list(kind) else kind
     names = [field.name for field in element] if pa.types.is_struct(element) else []
+    if pa.types.is_null(kind):
+        raise TypeError(
+            f"column `{ALTERNATIVES}` has no value, so its type is unknown: pandas keeps no type "
+            "for such a column. Use an Arrow or Polars table, or a frame that has a value"
+        )
     if not is_list(kind) or "prob" not in names:
         raise TypeError(
             f"column `{ALTERNATIVES}` must be array<struct<prob: double, ATTR: double, ...>>; got "

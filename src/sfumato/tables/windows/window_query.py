@@ -155,7 +155,9 @@ def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
 
 def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     entry = f"`aggregates[{name!r}]`"
-    if not isinstance(name, str) or not name or not isinstance(text, str):
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"`aggregates` must name each result, like 'total'; got the name {name!r}")
+    if not isinstance(text, str):
         raise TypeError(f"{entry} must be a string like 'sum(temperature)'; got {text!r}")
     call = AGGREGATE_CALL.fullmatch(text)
     known = ", ".join((*FUNCTIONS, "mean"))
@@ -563,7 +565,7 @@ class WindowQuery:
                     'alternatives: choose a different name, such as "total", and pass its '
                     'distribution on with sf.alternatives("total.distribution")'
                 )
-            if name in taken:
+            if w.name and name in taken:
                 raise ValueError(
                     f"`aggregates` names a result `{w.name}`, but the answer already has a column "
                     "with this name: choose a different name"
