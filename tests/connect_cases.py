@@ -93,6 +93,7 @@ CASES = {
     ),
     "draw_worlds": lambda f: drawn(f.rows),
     "merge_worlds": lambda f: sf.merge_worlds(drawn(f.rows), key="id", columns="x"),
+    "union": lambda f: sf.union(uncertain(f.rows), uncertain(f.rows)),
     "assume_independent": lambda f: sf.assume_independent(
         sf.self_join(uncertain(f.rows), **PAIRS, **COUNTED)
     ),

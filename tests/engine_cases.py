@@ -350,6 +350,12 @@ CASES = {
         ),
         {"s": "sum(value)", "h": "max(held)"}, window=sf_.Rows(4), distribution=3, **AT,
     ),
+    "a union": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(
+            sf.union(sf.where(a, "room = 1"), sf.where(a, "room <> 1")), **REORDERED, slack=5
+        ),
+        TOTALS, window=RANGE, **AT,
+    ),
     "resampled": lambda sf, a, b: sf.resample(
         sf.reorder(a, **REORDERED, key="room", slack=4), every="2 seconds", limit="5 s", **AT
     ),

@@ -27,6 +27,7 @@ from sfumato.api.similarity_join import neighbours as neighbours
 from sfumato.api.similarity_join import self_join as self_join
 from sfumato.api.similarity_join import similarity_join as similarity_join
 from sfumato.api.top_k import top_k as top_k
+from sfumato.api.union import union as union
 from sfumato.api.validity import split_invalid as split_invalid
 from sfumato.api.where import fuse as fuse
 from sfumato.api.where import prune as prune

@@ -16,7 +16,7 @@ NAMES = {
         similarity_join self_join join_streams neighbours asof_join
         impute Imputation discover_dependencies earlier_values
         top_k Top
-        draw_worlds merge_worlds assume_independent
+        union draw_worlds merge_worlds assume_independent
         sql explain
         chart configure
     """,

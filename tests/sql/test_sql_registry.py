@@ -27,7 +27,7 @@ def test_every_public_function_from_frames_to_a_frame_is_one():
     assert " ".join(sorted(known)) == (
         "asof_join assume_independent checked declared draw_worlds earlier_values extent_join "
         "fuse impute join_streams merge_worlds neighbours newest_revisions prune rejected reorder "
-        "resample self_join similarity_join top_k where window_aggregate"
+        "resample self_join similarity_join top_k union where window_aggregate"
     )
 
 

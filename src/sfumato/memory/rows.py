@@ -1,6 +1,6 @@
 """Functions of rows over tables in memory, such as split_invalid, where and impute."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -171,6 +171,16 @@ def assume_independent(frame: ArrowFrame, columns: Sequence[str]) -> pa.Table:
         field = frame.schema.field(place).with_metadata({**metadata, ASSUMED_KEY: "true"})
         table = table.set_column(place, field, table.column(place))
     return table
+
+
+def union(df: ArrowFrame, other: ArrowFrame, metadata: Mapping[str, Mapping[str, str]]) -> pa.Table:
+    """Implement `union` for tables. metadata : of the result's columns"""
+    fields = [of.with_metadata(metadata[of.name] or None) for of in df.schema]
+    schema = pa.schema(fields)
+    parts = [
+        pa.table(frame.table.select(df.columns).columns, schema=schema) for frame in (df, other)
+    ]
+    return pa.concat_tables(parts)
 
 
 def impute(

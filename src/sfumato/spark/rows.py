@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -373,6 +374,20 @@ def assume_independent(frame: SparkFrame, columns: Sequence[str]) -> DataFrame:
         for name in columns
     }
     return frame.df.select(*(marked.get(name, column(name)) for name in frame.columns))
+
+
+def union(
+    df: SparkFrame, other: SparkFrame, metadata: Mapping[str, Mapping[str, Any]]
+) -> DataFrame:
+    """Implement `union` for Spark frames. metadata : of the result's columns"""
+    columns = []
+    for name in df.columns:
+        # An alias without metadata would keep the metadata of its column.
+        cells = (
+            column(name) if metadata[name] or not df.metadata(name) else F.coalesce(column(name))
+        )
+        columns.append(with_alias(cells, name, metadata[name]))
+    return df.df.unionByName(other.df).select(*columns)
 
 
 def newest_rows(frame: SparkFrame, by: Sequence[str]) -> DataFrame:

@@ -154,11 +154,7 @@ class Job:
         found = [origins for origins in (origins_of(one.frame) for one in self.inputs) if origins]
         if not found:
             return self
-        sources: dict[str, bool] = {}
-        for origins in found:
-            for name, whole in origins.sources.items():
-                sources[name] = whole or sources.get(name, False)
-        by = found[0].combined_by
+        sources, by = _merged_sources(found), found[0].combined_by
         if self.function not in ROW_FUNCTIONS:
             by = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
         mark = {ORIGINS_KEY: json.dumps(asdict(Origins(by, sources)))}
@@ -168,10 +164,40 @@ class Job:
     def shares_readings(self) -> bool:
         """Return whether two inputs are known to contain the same uncertain readings."""
         frames = [one.frame for one in self.inputs]
-        return any(_share_readings(*pair) for pair in combinations(frames, 2))
+        return any(share_readings(*pair) for pair in combinations(frames, 2))
 
 
-def _share_readings(one: Frame, other: Frame) -> bool:
+def _merged_sources(found: Sequence[Origins]) -> dict[str, bool]:
+    sources: dict[str, bool] = {}
+    for origins in found:
+        for name, whole in origins.sources.items():
+            sources[name] = whole or sources.get(name, False)
+    return sources
+
+
+def common_origins(one: Frame, other: Frame) -> Origins | None:
+    """Return the origins of the rows of two frames; None if all are certain rows of a source."""
+    found = [of for of in (origins_of(one), origins_of(other)) if of is not None]
+    if not found:
+        return None
+    calls = {of.combined_by for of in found}
+    by = calls.pop() if len(calls) == 1 else f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
+    return Origins(by, _merged_sources(found))
+
+
+def contain_same_readings(one: Frame, other: Frame) -> bool:
+    """Return whether a union of two frames is known to contain parts of one reading twice."""
+    if share_readings(one, other):
+        return True
+    assumed = one.is_assumed_independent or other.is_assumed_independent
+    if assumed or not (one.filtered_by or other.filtered_by):
+        return False
+    a, b = origins_of(one), origins_of(other)
+    return a is not None and b is not None and bool({*a.sources} & {*b.sources})
+
+
+def share_readings(one: Frame, other: Frame) -> bool:
+    """Return whether two frames are known to contain the same uncertain readings."""
     if one.certain or other.certain or one.is_assumed_independent or other.is_assumed_independent:
         return False
     a, b = (origins_of(frame) for frame in (one, other))

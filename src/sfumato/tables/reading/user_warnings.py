@@ -32,6 +32,7 @@ SHARED_ERRORS = "answers of windows over shared errors"
 RESAMPLED = "points of a resampling"
 MERGED = "answers merged over worlds"
 UNMARKED = "answers whose metadata was dropped"
+SAME_READINGS = "rows of a union whose parts contain the same readings"
 EQUAL_EXTENTS = "answers with the same window and key, as in a union,"
 
 # Metadata of alternatives: values of one gap were imputed from the same last value.
