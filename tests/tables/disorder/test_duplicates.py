@@ -89,12 +89,39 @@ def test_event_time_windows_leave_duplicates_out(copies):
     assert out["n"].tolist() == [3]
 
 
-def test_a_second_reorder_needs_the_duplicates_left_out():
+def test_a_second_reorder_is_refused():
     ordered = sf.reorder(stream(2), **TIMES, slack=2, unique="id")
-    with pytest.raises(ValueError, match="filter out the duplicates"):
+    with pytest.raises(ValueError, match="is already in order"):
         sf.reorder(ordered, **TIMES, slack=2)
-    left = ordered[~ordered["duplicate"]].drop(columns="duplicate")
-    assert len(sf.reorder(left, **TIMES, slack=2)) == len(left)
+    with pytest.raises(ValueError, match="filter out the duplicates"):
+        sf.reorder(ordered.drop(columns=["late", "punctuation"]), **TIMES, slack=2)
+
+
+def of_originals(answers, names):
+    kept = answers[~answers["duplicate"]] if "duplicate" in answers else answers
+    return kept.sort_values("id")[["id", *names]].astype(str).values.tolist()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_copies_change_no_earlier_or_imputed_value(seed):
+    rng = np.random.default_rng(seed)
+    made = np.cumsum(rng.integers(1, 9, 60))
+    x = np.where(rng.random(60) < 0.3, np.nan, np.cumsum(rng.normal(size=60)))
+    rows = pd.DataFrame({"id": range(60), "made": made, "came": made + 1, "x": x})
+    copies = rows.assign(came=rows["came"] + rng.integers(1, 6, 60)).sample(40, random_state=1)
+    both = pd.concat([rows, copies], ignore_index=True)
+    past = pd.DataFrame({"made": range(200), "x": np.cumsum(rng.normal(size=200))})
+
+    def answers(given, unique):
+        ordered = sf.reorder(given, **TIMES, slack=3, unique=unique)
+        earlier = sf.earlier_values(ordered, "x", order="made")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            imputed = sf.impute(ordered, repository=past, attributes="x", order="made")
+        names = ["earlier_x", "age_x"]
+        return of_originals(earlier, names), of_originals(imputed, ["alternatives", "imputed_by"])
+
+    assert answers(both, "id") == answers(rows, None)
 
 
 @pytest.mark.parametrize("sources", [0, 1])

@@ -337,7 +337,12 @@ def reorder_job(
     ids = frame.group_columns("unique", unique)
     event = frame.single_column("event_time", event_time)
     arrived = frame.single_column("arrival", arrival)
-    is_reordered = frame.ordered_by_keys("punctuation") is not None
+    if frame.has_controller_metadata:
+        raise ValueError(
+            f"the {frame.noun} is already in order, from an earlier sf.reorder, whose rows arrive "
+            "in a different order in a stream than in a static frame: reorder the original rows "
+            "once, by the `key` and `source` of all later operators"
+        )
     if frame.duplicate_column is not None:
         raise ValueError(
             f"the {frame.noun} has a column `{frame.duplicate_column}` from an earlier reorder "
@@ -350,7 +355,7 @@ def reorder_job(
     flags = [DUPLICATE] * bool(ids) + [EARLY_COLUMN] * early
     for added in (*CONTROLLER_COLUMNS, *flags):
         found = frame.find_column(added)
-        if found is not None and not (is_reordered and found == added):
+        if found is not None:
             as_added = "" if found == added else f", which has the same name as `{added}`"
             raise ValueError(
                 f"the {frame.noun} already has a column `{found}`{as_added}: rename it before "

@@ -1,7 +1,7 @@
 """Earlier values over Arrow tables: the operator, and the job of `earlier_values`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ from sfumato.tables.disorder.released import (
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
+    DUPLICATE,
     EXISTENCE,
     NUMBER_KINDS,
     Frame,
@@ -30,6 +31,7 @@ from sfumato.tables.reading.frame import (
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import Output, passthrough_outputs
 from sfumato.tables.reading.rows import (
+    BooleanColumn,
     Column,
     ColumnReader,
     Doubles,
@@ -46,10 +48,12 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
 
     attributes : number of columns value0..
     by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
+    duplicates : whether the boolean column `duplicate` flags copies of other rows
     """
 
     attributes: int
     by_source: bool = False
+    duplicates: bool = field(default=False, metadata={"fingerprint": "added"})
 
     kind, version = "earlier values", 3
 
@@ -74,8 +78,8 @@ class TableEarlierValues(ReleasedOperator):
     """`EarlierValues` over Arrow tables, for the keys of one bucket.
 
     Answers have `row` and, per attribute, earlier0.. and age0.. (in seconds if the order is a
-    timestamp). Rows without order, key or arrival are emitted without earlier values, and are not
-    remembered.
+    timestamp). Rows without order, key or arrival, and duplicates, are emitted without earlier
+    values, and are not remembered.
     With a scope, rows also have a controller's columns late, punctuation and arrival.
     """
 
@@ -95,12 +99,22 @@ class TableEarlierValues(ReleasedOperator):
         return [_answers_table(rows, earlier, age / SECOND_US if timed else age)]
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        return super().is_usable(rows) & has_no_null(rows, self.config.needed[1:])
+        usable = super().is_usable(rows) & has_no_null(rows, self.config.needed[1:])
+        return usable & ~self._are_duplicates(rows)
+
+    def _are_duplicates(self, rows: pa.Table) -> np.ndarray:
+        if not self.config.duplicates:
+            return np.zeros(rows.num_rows, bool)
+        flags: np.ndarray = as_numbers(rows.column(DUPLICATE)) != 0
+        return flags
 
     def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
-        self.counts["invalid"] += rows.num_rows
+        self._count_invalid(rows)
         nothing = np.full((rows.num_rows, self.config.attributes), np.nan)
         return [_answers_table(rows, nothing, nothing)]
+
+    def _count_invalid(self, rows: pa.Table) -> None:
+        self.counts["invalid"] += int((~self._are_duplicates(rows)).sum())
 
     def forget(self, codes: np.ndarray) -> None:
         self.operator.forget(codes)
@@ -175,11 +189,14 @@ def released_values(
                 "or remove the late rows and drop `late` and `punctuation`"
             )
         values += [*controller_readers(), (ARRIVAL, Column(arrival))]
+        if frame.duplicate_column is not None:
+            values += [(DUPLICATE, BooleanColumn(frame.duplicate_column))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),
         "scope": scope,
         "by_source": scope is not None and frame.by_source,
+        "duplicates": scope is not None and frame.duplicate_column is not None,
         "forget_after": forget_after_of(frame, order, keys, forget_after),
     }
     columns, tie = tuple(frame.columns), Ties(frame.tie_columns)

@@ -184,7 +184,8 @@ class TableStreamImputation(TableEarlierValues):
     """`StreamImputer` over Arrow tables, for the keys of one bucket.
 
     Answers have `row`, alternatives and imputed_by, and with `gap_values`, gap0.. (see
-    `gaps_of`). Rows without order or key are imputed by values alone, and are not remembered.
+    `gaps_of`). Rows without order or key, and duplicates, are imputed by values alone, and are not
+    remembered.
     """
 
     config: StreamImputationTableConfig
@@ -201,7 +202,7 @@ class TableStreamImputation(TableEarlierValues):
         return [self._impute(rows[of], codes[of], time[of]) for of in slices]
 
     def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
-        self.counts["invalid"] += rows.num_rows
+        self._count_invalid(rows)
         parts = impute_table(self.repository.levels, self._values(rows), self._existence(rows))
         return [self._answer(rows[part], found) for part, found in parts]
 

@@ -683,8 +683,12 @@ class Frame(ABC):
 
         On-time rows are in order if they come from one controller whose keys never expire.
         """
-        forgets = FORGETS in self._metadata("punctuation")
-        return self.controller(order, keys) is not None and not forgets
+        return self.controller(order, keys) is not None and not self.forgets
+
+    @property
+    def forgets(self) -> bool:
+        """Return whether keys of the controller may expire and restart with older rows."""
+        return FORGETS in self._metadata("punctuation")
 
     def require_late(self, metadata: bool = True) -> None:
         """Raise ValueError if a controller's rows have lost the column `late` or, if it is needed,
@@ -702,6 +706,16 @@ class Frame(ABC):
                 f"missing: keep it ({self.filtered} removes the late rows), or also drop "
                 "`punctuation`, so that rows are assumed to be in order of event time"
             )
+
+    def require_forgetting_controller(self) -> None:
+        """Raise ValueError if keys advance separately and may hold their last rows forever."""
+        for of in self.all_metadata:
+            if json.loads(of.get(CONTROLLED_BY, "[]")) and FORGETS not in of:
+                raise ValueError(
+                    "`forget_after` is also needed upstream, where each `key` of sf.reorder or "
+                    "sf.resample holds its last rows until a later row of the key arrives: give "
+                    "that call the same `forget_after`, or leave its `key` out"
+                )
 
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
         """Raise ValueError unless a controller's rows are ordered by its event time."""
@@ -769,6 +783,7 @@ def forget_after_of(
     if given is None:
         return None
     check_keys(keys)
+    frame.require_forgetting_controller()
     kind = frame.kind(order)
     if kind in NUMBER_KINDS and isinstance(given, int | float) and not isinstance(given, bool):
         if not (math.isfinite(given) and given > 0):

@@ -332,7 +332,8 @@ def resample_job(
         values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]
     reading = Reading(carried, (order,), tuple(keys), tuple(values), rule, Ties(frame.tie_columns))
     outputs = passthrough_outputs(frame, carried)
-    outputs.insert(len(keys), Output(order, ("order",), frame.type(order), order_metadata(keys)))
+    metadata = order_metadata(keys, forgets=forget_after is not None)
+    outputs.insert(len(keys), Output(order, ("order",), frame.type(order), metadata))
     if numeric:
         outputs += [Output(column, (f"value{i}",), pa.float64()) for i, column in enumerate(wanted)]
     outputs.append(Output(AGE, (AGE,), pa.float64(), {ADDED_COLUMN: "true"}))

@@ -574,7 +574,11 @@ class WindowQuery:
 
     @cached_property
     def orders(self) -> list[str]:
-        return self.frame.resolve("order", self.order)
+        found, arrival = self.frame.resolve("order", self.order), self.frame.arrival_column
+        if self.timed or len(found) > 1 or arrival in (None, *found):
+            return found
+        # A stream releases rows with equal event times in order of arrival.
+        return [*found, str(arrival)] if self.frame.marks_late(found) else found
 
     @cached_property
     def keys(self) -> list[str]:
@@ -776,7 +780,8 @@ class WindowQuery:
         found = passthrough_outputs(self.frame, names, prefix=prefix, taken=self.added_columns)
         titles = {name: of.name for name, of in zip(names, found, strict=True)}
         scope = [titles.get(name, name) for name in self.in_order_within]
-        order = order_metadata(scope)
+        forgets = self.forget_after is not None or self.frame.forgets
+        order = order_metadata(scope, forgets=forgets)
         groups = [SEVERAL_ROWS] if self.emits_rows else [titles[name] for name in self.keys]
         window = {**order, GROUPED_BY: json.dumps(groups)}
         metadata = {"held": {ADDED_COLUMN: "true"}, "window": window}
