@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -136,3 +137,29 @@ def test_late_rows_that_a_window_missed_are_counted_and_say_which_they_missed():
     late = table[table["late"]]
     end = late["t"].dt.floor("1min") + pd.Timedelta("1min")
     assert (late["punctuation"] >= end - pd.Timedelta("1us")).sum() == 2
+
+
+def test_count_windows_order_equal_event_times_of_a_controller_by_arrival():
+    rows = pa.table({"made": [10, 42, 42, 42], "came": [11, 43, 47, 48], "x": [1.0, 2.0, 4.0, 8.0]})
+    for number in range(8):  # different hashes
+        given = rows.append_column("id", pa.array([8 * number + i for i in range(4)]))
+        ordered = sf.reorder(given, event_time="made", arrival="came", slack=0)
+        sums = sf.window_aggregate(ordered, {"s": "sum(x)"}, window=sf.Rows(2), order="made")
+        assert sums.column("s").to_pylist() == [1.0, 3.0, 6.0, 12.0]
+
+
+def test_forget_after_needs_the_same_of_separate_controllers():
+    rows = pa.table({"made": [1, 2], "came": [1, 2], "unit": ["a", "b"], "x": [1.0, 2.0]})
+    times = {"event_time": "made", "arrival": "came", "max_delay": "1 second"}
+    of = {"order": "made", "key": "unit", "forget_after": "3 s"}
+    calls = (
+        lambda df: sf.window_aggregate(df, {"n": "count(*)"}, window=sf.Rows(4), **of),
+        lambda df: sf.earlier_values(df, "x", **of),
+        lambda df: sf.resample(df, every="1 s", **of),
+        lambda df: sf.top_k(df, 1, by="x", window=sf.Range("2 s", slide="1 s"), **of),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="`forget_after` is also needed upstream"):
+            call(sf.reorder(rows, key="unit", **times))
+        assert call(sf.reorder(rows, key="unit", forget_after="3 s", **times)) is not None
+        assert call(sf.reorder(rows, **times)) is not None
