@@ -176,7 +176,17 @@ def test_fingerprints_say_what_differs_and_leave_out_what_may_change():
         "`max_delay` was 90 s and is 5 min; `slack` was None and is 1000"
     )
     other = fingerprint("other", Config(2, Window(4)))
-    assert "written by the operator example, but this query has other" in differences(before, other)
+    assert "written by example, but this query has other" in differences(before, other)
+    then = '{"operator": "reorder table then extents"}'
+    now = '{"operator": "reorder table then earlier values"}'
+    assert differences(then, now).startswith(
+        "the checkpoint was written by sf.reorder then sf.window_aggregate, but this query has "
+        "sf.reorder then sf.earlier_values"
+    )
+    window = '{"operator": "window aggregate"}'
+    assert "written by window aggregate, but this query has extents" in differences(
+        window, '{"operator": "extents"}'
+    )
 
 
 def chain_of(key, aggregates, values, **more):
@@ -212,8 +222,8 @@ def test_differences_between_the_frames_of_a_join_name_the_frame():
         for of in ({"key": ["k"]}, {"key": ["k", "room"]})
     )
     assert differences(before, now) == (
-        "`key` of the left frame of similarity join table was k and is [k, room]; "
-        "`key` of the right frame of similarity join table was k and is [k, room]"
+        "`key` of the left frame of sf.similarity_join was k and is [k, room]; "
+        "`key` of the right frame of sf.similarity_join was k and is [k, room]"
     )
 
 

@@ -37,10 +37,22 @@ WINDOW_KINDS = (
     "versioned_extents",
     "shared_extents",
 )
+JOIN_KINDS = (
+    "similarity join table", "lockstep join table", "outer join table", "incomplete join table",
+)  # fmt: skip
 FUNCTION_OF_KIND = {
     **dict.fromkeys(WINDOW_KINDS, "sf.window_aggregate"),
+    **dict.fromkeys(JOIN_KINDS, "sf.similarity_join"),
     "reorder table": "sf.reorder",
     "top-k table": "sf.top_k",
+    "stream imputation": "sf.impute",
+    "earlier values": "sf.earlier_values",
+    "resample": "sf.resample",
+    "extent join table": "sf.extent_join",
+    "as-of join table": "sf.asof_join",
+    "self join table": "sf.self_join",
+    "neighbours table": "sf.neighbours",
+    "neighbours of two sides table": "sf.neighbours",
 }
 
 
@@ -72,11 +84,11 @@ def fingerprint(kind: str, config: Any) -> str:
 def differences(before: str, now: str) -> str:
     """Describe in one sentence how the fingerprints of a checkpoint and a query differ."""
     then, new = (_flat(_in_words(json.loads(text))) for text in (before, now))
-    if then.get("operator") != new.get("operator"):
-        return (
-            f"the checkpoint was written by the operator {then.get('operator')}, but this query "
-            f"has {new.get('operator')} in its place"
-        )
+    kinds = [str(of.get("operator")).split(" then ") for of in (then, new)]
+    if kinds[0] != kinds[1]:
+        called = [[FUNCTION_OF_KIND.get(kind, kind) for kind in of] for of in kinds]
+        earlier, later = map(" then ".join, kinds if called[0] == called[1] else called)
+        return f"the checkpoint was written by {earlier}, but this query has {later} in its place"
     changed = [n for n in dict.fromkeys([*then, *new]) if then.get(n, ()) != new.get(n, ())]
     changed = [name for name in changed if not FOLLOWING.search(name)] or changed
     labels = [_label(name, changed, new) for name in changed]
