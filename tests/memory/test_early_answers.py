@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.tables.disorder.released import release_order
 from sfumato.tables.windows.table_early import EarlyTableConfig, EarlyTableExtents
+from table_runs import run, table_of
 from worlds import aggregate_laws, moments_of
 
 ASKED = {"n": "count(*)", "k": "count(x)", "s": "sum(x)", "a": "avg(x)", "lo": "min(x)",
@@ -414,3 +416,33 @@ def test_forgetting_silent_keys_changes_no_answer(monkeypatch):
 def as_lists(values):
     offsets = pa.array(np.arange(len(values) + 1), pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(values.astype(float)))
+
+
+def test_estimates_do_not_depend_on_a_call_that_ends_as_windows_are_complete():
+    """A row shown more than 64 windows ahead makes its key new, but not before the answers that
+    were complete at its punctuation have corrected the estimates."""
+    sources, made = "abdbacbbcda", [-29, -27, -26, -25, -24, -20, 25, 31, 29, 55, 58]
+    came = [-27.2, -27, -25.8, -25, -24, -19.8, 25.8, 31.6, 31.8, 55.2, 62.4]
+    given = {"source": list(sources), "made": [500 * t for t in made]}
+    given["came"] = [int(500 * t) for t in came]
+    shown = sf.reorder(
+        pa.table(given), event_time="made", arrival="came", punctuation="made", source="source",
+        expected_sources=4, early=True,
+    )  # fmt: skip
+    n = shown.num_rows
+    times = shown.rename_columns({"made": "order0", "came": "arrival"}).select(
+        ["order0", "arrival", "late", "punctuation", "early"]
+    )
+    columns = dict(zip(times.column_names, times.columns, strict=True))
+    rows = table_of({"c0": [0] * n}, prob=[[1.0]] * n, value0=[[1.0]] * n, **columns)
+    rows = rows.take(pa.array(release_order(rows)))
+    config = EarlyTableConfig(
+        window=sf.Range("1 ms", "500 us"), key_names=(), time="long", early=1000, level=0.5,
+        attributes=1, results=(("n", "count", None, None),), kinds=("whole",), scope=(),
+        by_source=True,
+    )  # fmt: skip
+    _, whole = run(config, rows)
+    assert any(row["completeness"]["share"] not in (None, 1.0) for row in whole)
+    for cut in range(1, n):
+        _, parts = run(config, rows, [cut])
+        assert sorted(map(str, parts)) == sorted(map(str, whole)), cut

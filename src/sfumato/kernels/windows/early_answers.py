@@ -576,16 +576,18 @@ def _steps_of(n, extents, rows, extremes):
 def _take_rows(i, rows, place, finals, grid, attributes, s):
     """Process rows from i onwards; return the first row that needs the caller, or the row count.
 
-    A row needs the caller if it completes extents, is a tick, or needs room for entries or steps.
+    A row needs the caller if it is a tick, needs room for entries or steps, or follows a row that
+    completed extents.
     place : int64[scopes], place of each scope's next final answer
     """
     pool = s.pool[0]
     for n in range(i, rows.time.size):
         c, g, t, punctuation = rows.scope[n], rows.group[n], rows.time[n], rows.punctuation[n]
         scope = s.scopes[c]
+        if _is_due(place[c], c, scope.reached, finals):
+            return n
         if rows.moves[n] and punctuation > scope.reached:
-            due = _is_due(place[c], c, scope.reached, finals)
-            if due or punctuation // grid.early > scope.tick:
+            if punctuation // grid.early > scope.tick:
                 return n
             _advance_punctuation(scope, punctuation)
         if not rows.arrives[n]:
@@ -641,18 +643,19 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
         place[finals[f].scope] = f
     i = _take_rows(np.int64(0), rows, place, finals, grid, attributes, s)
     while i < rows.time.size:
-        c, punctuation = rows.scope[i], rows.punctuation[i]
+        c, punctuation, scored = rows.scope[i], rows.punctuation[i], place[rows.scope[i]]
+        # Before any row that follows their completion, so that a call may end in between
+        place[c] = _score_until(
+            c, s.scopes[c].reached, scored, finals, answers, grid, wanted, s, revisions
+        )
         if rows.moves[i] and punctuation > s.scopes[c].reached:
-            place[c] = _score_until(
-                c, s.scopes[c].reached, place[c], finals, answers, grid, wanted, s, revisions
-            )
             _advance_punctuation(s.scopes[c], punctuation)
             if punctuation // grid.early > s.scopes[c].tick:
                 s.scopes[c].tick = punctuation // grid.early
                 s, out, estimates, found = _revise(
                     c, grid, wanted, attributes, s, out, estimates, found
                 )
-        else:
+        elif place[c] == scored:
             extents = grid.length // grid.slide + 1
             steps = _steps_of(i, extents, rows, s.extremes)
             s = _with_entries(extents, steps, attributes, wanted.has_uncertain, s)
