@@ -129,7 +129,8 @@ def all_moments(places, prob, value):
     moments = np.empty((places.size - 1, 3))
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
-        moments[t] = distribution_moments(prob[begin:end], value[begin:end])
+        mean, deviation, existence = distribution_moments(prob[begin:end], value[begin:end])
+        moments[t, 0], moments[t, 1], moments[t, 2] = mean, deviation, existence
     return moments
 
 

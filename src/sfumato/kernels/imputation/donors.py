@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from sfumato.kernels.arrays import kth_smallest, sort_pairs
+from sfumato.kernels.arrays import kth_smallest, sort_pairs, write_at
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.imputation.calibration import (
     calibrate,
@@ -47,7 +47,7 @@ def keep_nearest(repository, t, constrained, n, scratch):
                 off = off if weighting.equal_scales else off / search.reach[a]
                 distance[i] = max(distance[i], off)
     if n > most:
-        scratch.local_values[:n] = distance[:n]
+        write_at(scratch.local_values, np.int64(0), distance[:n])
         limit = kth_smallest(scratch.local_values, n, most - 1)
         kept = 0
         for i in range(n):
@@ -90,7 +90,8 @@ def _count_distinct(codes, values, n, scratch, distribution, weight):
 @compiled_ieee
 def _write_distinct(scratch, n, distribution, weight):
     """Write the distinct scratch.local_values[:n], ascending, with shares; return their number."""
-    distribution[:n], weight[:n] = scratch.local_values[:n], scratch.share[:n]
+    write_at(distribution, np.int64(0), scratch.local_values[:n])
+    write_at(weight, np.int64(0), scratch.share[:n])
     sort_pairs(distribution, weight, n)  # a few dozen values, unless there are many ties
     return merge_equal(distribution, weight, n)
 

@@ -243,8 +243,9 @@ def build(front, tuples, head, mid, w, choose):
             checkpoint_stats[block] = stats[side]
             if checkpoints.size < place + curves * size:
                 checkpoints = with_room(checkpoints, place + curves * size)
-            flat = checkpoints[place : place + curves * size]
-            flat.reshape(curves, size)[:] = work[side, :, begin + LEAD : begin + LEAD + size]
+            for curve in range(curves):
+                for x in range(size):
+                    checkpoints[place + curve * size + x] = work[side, curve, begin + LEAD + x]
             place, width = place + curves * size, max(width, size)
         if depth < depths:
             old, new = Depth(work[side], stats[side]), Depth(work[1 - side], stats[1 - side])
