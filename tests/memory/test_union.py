@@ -110,6 +110,16 @@ def test_frames_that_do_not_fit_are_refused(library):
         sf.union(rows, [1])
 
 
+def test_lists_whose_elements_have_different_names_fit():
+    rows = readings("arrow")
+    element = rows.schema.field("alternatives").type.value_type
+    field = pa.field("element", element, nullable=False)
+    cells = pa.array(rows.column("alternatives").to_pylist(), pa.list_(field))
+    other = rows.set_column(1, "alternatives", cells).set_column(0, "at", pa.array([11, 12, 13]))
+    found = sf.window_aggregate(sf.union(rows, other), {"n": "count(*)"}, **WINDOW)
+    assert found.column("n")[0].as_py()["mean"] == 4.0
+
+
 def test_certain_rows_of_one_frame_may_be_united():
     rows = pa.table({"at": [1, 2], "x": [1.0, 2.0]})
     found = sf.window_aggregate(sf.union(rows, rows), {"s": "sum(x)"}, **WINDOW)

@@ -25,6 +25,7 @@ from sfumato.tables.reading.expressions import (
 )
 from sfumato.tables.reading.frame import Names
 from sfumato.tables.reading.job import filtered_metadata
+from sfumato.tables.reading.results import cast_renamed
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, UncertainTable
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
@@ -177,10 +178,8 @@ def union(df: ArrowFrame, other: ArrowFrame, metadata: Mapping[str, Mapping[str,
     """Implement `union` for tables. metadata : of the result's columns"""
     fields = [of.with_metadata(metadata[of.name] or None) for of in df.schema]
     schema = pa.schema(fields)
-    parts = [
-        pa.table(frame.table.select(df.columns).columns, schema=schema) for frame in (df, other)
-    ]
-    return pa.concat_tables(parts)
+    cells = [cast_renamed(as_array(other.table.column(of.name)), of.type) for of in schema]
+    return pa.concat_tables([pa.table(df.table.columns, schema=schema), pa.table(cells, schema)])
 
 
 def impute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from typing import Any
 
@@ -44,12 +45,17 @@ def check_union(df: Frame, other: Frame) -> None:
             "add it to the other frame"
         )
     for name in df.columns:
-        if df.text_of(df.type(name)) != other.text_of(other.type(name)):
+        if _type_text(df, name) != _type_text(other, name):
             raise TypeError(
                 f"column `{name}` must have the same type in both frames; got {df.type_name(name)} "
                 f"in `df` and {other.type_name(name)} in `other`: convert one of them"
             )
     require_same_worlds((df, other))
+
+
+def _type_text(frame: Frame, name: str) -> str:
+    """Return a column's type, without the names of elements and whether values may be NULL."""
+    return re.sub(r"(list<)\w+: | not null", r"\1", frame.type_name(name))
 
 
 def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
