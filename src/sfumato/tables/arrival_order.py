@@ -39,21 +39,23 @@ def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()
 
 
 def _order(by: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the permutation that sorts rows; sort only the runs that are out of order."""
-    order, wrong, run = np.arange(len(by[0])), np.zeros(max(len(by[0]) - 1, 0), bool), None
-    equal = ~wrong  # equal to the previous row in the columns so far
+    """Return the permutation that sorts rows, column by column; sort only out-of-order runs."""
+    order, equal = np.arange(len(by[0])), np.ones(max(len(by[0]) - 1, 0), bool)
+    is_sorted = True
     for column in by:
-        here = equal & ~(column[1:] >= column[:-1])  # also true for NaN
-        if run is None and here.any():
-            run = np.cumsum(np.append(False, ~equal))
-        wrong |= here
-        equal &= column[1:] == column[:-1]
-    if run is None:
-        return order
-    to_sort = np.zeros(run[-1] + 1, bool)
-    to_sort[run[1:][wrong]] = True
-    rows = np.flatnonzero(to_sort[run])
-    order[rows] = rows[np.lexsort([*(column[rows] for column in by[::-1]), run[rows]])]
+        cells = column if is_sorted else column[order]
+        wrong = equal & ~(cells[1:] >= cells[:-1])  # also true for NaN
+        if wrong.any():
+            run = np.cumsum(np.append(False, ~equal))  # rows that are equal so far
+            to_sort = np.zeros(run[-1] + 1, bool)
+            to_sort[run[1:][wrong]] = True
+            rows = np.flatnonzero(to_sort[run])
+            order[rows] = order[rows[np.lexsort((cells[rows], run[rows]))]]
+            cells, is_sorted = column[order], False
+        same = cells[1:] == cells[:-1]
+        if cells.dtype.kind == "f":
+            same |= np.isnan(cells[1:]) & np.isnan(cells[:-1])
+        equal &= same
     return order
 
 
