@@ -495,9 +495,11 @@ def _why_not_fused(job: Job, one: Input, before: FrameLineage, key: Sequence[str
     if set(key) != set(bucket_key(before.job.inputs[0])):
         return "the operators have different keys"
     if reading.tie is not None:
-        order = [before.origin(name) for name in reading.order]
+        tie_breaker = before.origin(one.frame.arrival_column or "")
+        orders = map(before.origin, reading.order), before.job.order or ()
+        read, emitted = ([n for n in of if n is None or n != tie_breaker] for of in orders)
         reads_late = LATE in dict(reading.values)
-        if order != [*(before.job.order or ())] or (before.job.has_late_rows and not reads_late):
+        if read != emitted or (before.job.has_late_rows and not reads_late):
             return "the operators read their rows in different orders"
     if one.computed:
         return "the later operator reads an expression that only Spark can compute"

@@ -515,6 +515,7 @@ class NeighbourAggregates(WindowQuery):
 
     function_name: ClassVar[str] = "neighbours"
     picks: ClassVar[bool] = False
+    ties_by_arrival: ClassVar[bool] = False
     own: tuple[str, ...] = field(kw_only=True)
 
     @property

@@ -480,6 +480,7 @@ class RankingQuery(WindowQuery):
 
     function_name: ClassVar[str] = "top_k"
     scored: ClassVar[bool] = True
+    ties_by_arrival: ClassVar[bool] = False
 
     exclusive: str | None
     group: str | None

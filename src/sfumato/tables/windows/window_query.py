@@ -220,6 +220,7 @@ class WindowQuery:
     function_name: ClassVar[str] = "window_aggregate"  # the function's name in messages
     picks: ClassVar[bool] = True  # whether results may be strings or dates
     scored: ClassVar[bool] = False  # whether a NULL value makes its row invalid
+    ties_by_arrival: ClassVar[bool] = True  # whether arrival orders a controller's ties
 
     frame: Frame
     specs: list[AggregateSpec]
@@ -575,7 +576,7 @@ class WindowQuery:
     @cached_property
     def orders(self) -> list[str]:
         found, arrival = self.frame.resolve("order", self.order), self.frame.arrival_column
-        if self.timed or len(found) > 1 or arrival in (None, *found):
+        if not self.ties_by_arrival or self.timed or len(found) > 1 or arrival in (None, *found):
             return found
         # A stream releases rows with equal event times in order of arrival.
         return [*found, str(arrival)] if self.frame.marks_late(found) else found
