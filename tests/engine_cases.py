@@ -352,7 +352,8 @@ CASES = {
     ),
     "a union": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(
-            sf.union(sf.where(a, "room = 1"), sf.where(a, "room <> 1")), **REORDERED, slack=5
+            sf.union(sf.where(a, "room = 'attic'"), sf.where(a, "room <> 'attic'")),
+            **REORDERED, slack=5,
         ),
         TOTALS, window=RANGE, **AT,
     ),
