@@ -25,7 +25,7 @@ from sfumato.tables.reading.user_warnings import (
     SHARED_KEY,
 )
 
-KEPT = (ADDED_COLUMN, WEIGHTED, WORLDS)  # of a column that has it in both frames
+KEPT_METADATA = (ADDED_COLUMN, WEIGHTED, WORLDS)  # of a column that has it in both frames
 
 
 def check_union(df: Frame, other: Frame) -> None:
@@ -76,7 +76,7 @@ def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
     found = {}
     for name in df.columns:
         both = [frame.metadata(name) for frame in frames]
-        kept = {key: both[0][key] for key in KEPT if all(key in of for of in both)}
+        kept = {key: both[0][key] for key in KEPT_METADATA if all(key in of for of in both)}
         found[name] = {**kept, **marks}
     filters = [by for frame in frames if (by := frame.filtered_by)]
     if filters:
