@@ -120,6 +120,16 @@ def test_lists_whose_elements_have_different_names_fit():
     assert found.column("n")[0].as_py()["mean"] == 4.0
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_column_without_values_fits_any_type(library):
+    rows = readings(library)
+    names = pa.table({"at": [11], "alternatives": pa.nulls(1)})
+    for parts in ((rows, LIBRARIES[library](names)), (LIBRARIES[library](names), rows)):
+        with pytest.warns(sf.errors.InvalidRowsWarning, match="1 of 4 rows"):
+            found = sf.window_aggregate(sf.union(*parts), {"n": "count(*)"}, **WINDOW)
+        assert len(found) == 1
+
+
 def test_certain_rows_of_one_frame_may_be_united():
     rows = pa.table({"at": [1, 2], "x": [1.0, 2.0]})
     found = sf.window_aggregate(sf.union(rows, rows), {"s": "sum(x)"}, **WINDOW)

@@ -151,6 +151,14 @@ def test_offsets_out_of_range_are_refused(arguments, message):
         sf.Range(**arguments)
 
 
+def test_the_earliest_times_are_invalid_and_end_no_query():
+    rows = pa.table({"at": pa.array([-(2**60), -(2**60) + 5, 0, 2**60], pa.int64())})
+    window = sf.Range("9 us", offset="2 us")
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="1 of 4 rows"):
+        found = sf.window_aggregate(rows, {"n": "count(*)"}, window=window, order="at")
+    assert found.column("n").to_pylist() == [1, 1, 1]
+
+
 def test_windows_without_extents_refuse_an_offset():
     rows = pa.table({"at": pa.array([1, 2], pa.int64()), "x": [1.0, 2.0]})
     window = sf.Range("1 hour", offset="5 minutes")

@@ -176,10 +176,22 @@ def assume_independent(frame: ArrowFrame, columns: Sequence[str]) -> pa.Table:
 
 def union(df: ArrowFrame, other: ArrowFrame, metadata: Mapping[str, Mapping[str, str]]) -> pa.Table:
     """Implement `union` for tables. metadata : of the result's columns"""
-    fields = [of.with_metadata(metadata[of.name] or None) for of in df.schema]
-    schema = pa.schema(fields)
-    cells = [cast_renamed(as_array(other.table.column(of.name)), of.type) for of in schema]
-    return pa.concat_tables([pa.table(df.table.columns, schema=schema), pa.table(cells, schema)])
+    fields = []
+    for name in df.columns:
+        types = (frame.type(name) for frame in (df, other))
+        kind = next((of for of in types if not pa.types.is_null(of)), pa.null())
+        fields.append(pa.field(name, kind, metadata=metadata[name] or None))
+    parts = []
+    for frame in (df, other):
+        columns = [as_array(frame.table.column(of.name)) for of in fields]
+        cells = [
+            pa.nulls(len(of), field.type)
+            if pa.types.is_null(of.type)
+            else cast_renamed(of, field.type)
+            for of, field in zip(columns, fields, strict=True)
+        ]
+        parts.append(pa.table(cells, pa.schema(fields)))
+    return pa.concat_tables(parts)
 
 
 def impute(

@@ -26,6 +26,7 @@ from sfumato.tables.reading.user_warnings import (
 )
 
 KEPT_METADATA = (ADDED_COLUMN, WEIGHTED, WORLDS)  # of a column that has it in both frames
+NO_TYPE = {"null", "void"}  # types of columns without values
 
 
 def check_union(df: Frame, other: Frame) -> None:
@@ -45,7 +46,8 @@ def check_union(df: Frame, other: Frame) -> None:
             "add it to the other frame"
         )
     for name in df.columns:
-        if _type_text(df, name) != _type_text(other, name):
+        texts = {_type_text(df, name), _type_text(other, name)} - NO_TYPE
+        if len(texts) > 1:
             raise TypeError(
                 f"column `{name}` must have the same type in both frames; got {df.type_name(name)} "
                 f"in `df` and {other.type_name(name)} in `other`: convert one of them"

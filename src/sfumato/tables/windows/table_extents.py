@@ -121,7 +121,7 @@ class TableExtents(ReleasedOperator):
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
         time = punctuations_of(rows, "order0")
-        fine = (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
+        fine = (time >= self.offset - MAX_TIME_US) & (time <= MAX_TIME_US)
         if self.calendar is not None:
             fine &= (time >= FIRST_US) & (time <= LAST_US)
         if self.config.time != "long" or self.calendar is not None:
