@@ -42,7 +42,11 @@ from sfumato.language.syntax import (
 )
 from sfumato.language.tables import where_named
 from sfumato.near_misses import near
-from sfumato.spark.model.untrusted_sql import ALLOWED_FUNCTIONS, check_tokens, only_in_from
+from sfumato.spark.model.untrusted_sql import (
+    ALLOWED_FUNCTIONS,
+    check_tokens,
+    column_function_reason,
+)
 from sfumato.sql_tokens import TokenError, unquote_name
 from sfumato.windows import Range
 
@@ -127,7 +131,7 @@ def translate_token_error(error: TokenError, node: Node, script: Script) -> SqlE
     instead = TWO_TABLE_FUNCTIONS.get(error.function.lower())
     if instead is not None:
         return at(place, f"{error.function} returns two tables; write {instead}")
-    if only_in_from(error.function):
+    if column_function_reason(error.function):
         return at(place, str(error))
     calls = [*MEASURE_FUNCTIONS, *(name.upper() for name in CALLS)]
     likely = near(error.function, [*calls, *public_functions(), *sorted(ALLOWED_FUNCTIONS)])

@@ -194,7 +194,7 @@ def window_lines(
         length, slide = spelled(window.length_us), spelled(window.slide_us)
         several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
         offset = f", offset by {spelled(window.offset_us)}" if window.offset_us else ""
-        members_too = ", with its rows" if members else ""
+        and_rows = ", with its rows" if members else ""
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
         if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
             stored += "; also the newest earlier value per group, which holds until the next value"
@@ -211,7 +211,7 @@ def window_lines(
                 f"{version} that arrives before the extent is complete"
             )
         return [
-            ("window", f"extents of {length} every {slide}{offset}{members_too}"),
+            ("window", f"extents of {length} every {slide}{offset}{and_rows}"),
             ("answers", "each extent once, when the punctuation has passed its end"),
             ("early", revised),
             ("versions", corrected),

@@ -54,7 +54,7 @@ NAMED_KINDS = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 CONSTANTS = {"true": True, "false": False, "null": None}
 
 
-def _adding_column(build: Callable[..., Any]) -> Callable[..., Any]:
+def _build_table_function(build: Callable[..., Any]) -> Callable[..., Any]:
     """Return a table function that adds the column `alternatives` as built by `build`."""
 
     @wraps(build)
@@ -71,7 +71,7 @@ def _adding_column(build: Callable[..., Any]) -> Callable[..., Any]:
     return add
 
 
-TABLE_FUNCTIONS = {name: _adding_column(getattr(columns, name)) for name in COLUMN_FUNCTIONS}
+TABLE_FUNCTIONS = {name: _build_table_function(getattr(columns, name)) for name in COLUMN_FUNCTIONS}
 """Functions that add the column of alternatives, in addition to the public functions of frames."""
 
 

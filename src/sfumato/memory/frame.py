@@ -190,7 +190,7 @@ class ArrowFrame(Frame):
         self.schema: pa.Schema = table.schema
         self.columns: list[str] = table.column_names
 
-    def marked(self, key: str, rows: str) -> ArrowFrame:
+    def with_mark(self, key: str, rows: str) -> ArrowFrame:
         """Return the frame with a mark in the metadata of its columns, unless one has the key."""
         if any(key in of for of in self.all_metadata):
             return self
@@ -346,9 +346,9 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     uncertain = not frame.certain
     if dropped_by and _has_answers(schema):
         rows = PAIRS if {*frame.columns} >= PAIR_COLUMNS else UNMARKED
-        return frame.marked(SHARED_KEY if uncertain else REPEATED_KEY, rows)
+        return frame.with_mark(SHARED_KEY if uncertain else REPEATED_KEY, rows)
     if uncertain and frame.has_extents and _has_equal_extents(frame):
-        return frame.marked(SHARED_KEY, EQUAL_EXTENTS)
+        return frame.with_mark(SHARED_KEY, EQUAL_EXTENTS)
     return frame
 
 

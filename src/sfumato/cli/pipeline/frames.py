@@ -47,7 +47,7 @@ def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) ->
     seen, schema, text = (
         _read_avro(frame, source) if source.is_avro else _read_json(frame, source, options)
     )
-    seen = _without_required(seen, source, schema.names)
+    seen = _add_missing_reasons(seen, source, schema.names)
     kept = list(source.metadata or DEFAULT_METADATA) if source.format.lower() == "kafka" else []
     if double := [name for name in kept if name.lower() in map(str.lower, schema.names)]:
         why = (
@@ -132,8 +132,8 @@ def _reason(schema: StructType) -> Column:
     return F.coalesce(*reasons, F.when(unread, not_object))
 
 
-def _without_required(seen: DataFrame, source: PipelineSource, known: list[str]) -> DataFrame:
-    """Add the reason of rows in which a required column is NULL."""
+def _add_missing_reasons(seen: DataFrame, source: PipelineSource, known: list[str]) -> DataFrame:
+    """Add a reason to rows in which a required column is NULL."""
     if unknown := [name for name in source.required if name not in known]:
         why = f"must name columns of the schema, {', '.join(known)}; got {unknown[0]!r}"
         raise PipelineError.at(f"sources.{source.name}.required", why)

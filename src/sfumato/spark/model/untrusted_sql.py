@@ -136,7 +136,7 @@ def check_tokens(
             raise TokenError(refusal_text(reason), start, end)
 
 
-def only_in_from(function: str) -> str:
+def column_function_reason(function: str) -> str:
     """Return the reason why a function that adds a column is not allowed here, or ""."""
     name = function.lower()
     reason = f"{name} adds a column to a table: write FROM {name}(table, ...)"
@@ -144,7 +144,7 @@ def only_in_from(function: str) -> str:
 
 
 def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
-    reason = only_in_from(token.value) or f"there is no function {token.value}"
+    reason = column_function_reason(token.value) or f"there is no function {token.value}"
     if exists:
         reason = f"{token.value} is a function of the session or can access more than the data"
         reason = refusal_text(reason)
