@@ -92,11 +92,15 @@ def quantile(values, prob, level):
 
 
 def widened(values, prob, widths):
-    """Return the values with both sides of the median widened, if they differ."""
+    """Return the values with both sides of the median widened, if they differ.
+
+    widths : logarithms of the width, and of its further factors below and above the median
+    """
     if len(np.unique(values)) < 2:
         return values
     off = values - quantile(values, prob, 0.5)
-    return quantile(values, prob, 0.5) + off * np.where(off < 0, *np.exp(widths))
+    both = np.exp(np.clip(widths[0] + np.array(widths[1:]), -2, 6))
+    return quantile(values, prob, 0.5) + off * np.where(off < 0, *both)
 
 
 def expected(past, rows, dependencies):
@@ -121,7 +125,7 @@ def expected(past, rows, dependencies):
         if changing:
             values, prob = law_of(changing)
             for a, name in enumerate(ATTRIBUTES):
-                wide = widened(values[:, a], prob, widths.get((device, name), (0.0, 0.0)))
+                wide = widened(values[:, a], prob, widths.get((device, name), np.zeros(3)))
                 values[:, a] = row[f"earlier_{name}"] + wide if name in changing else row[name]
                 if name in changing:
                     by_attribute[name], given[a] = (values[:, a], prob), prob @ values[:, a]
@@ -137,15 +141,19 @@ def expected(past, rows, dependencies):
             if name in missing or name not in known or number[device] % 4:
                 continue
             values, prob = law_of([name])
-            below, above = widths.get((device, name), (0.0, 0.0))
-            wide = widened(values[:, a], prob, (below, above))
             if len(np.unique(values[:, a])) < 2:
                 continue
-            under = row[f"change_{name}"] < quantile(wide, prob, 0.05)
-            over = row[f"change_{name}"] > quantile(wide, prob, 0.95)
+            before = widths.get((device, name), np.zeros(3))
+            wide = widened(values[:, a], prob, before)
+            true = row[f"change_{name}"]
+            under, over = true < quantile(wide, prob, 0.05), true > quantile(wide, prob, 0.95)
             tested, covered = tested + 1, covered + (not under and not over)
-            steps = (np.array([under, over]) - 0.05) * 0.1
-            widths[device, name] = tuple(np.clip(np.array([below, above]) + steps, -2, 6))
+            off = np.abs(values[:, a] - quantile(values[:, a], prob, 0.5))
+            usual = prob @ off
+            seen = abs(true - quantile(values[:, a], prob, 0.5)) / usual / np.exp(before[0])
+            step = min(seen, 6.0) - prob @ np.minimum(off / usual, 6.0)
+            steps = np.array([0.1 * step, 0.2 * (under - 0.05), 0.2 * (over - 0.05)])
+            widths[device, name] = np.clip(before + steps, [0, -2, -2], 6)
     return answers, tested, covered
 
 
@@ -246,10 +254,34 @@ def test_ranges_hold_what_they_say_although_the_stream_has_drifted(scale):
         assert counted["widened"] > 0.9 * counted["imputed"]
 
 
+def noisy(random, n, growth):
+    """Return readings with noise, whose deviation grows by this factor from the middle on."""
+    noise = growth ** np.linspace(-1.0, 1.0, n).clip(0.0)
+    level = np.cumsum(random.normal(0, 0.1, n))
+    x, y = level + random.normal(0, 0.3, n) * noise, -2 * level + random.normal(0, 0.3, n) * noise
+    return pd.DataFrame({"x": x, "y": y, "at": range(n)})
+
+
+@pytest.mark.parametrize(("growth", "rows"), [(1.0, 400), (6.0, 400), (6.0, 1200)])
+def test_ranges_hold_what_they_say_while_the_noise_changes(growth, rows):
+    held = []
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        readings = noisy(random, 2 * rows, growth)
+        hidden = random.random(rows) < 0.15
+        now = readings[rows:].assign(x=readings["x"][rows:].mask(hidden))
+        how = {"attributes": ATTRIBUTES, "order": "at"}
+        found = sf.impute(now, repository=readings[:rows], **how)
+        laws, true = found["alternatives"][hidden], readings["x"][rows:][hidden]
+        low, high = (np.array(sf.quantile("x", level, laws)) for level in (0.05, 0.95))
+        held.append((low <= true) & (true <= high))
+    assert 0.86 < np.concatenate(held).mean() < 0.94
+
+
 def test_without_correction_the_same_ranges_would_fail(monkeypatch):
     from sfumato.operators.imputation import stream_imputer
 
-    def none(key, asked, truth, offsets, prob, values, low, high):
+    def none(*given):
         return 0, 0, 0
 
     monkeypatch.setattr(stream_imputer, "correct_widths", none)

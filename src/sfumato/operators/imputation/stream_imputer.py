@@ -34,6 +34,7 @@ ROWS_PER_SKIP = 8  # least past rows of a key, per row that the longest change s
 TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
 MAX_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
 GOLDEN = (5**0.5 - 1) / 2
+FEEDBACK = ("scale", "low", "high", "rows")  # the state by key, besides the known values
 EQUAL_SHARES = 1e-12  # cumulative shares that differ by less are treated as equal
 
 
@@ -168,13 +169,14 @@ class StreamImputer(Operator):
     every fourth row of a key, each known value in turn is hidden and imputed by its change. From
     the results, `kernels.imputation.known_values` corrects the widths per key, attribute and side.
 
-    Results do not depend on how rows are split into calls.  State: 4 T + 1 numbers per key.
+    Results do not depend on how rows are split into calls.  State: 5 T + 1 numbers per key.
     """
 
-    kind, version = "stream_imputer", 1
+    kind, version = "stream_imputer", 2
     config: EarlierValuesConfig
     state = {
         "known": Part(),
+        "scale": Array(float, "keys", "attributes"),
         "low": Array(float, "keys", "attributes"),
         "high": Array(float, "keys", "attributes"),
         "rows": Array(int, "keys", low=0),
@@ -184,8 +186,7 @@ class StreamImputer(Operator):
         self.config = EarlierValuesConfig(attributes)
         self.attributes, self.gap_values = attributes, gap_values
         self.known = EarlierValues(attributes)
-        self.low = np.zeros((0, attributes))
-        self.high = np.zeros((0, attributes))
+        self.scale, self.low, self.high = (np.zeros((0, attributes)) for _ in range(3))
         self.rows = np.zeros(0, np.int64)
 
     def process(
@@ -198,7 +199,7 @@ class StreamImputer(Operator):
         key : int64[n], codes    time : float64[n]    values : float64[n, T], NaN is missing
         """
         changes, levels = imputers
-        for name in ("low", "high", "rows"):
+        for name in FEEDBACK:
             setattr(self, name, grow(getattr(self, name), int(key.max(initial=-1)) + 1, 0))
         earlier, since = self.known.process_times(key, time, values)
         columns = change_columns(values, earlier, time[:, None] - since)
@@ -220,7 +221,7 @@ class StreamImputer(Operator):
         truth = columns[row, np.maximum(hidden, 0)]
         counts = correct_widths(
             key[row], hidden, truth, done.offsets, done.prob, done.values,
-            self.low, self.high,
+            self.scale, self.low, self.high,
         )  # fmt: skip
         kept = np.flatnonzero(hidden < 0)
         result, places = done.take(kept), row[kept]
@@ -250,7 +251,7 @@ class StreamImputer(Operator):
         """Delete the state of these keys."""
         self.known.forget(keys)
         codes = keys[keys < len(self.rows)]
-        for name in ("low", "high", "rows"):
+        for name in FEEDBACK:
             getattr(self, name)[codes] = 0
 
 
