@@ -63,7 +63,7 @@ def discover_dependencies(
     within
         Maximum epsilon of a dependent, as a share of its extent.
     confidence
-        Minimum share, in (0, 1], of pairs close on the determinants that are close on the dependent.
+        Minimum share of pairs close on the determinants that are close on the dependent, in (0, 1].
     epsilons
         Candidates for the epsilon of a dependency's determinants.
     max_determinants
