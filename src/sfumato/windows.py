@@ -121,12 +121,12 @@ class Range:
     empty
         Whether to emit a group's empty extents between two extents with tuples. A gap of more than
         1,000,000 extents is not emitted, but counted as `skipped`. With a number n, the first n
-        empty extents after each extent with tuples (also after the last one) are emitted as soon
+        empty extents after each extent with tuples (including the last one) are emitted as soon
         as a punctuation completes them. The last n empty extents before a group's first extent with
         tuples are emitted with it. Further empty extents of a gap are counted as `skipped`.
     zone
         Time zone of the calendar, "America/New_York"; its days have 23, 24 or 25 hours. Without a
-        zone a day has 24 hours, and months are in UTC.
+        zone, a day has 24 hours, and months are in UTC.
     offset
         Aggregates only: time by which all extents are later, shorter than `slide` (a month counts
         as 28 days). With offset="6 hours", days begin at 06:00, in the `zone` if there is one.

@@ -512,7 +512,7 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
     attribute
         Name of the attribute.
     q
-        In [0, 1]; 0 gives the smallest value, 1 the largest.
+        A probability in [0, 1]; 0 gives the smallest value, 1 the largest.
     column
         As for `existence`.
 

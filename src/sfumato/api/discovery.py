@@ -50,7 +50,7 @@ def discover_dependencies(
     order: ColumnName | None = None,
     key: ColumnNames | None = None,
 ) -> list[Dependency]:
-    """Find differential dependencies that nearly hold in a repository; per dependent, best first.
+    """Find differential dependencies that nearly hold in a repository, best first per dependent.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def discover_dependencies(
     within
         Maximum epsilon of a dependent, as a share of its extent.
     confidence
-        Of the pairs close on the determinants, the minimum share close on the dependent, in (0, 1].
+        Minimum share of pairs close on the determinants that are close on the dependent, in (0, 1].
     epsilons
         Candidates for the epsilon of a dependency's determinants.
     max_determinants

@@ -61,11 +61,11 @@ def reorder(
     slack, max_delay
         Instead of `drop_ratio`: a number of rows to buffer, or a fixed time to wait ("5 minutes").
     punctuation
-        Instead of these three: a time column; event times of later rows are not before its value.
+        Instead of these three: a time column; no later row has an event time before its value.
     estimator
-        With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
+        With `drop_ratio`: "conformal" (default), "normal". Alone: "max", the largest delay so far.
     max_buffer, max_buffer_total
-        Buffer at most this many rows per controller, or for all keys; emit the oldest first.
+        Maximum of buffered rows, per controller or over all keys; the oldest are emitted first.
     max_ahead, max_behind
         Rows whose event time is over `max_ahead` after or `max_behind` before arrival are late.
     unique, remember

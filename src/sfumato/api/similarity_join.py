@@ -58,7 +58,7 @@ def similarity_join(
     Parameters
     ----------
     left, right
-        Spark DataFrames, or tables in memory with the whole streams; the result has that type.
+        Spark DataFrames, or tables in memory with the whole streams. The result has this type.
     on
         Attributes or columns of both frames: numbers have a distance, strings must be equal.
     within
@@ -78,7 +78,7 @@ def similarity_join(
     metric
         "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in metres.
     idle_timeout, forget_after
-        Time without rows after which a side delays no rows, and after which a key is reset.
+        Time without rows after which a side no longer delays the other, or a key is reset.
     impute
         `sf.Imputation`, or its arguments as a dict: impute missing attributes during the join.
     how
@@ -98,7 +98,7 @@ def similarity_join(
     Notes
     -----
     The probability is exact: it sums the possible worlds in which both tuples exist and are close.
-    Cost: one shuffle by key. State: the tuples of the windows, and rows that wait for a side.
+    Cost: one shuffle by key. State: tuples of the windows, rows waiting for the other side.
     More: page reference/functions/similarity_join of the documentation.
 
     References
@@ -236,7 +236,7 @@ def neighbours(
         without the tuple itself; with `other`, tuples of that frame. The `confidence` of sf.Rows
         has no effect.
     fewer_than
-        At least 1: adds the column `probability`: Pr(fewer neighbours than this number).
+        At least 1; adds the column `probability`, Pr(fewer neighbours than this number).
     aggregates, quantiles, distribution
         As for ``sf.window_aggregate``, over the neighbours: ``{"best": "max(score)"}``. Uncertain
         neighbours need a time window.

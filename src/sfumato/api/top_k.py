@@ -51,7 +51,7 @@ def top_k(
     window
         sf.Range: at each instant, the tuples of the last `length`. sf.Rows: the newest tuples.
     order, key
-        Event time (a timestamp or whole microseconds), and columns; each key has a ranking.
+        Event time (timestamp or whole microseconds), and column(s); each key has one ranking.
     exclusive
         Column; at most one of the tuples with the same value exists. NULL: independent tuples.
     rescale

@@ -36,10 +36,10 @@ def union(df: Any, other: Any) -> Any:
     If both frames are known to contain the same uncertain readings, later operators refuse the rows
     (unless they pass ``sf.assume_independent``): a frame and a part of it, two filters of the
     alternatives of one frame, or two windows over the same rows. The union of different frames is
-    exact. A union by Spark or Arrow itself has only what is recorded for its first frame, and one
-    by pandas or Polars has lost it.
+    exact. A union by Spark or Arrow itself keeps only what is recorded for its first frame; a
+    concatenation by pandas or Polars loses it.
     More: page reference/semantics/sharing of the documentation.
-    Cost: none in addition to the union of the library.
+    Cost: the same as for the engine's own union.
 
     Examples
     --------

@@ -57,7 +57,7 @@ def window_aggregate(
     window
         sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
     order, key
-        Column(s) with the order of arrival, for Range and Session the event time; and the keys.
+        The order of arrival or, for Range and Session, the event time; and column(s) of the key.
     distribution, quantiles
         Add each result's distribution, with at most `distribution` values; and its quantiles at the
         levels `quantiles`, as fields q05, q50, ...
@@ -88,7 +88,7 @@ def window_aggregate(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments, `quantiles` or `distribution` of certain rows, or too large exact sums.
+        For wrong arguments, `quantiles` or `distribution` of certain rows, or sums out of range.
 
     Notes
     -----

@@ -93,8 +93,8 @@ def merge_worlds(
 
     Returns
     -------
-    One row per answer: the columns of `key`, a probability and `error`. With `columns` the
-    probability is in the uncertain tuple `alternatives`, otherwise it is `existence`.
+    One row per answer: the columns of `key`, a probability and `error`. With `columns`, the
+    probability is in the uncertain tuple `alternatives`; otherwise, it is `existence`.
 
     With probability 99%, the returned probability of an answer, and of a value up to any limit, is
     off by at most `error`, sqrt(ln(200) / 2n): 0.05 for 1,000 worlds, 0.016 for 10,000.
