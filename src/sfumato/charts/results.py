@@ -56,16 +56,10 @@ def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
 
 
 def distribution_chart(distribution: Any, *, title: str | None = None, theme: str = "light") -> Any:
-    """Return an Altair chart of one distribution.
+    """Return a chart of one distribution, in which the area of a bar is a probability.
 
-    distribution : structs <prob, VALUE>, as in `alternatives`, or a struct with the field
-        `distribution`, as from `sf.window_aggregate`
-
-    The area of a bar is a probability. Up to eight values, and equally spaced values, get one bar
-    each, all of equal width. Unequally spaced values (left by merging) get a bar between each pair
-    of neighbours, with half the probability of each. More than 60 values are put into 60 bins of
-    equal width. If the probabilities sum to less than 1, the subtitle gives the probability that
-    there is no value. Raises TypeError for other types.
+    Raises TypeError unless `distribution` is a list of structs <prob, VALUE>, as in `alternatives`,
+    or a struct with such a field `distribution`.
     """
     alt, colours = import_altair(), theme_of(theme)
     found = distribution_of(distribution)
@@ -108,7 +102,11 @@ def distribution_chart(distribution: Any, *, title: str | None = None, theme: st
 
 
 def _bars(values: np.ndarray, prob: np.ndarray) -> list[dict[str, Any]]:
-    """Return the bars of ascending values, each with `low`, `high` and `density`."""
+    """Return the bars of ascending values, each with `low`, `high` and `density`.
+
+    Up to eight values, and equally spaced values, get one bar each. Unequally spaced values (left
+    by merging) get a bar between each pair of neighbours, with half the probability of each.
+    """
     texts = [number_text(v, 6) for v in values.tolist()]
     gaps = np.diff(values)
     if len(values) > MAX_BARS:
@@ -176,15 +174,9 @@ def results_chart(
     title: str | None = None,
     theme: str = "light",
 ) -> Any:
-    """Return an Altair chart of a result column, one result per window, over time.
+    """Return a chart of a result column, one result per window, over time; see `chart`.
 
-    columns : the rows' columns by name
-    result : the result column: numbers, structs or distributions
-    x : the column of the horizontal axis; by default the end of `window`, or the row number if
-        there is no window
-    key : a column with at most eight values, each drawn as one line
-
-    The chart shows the mean, with the 50% and 90% probability ranges if there are distributions or
+    It shows the mean, with the 50% and 90% probability ranges if there are distributions or
     quantiles, otherwise with one standard deviation on either side. If some results may not exist,
     a second chart below shows the probability of existence.
     """
@@ -312,26 +304,21 @@ def _has_band(rows: list[dict[str, Any]], low: str, high: str) -> bool:
 def _with_parts(rows: list[dict[str, Any]], ends: list[Any] | None) -> list[dict[str, Any]]:
     """Return the rows that have a result, each with the number of its line segment (`part`)."""
     last: dict[str, Any] = {}  # key -> end of its last window
-    steps = []
-    for row, end in zip(rows, ends or (), strict=False):
-        if row["key"] in last and end > last[row["key"]]:
-            steps.append(end - last[row["key"]])
-        last[row["key"]] = end
-    longest = 1.5 * min(steps) if steps else None
-    found, part = [], dict[str, int]()
-    last, numbers = {}, count()
-    for i, row in enumerate(rows):
-        key = row["key"]
-        if row.get("mean") is None:
+    steps: list[Any] = [None] * len(rows)  # from the end of the key's window before
+    for i, end in enumerate(ends or ()):
+        key = rows[i]["key"]
+        if key in last and end > last[key]:
+            steps[i] = end - last[key]
+        last[key] = end
+    longest = 1.5 * min((step for step in steps if step is not None), default=math.inf)
+    found, part, numbers = [], dict[str, int](), count()
+    for row, step in zip(rows, steps, strict=True):
+        key, exists = row["key"], row.get("mean") is not None
+        if not exists or (step is not None and step > longest):
             part.pop(key, None)
-            continue
-        if longest is not None and ends is not None:
-            if key in last and ends[i] - last[key] > longest:
-                part.pop(key, None)
-            last[key] = ends[i]
-        if key not in part:
-            part[key] = next(numbers)
-        found.append({**row, "part": part[key]})
+        if exists:
+            part[key] = part[key] if key in part else next(numbers)
+            found.append({**row, "part": part[key]})
     return found
 
 

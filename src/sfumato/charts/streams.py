@@ -11,10 +11,7 @@ from sfumato.reports import late_of, metrics_of, parts_of
 
 
 def progress_chart(query: Any, *, title: str | None = None, theme: str = "light") -> Any:
-    """Return an Altair chart of a query's latest micro-batches.
-
-    The upper part shows the rows read per second; the lower part shows the share of late or invalid
-    rows per operator. Call it again to include newer micro-batches.
+    """Return a chart of a query's rows per second, above its shares of late and invalid rows.
 
     query : a StreamingQuery, or its `recentProgress`
     Raises ValueError if the query has had no micro-batch yet.
@@ -85,11 +82,10 @@ def _get(report: Any, name: str) -> Any:
 def membership_chart(
     window: UncertainWindow, *, title: str | None = None, theme: str = "light"
 ) -> Any:
-    """Return an Altair chart of the tuples in an uncertain count window.
+    """Return a chart of an uncertain count window. Raises ValueError for an empty window.
 
     The chart shows the probability that each tuple exists, and the probability T_j that tuple j, if
-    it exists, is among the window's newest existing tuples. T_j falls with a tuple's age. Raises
-    ValueError for an empty window.
+    it exists, is among the window's newest existing tuples.
     """
     alt, colours = import_altair(), theme_of(theme)
     if not window.held:

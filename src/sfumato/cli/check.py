@@ -75,14 +75,11 @@ def draw_timetables(steps: Mapping[str, Step], folder: Path) -> list[Path]:
     files = []
     for (queries, plan, *_), name in drawn.items():
         shared, _ = timetables(queries, plan)
-        unit, size = _unit(min(every for *_, every in queries))
+        shortest = min(every for *_, every in queries)
+        units = (unit for unit in AXIS_UNITS if unit[1] <= shortest)
+        unit, size = next(units, ("microsecond", 1))
         names, against = [each for each, *_ in queries], ("none", "in", "inco")
         chart = timetable_chart(shared, names, unit=unit, size=size, against=against)
         folder.mkdir(parents=True, exist_ok=True)
         files += [save(chart, folder / f"{name}{ending}") for ending in (".html", ".png")]
     return files
-
-
-def _unit(every: int) -> tuple[str, int]:
-    """Return the largest unit of time that is at most `every`, and its microseconds."""
-    return next(((unit, size) for unit, size in AXIS_UNITS if size <= every), ("microsecond", 1))

@@ -110,10 +110,6 @@ class Plan:
         for name in self.queries.upstream_of([query]):
             yield from self.steps[name].walk() if name in self.steps else ()
 
-    def _lines_of(self, query: str) -> Iterator[tuple[str, str]]:
-        for step in self._steps_of(query):
-            yield from step.lines
-
     # ---- checks of sinks -------------------------------------------------------------------------
 
     def check_sinks(self) -> None:
@@ -133,7 +129,8 @@ class Plan:
                     "rename them with AS, or leave one out"
                 )
                 raise PipelineError.at(f"sinks.{sink.name}", why)
-            early = any(name == "early" and said for name, said in self._lines_of(sink.query))
+            lines = (line for step in self._steps_of(sink.query) for line in step.lines)
+            early = any(name == "early" and said for name, said in lines)
             if early and _omits_revisions(sink) and not self.keeps_finals(sink):
                 why = (
                     f"writes only final answers, but the rows of {sink.query} do not have both "

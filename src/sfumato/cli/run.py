@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from sfumato.cli.output import Log, format_cell
 from sfumato.cli.pipeline.environment import RedactingConsole
-from sfumato.cli.pipeline.model import Pipeline, PipelineError, Sink
+from sfumato.cli.pipeline.model import Pipeline, PipelineError
 from sfumato.cli.plan import Plan, build_plan, errors_at, shortest_trigger
 from sfumato.cli.sink_query import MAX_ATTEMPTS, SinkQuery, start_sink
 from sfumato.live.view import About, ResultRows
@@ -135,7 +135,10 @@ def _queries(
         log.say("No checkpoint folder is set: the next run starts from the beginning.", style="dim")
     for sink in pipeline.sinks:
         if sink not in plan.streams:
-            _print_rows(log, sink, plan.rows_of(sink))
+            frame = plan.rows_of(sink)
+            with errors_at(f"sinks.{sink.name}"):
+                rows = frame.limit(sink.rows).collect()
+            log.table(sink.name, f"the first {row_count(len(rows))}", frame.columns, rows)
     add = partial(
         SinkQuery, starter=partial(start_sink, folder=folder, once=once), metrics=view.metrics
     )
@@ -154,12 +157,6 @@ def _queries(
     return [*shared, *sinks]
 
 
-def _print_rows(log: Log, sink: Sink, frame: DataFrame) -> None:
-    with errors_at(f"sinks.{sink.name}"):
-        rows = frame.limit(sink.rows).collect()
-    log.table(sink.name, f"the first {row_count(len(rows))}", frame.columns, rows)
-
-
 def follow(queries: Sequence[SinkQuery], log: Log) -> int:
     """Start queries one after the other, and show their progress until they end.
 
@@ -176,8 +173,6 @@ def follow(queries: Sequence[SinkQuery], log: Log) -> int:
                 log.refresh(queries)
                 time.sleep(POLL_INTERVAL_SECONDS)
     except KeyboardInterrupt:
-        for query in queries:
-            query.interrupted = query.query is not None
         log.say("Stopping: the next run continues after the last finished micro-batch.")
     finally:
         for query in queries:

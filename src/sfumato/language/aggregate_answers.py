@@ -27,7 +27,6 @@ from sfumato.language.syntax import (
     is_word,
     name_in,
     references,
-    span_of,
     split,
     stars,
 )
@@ -82,11 +81,8 @@ class WindowedBlock:
         """Return the frame built by `make`, with its step; errors point at `node`."""
         frame = self.source.frame
         df = self.block.build_frame(lambda: self.error_options.call(make), node, frame)
-        name = self.options.value(NAMED) or ""
-        inputs = {"": frame.step}
-        return PlannedFrame(
-            df, Step(title, lines, inputs, facts, runs=describe_fusion(df), named=name)
-        )
+        named, runs = self.options.value(NAMED) or "", describe_fusion(df)
+        return PlannedFrame(df, Step(title, lines, {"": frame.step}, facts, runs, named))
 
 
 # ---- aggregates ----------------------------------------------------------------------------------
@@ -130,8 +126,12 @@ def is_aggregate(reference: Reference) -> bool:
     return known and not is_word(reference.after, "OVER", "FILTER")
 
 
-def _arguments_of(call: Reference) -> Items:
-    return tuple(chain.from_iterable(call.arguments))
+def aggregate_in(items: Items) -> Reference | None:
+    """Return the aggregate that is an entire expression, or None."""
+    found = next(references(items), None)
+    if found is None or (found.start, found.end) != (items[0].start, items[-1].end):
+        return None
+    return found if is_aggregate(found) else None
 
 
 class Aggregation(WindowedBlock):
@@ -208,17 +208,15 @@ class Aggregation(WindowedBlock):
         select = self.block.clause("SELECT")
         for item in split(select.items) if select is not None else ():
             alias, value = alias_of(item)
-            if alias is None or unquote_name(alias).lower() != word.lower():
-                continue
-            found, place = [*references(value)], span_of(value)
-            if found and (found[0].start, found[0].end) == (place.start, place.end):
-                return found[0] if is_aggregate(found[0]) else None
+            if alias is not None and unquote_name(alias).lower() == word.lower():
+                return aggregate_in(value)
         return None
 
     def _read(self, reference: Reference, clause: str) -> None:
         word = reference.parts[-1].upper()
         is_simple = len(reference.words) == 1
-        inner = [r for r in references(_arguments_of(reference)) if is_aggregate(r)]
+        items = tuple(chain(*reference.arguments))
+        inner = [r for r in references(items) if is_aggregate(r)]
         # STDDEV over values of certain rows is an aggregate, not a measure.
         is_spread = self.certain and word == "STDDEV" and not inner
         if is_simple and word == "PROB":
@@ -266,7 +264,7 @@ class Aggregation(WindowedBlock):
     def _call(self, reference: Reference) -> str:
         body, called = reference.call, reference.parts[-1]
         assert body is not None
-        function, items = CALLS[called.lower()], _arguments_of(reference)
+        function, items = CALLS[called.lower()], tuple(chain(*reference.arguments))
         if items and is_word(items[0], "DISTINCT") and function != "count":
             raise at(items[0], f"DISTINCT in {called.upper()} is not supported over windows")
         for inner in references(items):
@@ -319,11 +317,10 @@ class Aggregation(WindowedBlock):
 
     def _wrapped(self, reference: Reference, word: str) -> None:
         given = reference.arguments
-        inner = [r for r in references(given[0]) if is_aggregate(r)] if given else []
-        place = span_of(given[0]) if inner else reference
-        if not inner or (inner[0].start, inner[0].end) != (place.start, place.end):
+        measured = aggregate_in(given[0]) if given else None
+        if measured is None:
             return  # it measures an attribute
-        call, level = self._call(inner[0]), None
+        call, level = self._call(measured), None
         if word == "DISTRIBUTION":
             self.most = max(self.most or 0, self._most_values(given))
         if word == "QUANTILE":
@@ -414,7 +411,7 @@ class Aggregation(WindowedBlock):
         source.extra += list(self.names.values())
         self.block.remove("GROUP_BY")
         if (having := self.block.clause("HAVING")) is not None:
-            self.block.edits.replace(span_of([having.keyword or having.items[0]]), "WHERE")
+            self.block.edits.replace(having.place, "WHERE")
 
     def _selects_rows(self) -> bool:
         """Return whether a selected column belongs to a row, not to an extent and its group."""

@@ -23,6 +23,7 @@ from sfumato.language.syntax import (
     Node,
     Reference,
     Relation,
+    Token,
     alias_of,
     at,
     is_word,
@@ -73,7 +74,7 @@ class Rewriting:
         self.replace(source, f"{{d{len(self.inputs)}}}{source.written}")
         self.inputs.append(source.frame)
 
-    def replace(self, node: Node | Source, by: str) -> None:
+    def replace(self, node: Node | Token | Source, by: str) -> None:
         self._edits.append((node.start, node.end, by))
 
     def insert(self, place: int, text: str) -> None:
@@ -109,7 +110,6 @@ class Block:
     plan : function that plans a query in parentheses or a table function; it returns None if Spark
         resolves the relation
     sources : the planned tables;  unknown : tables that the session does not have
-    joined_starts : starts of relations whose condition has become part of a source
     answered : the words of answered clauses, which are removed from the text
     handled : spans that aggregates or a ranking over a window answer
     """
@@ -122,7 +122,6 @@ class Block:
     plan: Callable[[Relation, Tables], PlannedFrame | None]
     sources: list[Source] = field(default_factory=list)
     unknown: list[Name] = field(default_factory=list)
-    joined_starts: set[int] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
     handled: list[Node] = field(default_factory=list)
     _planned: dict[int, PlannedFrame | None] = field(default_factory=dict)
@@ -166,15 +165,30 @@ class Block:
             self.answered.add(clause.word)
 
     def conditions(self) -> list[Items]:
-        """Return the items after each table of FROM: join conditions and lateral views."""
-        kept = [r for r in self.relations if r.join is None and r.start not in self.joined_starts]
-        return [relation.rest for relation in kept]
+        """Return the items after each table of FROM, unless they are part of a planned join."""
+        joins = [source for source in self.sources if source.sides]
+        return [r.rest for r in self.relations if not any(j.start < r.start < j.end for j in joins)]
 
     def word_lists(self) -> list[Items]:
         return [clause.items for clause in self.clauses] + self.conditions()
 
     def references(self) -> Iterator[Reference]:
         return (reference for items in self.word_lists() for reference in references(items))
+
+    def names(self, items: Items) -> Iterator[Reference]:
+        """Yield the names in an expression, but not in the arguments of a measure."""
+        return references(items, enter=lambda reference: not self.is_measure(reference))
+
+    def is_measure(self, reference: Reference) -> bool:
+        """Return whether a call is a measure; STDDEV of a certain value is a Spark aggregate."""
+        is_spread = is_word(reference.word, "STDDEV")
+        return reference.is_measure and not (is_spread and self.attribute_of(reference) is None)
+
+    def attribute_of(self, call: Reference) -> str | None:
+        """Return the uncertain attribute that is a call's entire first argument, or None."""
+        first = next(iter(call.arguments), ())
+        name = _short_name(tuple(i for i in first if not is_word(i, "DISTINCT")))
+        return next((a for s in self.sources if name and (a := s.attribute(name.parts))), None)
 
     def is_handled(self, place: int) -> bool:
         return any(node.start <= place < node.end for node in self.handled)
@@ -189,7 +203,7 @@ class Block:
     def unqualified(self, items: Items, source: Source) -> Rewriting:
         """Return edits that remove table aliases, because functions accept only column names."""
         edits = Rewriting(self.text)
-        for reference in references(items, enter=outside_measures([source])):
+        for reference in self.names(items):
             parts, words = reference.parts, reference.words
             if len(parts) > 1 and source.has_alias(parts[0]):
                 if not source.sides:
@@ -208,7 +222,7 @@ class Block:
             return None
         uncertain = (
             (reference, source)
-            for reference in references(clause.items, enter=outside_measures(self.sources))
+            for reference in self.names(clause.items)
             for source in self.sources
             if reference.call is None and source.leading_attribute(reference.parts)
         )
@@ -382,12 +396,12 @@ class Measures:
         named : whether its items become result columns, which need readable names
         distributions : whether an attribute without a measure denotes its distribution
         """
-        for reference in references(items, enter=outside_measures(self.sources)):
+        for reference in self.block.names(items):
             if self.block.is_handled(reference.start):
                 continue
             if reference.call is None and distributions:
                 self._distribution(reference, named)
-            elif is_measure_of(reference, self.sources):
+            elif self.block.is_measure(reference):
                 self._measure(reference, named)
 
     def add(self) -> None:
@@ -484,26 +498,6 @@ def parse_level(given: Items) -> float:
         return abs(float(share))  # -0 is 0
     reason = "the level of a QUANTILE must be a number from 0 to 1, or 0% to 100%"
     raise at(span_of(given) if given else Node(0, 0), reason)
-
-
-def is_measure_of(reference: Reference, sources: list[Source]) -> bool:
-    """Return whether a call is a measure; STDDEV of a certain value is a Spark aggregate."""
-    if not reference.is_measure:
-        return False
-    spread = reference.parts[0].upper() == "STDDEV"
-    return not spread or attribute_argument(reference, sources) is not None
-
-
-def outside_measures(sources: list[Source]) -> Callable[[Reference], bool]:
-    """Return a predicate for `references` that enters the arguments of all calls but measures."""
-    return lambda reference: not is_measure_of(reference, sources)
-
-
-def attribute_argument(reference: Reference, sources: list[Source]) -> str | None:
-    """Return the uncertain attribute that is a call's entire first argument, or None."""
-    first = next(iter(reference.arguments), ())
-    name = _short_name(tuple(i for i in first if not is_word(i, "DISTINCT")))
-    return next((a for s in sources if name and (a := s.attribute(name.parts))), None)
 
 
 def _short_name(items: Items) -> Name | None:

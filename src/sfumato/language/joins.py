@@ -254,7 +254,6 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
             condition = block.text[place.start : place.end]
     how["key"] = key or None
     df = given.call(lambda: extent_join(frames[0].df, frames[1].df, **how))
-    block.joined_starts.add(right.start)
     lines = [
         ("pairs", "rows whose extents end at the same time, once both are complete"),
         ("keys", per_key(key, "none, in one task")),

@@ -176,7 +176,7 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
         raise refused
     if not statements:
         raise SqlError("the text contains no query", 0, 0, expected=("SELECT",))
-    return syntax.Script(text, tuple(statements), tuple(found), read)
+    return syntax.Script(text, statements, tuple(found), read)
 
 
 def _first(children: Iterable[Any], *kinds: type) -> Any:
@@ -201,9 +201,6 @@ class ToSyntax(Transformer[Token, Any]):
 
     Rules without a method remain trees: `alias`, `function` and the words after a table.
     """
-
-    def script(self, span: Span, statements: list[syntax.Statement]) -> list[syntax.Statement]:
-        return statements
 
     def statement(self, span: Span, children: list[Any]) -> syntax.Statement:
         return syntax.Statement(*span, len(children) > 1, children[-1])
@@ -279,7 +276,7 @@ class ToSyntax(Transformer[Token, Any]):
     def names(self, span: Span, children: list[Any]) -> tuple[Any, ...]:
         return tuple(children)
 
-    numbers = names
+    script = numbers = names
 
     # constructs
 

@@ -39,7 +39,6 @@ from sfumato.language.refusals import (
 from sfumato.language.steps import Step, explain_step, one_line
 from sfumato.language.syntax import (
     Body,
-    Clause,
     Group,
     Name,
     Node,
@@ -122,13 +121,14 @@ class Planner:
         """Return a statement as a frame; text without constructs goes to Spark unchanged."""
         check_reach(self.script, body, self.spark)
         calls = (r.head for b in body.bodies() for r in b.relations if b.is_query and r.call)
-        if (
-            has_constructs(body)
-            or any(isinstance(n, Name) and function_of(n, self.tables) for n in calls)
-            or any(
-                self.tables.is_given(n) or self.tables.is_uncertain(n) for n in tables_read(body)
-            )
-        ):
+        is_ours = has_constructs(body) or any(
+            isinstance(name, Name) and function_of(name, self.tables) for name in calls
+        )
+        for name in () if is_ours else tables_read(body):
+            frame = self.tables.frame(name)
+            is_uncertain = frame is not None and bool(frame.attributes)
+            is_ours = is_ours or is_uncertain or self.tables.is_given(name)
+        if is_ours:
             return self.plan_query(body, self.tables)
         text = self.text[body.start : body.end]
         return PlannedFrame(self._spark_sql(text, {}, body), _spark_sql_step(text))
@@ -166,18 +166,18 @@ class Planner:
             tables = tables.with_common(unquote_name(cte.name), frame)
         if body.with_token is not None and body.clauses:
             edits.remove(body.with_token.start, body.clauses[0].start)
-        blocks = [self._build_block(clauses, tables, edits) for clauses in body.blocks()]
+        blocks = []
+        for clauses in body.blocks():
+            relations = next((c.tables for c in clauses if c.word == "FROM"), ())
+            others = tuple(c for c in clauses if c.word != "FROM")
+            others = remove_stream_word(others, relations, edits)
+            given = others, relations, edits, self._plan_relation
+            blocks.append(Block(tables, self.rankings, *given))
         for block in blocks:
             self._lower(block)
         if len(blocks) > 1 or blocks[0].is_piped():
             return None
         return plain_select(body, blocks[0].answered, blocks[0].sources, edits)
-
-    def _build_block(self, clauses: Sequence[Clause], tables: Tables, edits: Rewriting) -> Block:
-        relations = next((c.tables for c in clauses if c.word == "FROM"), ())
-        others = tuple(c for c in clauses if c.word != "FROM")
-        others = remove_stream_word(others, relations, edits)
-        return Block(tables, self.rankings, others, relations, edits, self._plan_relation)
 
     def _plan_relation(self, relation: Relation, tables: Tables) -> PlannedFrame | None:
         if relation.query is not None:

@@ -202,6 +202,7 @@ class RankingGroups:
     fold : whether names that differ only in case are equal
     share : function that maps a group's answers to the rows that its queries read instead, so that
         several sinks share the computation; called once per group of named queries
+    groups : the groups by signature
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class RankingGroups:
         fold: bool,
         share: Callable[[RankingGroup, PlannedFrame], PlannedFrame] | None = None,
     ) -> None:
-        self.fold, self._share = fold, share
+        self.fold, self.share = fold, share
         self.groups: dict[tuple[str, ...], RankingGroup] = {}
         # The keys are the text and TOP's position in it.
         self._group_by_place: dict[tuple[str, int], RankingGroup] = {}
@@ -226,26 +227,14 @@ class RankingGroups:
             if ranking_clause is not None:
                 key = self._signature(block, script)
                 group = self.groups.setdefault(key, RankingGroup(key=key))
-                self._add(group, ranking_clause, script.text, name)
+                if ranking_clause.query not in group.queries:
+                    group.queries.append(ranking_clause.query)
+                group.members.append(name)
+                self._group_by_place[script.text, ranking_clause.top[0].start] = group
 
     def group_of(self, ranking_clause: RankingClause, text: str) -> RankingGroup:
-        place = (text, ranking_clause.top[0].start)
-        if place not in self._group_by_place:
-            self._add(RankingGroup(), ranking_clause, text, "")
-        return self._group_by_place[place]
-
-    def shared(self, group: RankingGroup, answers: PlannedFrame) -> PlannedFrame:
-        """Return the rows that a group's queries read as their shared answers."""
-        is_shared = self._share is not None and any(group.members)
-        return self._share(group, answers) if is_shared and self._share else answers
-
-    def _add(
-        self, group: RankingGroup, ranking_clause: RankingClause, text: str, name: str
-    ) -> None:
-        if ranking_clause.query not in group.queries:
-            group.queries.append(ranking_clause.query)
-        group.members.append(name)
-        self._group_by_place[text, ranking_clause.top[0].start] = group
+        alone = RankingGroup([ranking_clause.query])
+        return self._group_by_place.setdefault((text, ranking_clause.top[0].start), alone)
 
     def _signature(self, block: Sequence[Clause], script: Script) -> tuple[str, ...]:
         exact = ("STRING",) if self.fold else ("STRING", "NAME", "BACKQUOTED")
@@ -377,7 +366,9 @@ class Ranking(WindowedBlock):
         rankings = self.block.rankings
         group = rankings.group_of(ranking_clause, self.text)
         if group.frame is None:
-            group.frame = rankings.shared(group, self._answers(group))
+            group.frame = self._answers(group)
+            if rankings.share is not None and any(group.members):
+                group.frame = rankings.share(group, group.frame)
         name, label = group.names()[ranking_clause.query], ranking_clause.query.label
         column = _prefixed_name("query", self._columns())
         df = group.frame.df.where(F.col(quote_name(column)) == F.lit(label))

@@ -8,16 +8,11 @@ from pyspark.sql import SparkSession
 
 from sfumato.api.calls import public_functions
 from sfumato.language.aggregate_answers import CALLS, Aggregation
-from sfumato.language.blocks import (
-    Block,
-    Rewriting,
-    attribute_argument,
-    is_measure_of,
-    outside_measures,
-)
+from sfumato.language.blocks import Block, Rewriting
 from sfumato.language.brackets import BRACKET_WORDS
 from sfumato.language.parse import with_written_length
 from sfumato.language.ranking_answers import parse_ranking
+from sfumato.language.steps import one_line
 from sfumato.language.syntax import (
     MEASURE_FUNCTIONS,
     QUERY_WORDS,
@@ -118,7 +113,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
             here = "the query without it: changed results are emitted immediately"
         if here is not None and not (last is one and spark.catalog.functionExists(str(one))):
             place = Node(one.start, last.end)
-            written = " ".join(text[place.start : place.end].split())
+            written = one_line(text[place.start : place.end])
             here = with_written_length(here, text[last.end :])
             raise at(place, f"{written} is not part of this language; write {here}")
 
@@ -236,7 +231,7 @@ def remove_stream_word(
 
 def check_tables(block: Block) -> None:
     """Raise SqlError for a measure over an unknown table, or a join on an uncertain attribute."""
-    if block.unknown and any(is_measure_of(r, block.sources) for r in block.references()):
+    if block.unknown and any(map(block.is_measure, block.references())):
         raise block.tables.unknown(block.unknown[0])
     for items in block.conditions():
         for reference in (
@@ -252,8 +247,7 @@ def check_unanswered(block: Block) -> None:
 
     Over a RANGE window, the user expects them per extent, but Spark would aggregate the stream.
     """
-    sources = block.sources
-    ranged = [source for source in sources if isinstance(source.window, Range)]
+    ranged = [source for source in block.sources if isinstance(source.window, Range)]
     if len(ranged) > 1:
         raise at(ranged[1].node, f"a join {EXTENT_REASON}")
     for clause in block.clauses if ranged else ():
@@ -264,9 +258,9 @@ def check_unanswered(block: Block) -> None:
             raise at(first, f"DISTINCT {EXTENT_REASON}")
     for reference in block.references():
         name = reference.parts[-1].upper()
-        if not reference.is_spark_aggregate or is_measure_of(reference, sources):
+        if not reference.is_spark_aggregate or block.is_measure(reference):
             continue
-        attribute = attribute_argument(reference, sources)
+        attribute = block.attribute_of(reference)
         if ranged:
             reason = OVER_REASON if is_word(reference.after, "OVER") else EXTENT_REASON
             raise at(reference.word, f"{name} {reason}")
@@ -320,7 +314,7 @@ def check_operands(block: Block) -> None:
 def _distributions(items: Items, block: Block) -> Iterator[Reference]:
     """Yield the references to uncertain attributes that denote their distributions."""
     bound = set(_lambda_names(items))
-    for reference in references(items, enter=outside_measures(block.sources)):
+    for reference in block.names(items):
         parts = reference.parts
         is_column = reference.call is None and parts[0].lower() not in bound
         if is_column and any(source.leading_attribute(parts) for source in block.sources):

@@ -192,10 +192,6 @@ class Tables:
         """Return whether a name denotes a common table, or a frame passed with the text."""
         return len(name.parts) == 1 and name.parts[0].lower() in {**self._common, **self._given}
 
-    def is_uncertain(self, name: Name) -> bool:
-        frame = self.frame(name)
-        return frame is not None and bool(frame.attributes)
-
     def unknown(self, name: Name) -> SqlError:
         views = [table.name for table in self.spark.catalog.listTables()]
         known = [*self._common, *self._given, *views]

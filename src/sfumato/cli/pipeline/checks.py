@@ -54,26 +54,22 @@ def check_paths(pipeline: Pipeline) -> None:
 
 def check_folders(pipeline: Pipeline) -> None:
     """Raise PipelineError if a file sink's folder is also used elsewhere in the pipeline."""
-    taken: list[tuple[str, str]] = []
+    taken: dict[str, str] = {}
     if pipeline.checkpoint is not None:
-        taken.append((pipeline.checkpoint, "the checkpoint of the pipeline"))
+        taken[_folder(pipeline.checkpoint)] = "the checkpoint of the pipeline"
     for source in pipeline.sources:
         if source.path is not None and source.format != REPLAY:
-            taken.append((source.path, f"the folder of `sources.{source.name}`"))
+            taken.setdefault(_folder(source.path), f"the folder of `sources.{source.name}`")
     for sink in pipeline.sinks:
-        if sink.path is None or sink.format.lower() not in FILE_FORMATS:
-            continue
-        for path, what in taken:
-            if _same_folder(path, sink.path):
+        if sink.path is not None and sink.format.lower() in FILE_FORMATS:
+            this = f"the folder of `sinks.{sink.name}`"
+            if (what := taken.setdefault(_folder(sink.path), this)) != this:
                 why = f"is also {what}: give this sink a separate folder"
                 raise PipelineError.at(f"sinks.{sink.name}.path", why)
-        taken.append((sink.path, f"the folder of `sinks.{sink.name}`"))
 
 
-def _same_folder(path: str, other: str) -> bool:
-    if WITH_SCHEME.match(path) or WITH_SCHEME.match(other):
-        return path.rstrip("/") == other.rstrip("/")
-    return Path(path).resolve() == Path(other).resolve()
+def _folder(path: str) -> str:
+    return path.rstrip("/") if WITH_SCHEME.match(path) else str(Path(path).resolve())
 
 
 def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
