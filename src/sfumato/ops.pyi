@@ -1,10 +1,10 @@
 """Operations around queries, one line each: see `ops.py`."""
 
 from sfumato.api.declared import declared as declared
-from sfumato.api.revisions import newest_revisions as newest_revisions
-from sfumato.api.revisions import upsert_revisions as upsert_revisions
-from sfumato.api.validity import checked as checked
-from sfumato.api.validity import rejected as rejected
+from sfumato.api.rows import checked as checked
+from sfumato.api.rows import newest_revisions as newest_revisions
+from sfumato.api.rows import rejected as rejected
+from sfumato.api.rows import upsert_revisions as upsert_revisions
 from sfumato.live.watch import watch as watch
 from sfumato.memory.run import counters as counters
 from sfumato.spark.replay import ReplaySource as ReplaySource
