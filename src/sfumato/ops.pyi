@@ -10,4 +10,4 @@ from sfumato.memory.run import counters as counters
 from sfumato.spark.replay import ReplaySource as ReplaySource
 from sfumato.spark.run_to_end import run_to_end as run_to_end
 from sfumato.spark.settings import settings as settings
-from sfumato.warmup.warm_up import warm_up as warm_up
+from sfumato.warmup import warm_up as warm_up

@@ -154,12 +154,8 @@ def samples(
     Notes
     -----
     The points are fixed, not drawn: the quantiles at (i + ½)/n, scaled. Every attribute has exactly
-    its mean and sd (a single sample has the mean only). Errors of several attributes are
-    uncorrelated, except that some non-normal errors have a correlation of at most 0.05. The points
-    of normal and uniform errors are symmetric. If n is at least 4 (two attributes), 8 (three) or
-    2^(d + 2) (d attributes), changing the sign of one error gives another point. For smaller n of
-    at least 2d, changing the signs of all errors gives another point. A few uniform or exponential
-    samples of several attributes may lie beyond the bounds of the error.
+    its mean and sd (a single sample has the mean only).
+    More: page reference/functions/samples of the documentation.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -211,9 +207,8 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
 
     Notes
     -----
-    The points are the quantiles at (i + ½)/n, scaled, and lie within the interval. Their mean is
-    exactly the middle of the interval. Their standard deviation is exactly w/√12 (uniform) or w/√24
-    (triangular) for an interval of length w. A single alternative is the middle.
+    The points are the quantiles at (i + ½)/n, scaled, and lie within the interval. Their mean and
+    their standard deviation are exact. A single alternative is the middle.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -258,9 +253,8 @@ def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
 
     Notes
     -----
-    The distance from the limit has an exponential distribution, the least informative distribution
-    with this mean. Its mean and its standard deviation are exactly `scale` (a single alternative
-    has the mean only). No alternative lies beyond the limit. If the value also has a lower end,
+    The distance from the limit has an exponential distribution, whose mean and standard deviation
+    are exactly `scale` (a single alternative has the mean only). If the value also has a lower end,
     such as 0 for a concentration, use `between`.
     Cost: n alternatives per row, without state.
 
@@ -416,9 +410,9 @@ def existence(column: Any = ALTERNATIVES) -> Any:
 
     Notes
     -----
-    All operators use this rule. The sum is compensated. Sums between 1 and 1 + 1e-9 are clipped to
-    1. A sum of several probabilities that is below 1 by at most the rounding errors of its terms
-    (2⁻⁵² each) is 1: a tuple with ten alternatives of probability 0.1 certainly exists.
+    All operators use this rule. The sum is compensated, and is 1 if it differs from 1 only by the
+    rounding errors of its terms: a tuple with ten alternatives of probability 0.1 certainly exists.
+    More: page reference/semantics/values of the documentation.
     Inside a Spark aggregate, such as `F.min(sf.existence())`, give the aggregate an alias: Spark
     names it after the whole expression.
     Cost: linear in the number of alternatives, without state.

@@ -26,7 +26,7 @@ from sfumato.api.calls import (
     run,
 )
 from sfumato.calls import checks_call
-from sfumato.memory.repository import read_parquet
+from sfumato.memory.rows import read_parquet
 from sfumato.operators.arguments import scaling_pairs
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
@@ -140,13 +140,7 @@ class Imputation(ImputationArguments):
 
     @cached_property
     def imputer(self) -> AnyRepository:
-        """Return the imputers over the repository, for tables in memory; they are built once.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a repository without the required columns.
-        """
+        """Return the imputers over the repository, for tables in memory; they are built once."""
         imputer = self.settings.make(self.rows_of(repository_frame(self.repository)))
         warn_of_few_rows(imputer.shared)
         return imputer
@@ -202,8 +196,7 @@ class Imputation(ImputationArguments):
         require_keys(frame, "repository", key)
         if self.order is not None:
             key = (*key, *frame.resolve("repository", self.order))
-        engine = engine_module(frame, "repository", "model.repository")
-        return engine.rows_of(frame, names, key)
+        return engine_module(frame).rows_of(frame, names, key)
 
 
 def check_repository(repository: Any) -> None:
@@ -295,12 +288,10 @@ def impute(
 
     Returns
     -------
-    One row per input row: all columns of `df` unchanged (a NULL stays NULL), `alternatives`:
-    array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: the dependencies used. A
-    complete row is its only alternative, and its `imputed_by` is NULL. A row that cannot be imputed
-    has no alternatives, and the reason in `imputed_by`; ``sf.split_invalid`` finds such rows. If
-    `df` has a column `existence`, the probabilities are multiplied by it. With `gap_values`, a
-    column ``gap_ATTR`` (bigint) per attribute: the number of the gap, NULL outside of gaps.
+    One row per input row: all columns of `df` unchanged, `alternatives` over `attributes`, and
+    `imputed_by`: the dependencies used, NULL for a complete row. A row that cannot be imputed has
+    no alternatives, and the reason in `imputed_by`. If `df` has a column `existence`, the
+    probabilities are multiplied by it. With `gap_values`, a column ``gap_ATTR`` per attribute.
 
     Raises
     ------
@@ -312,8 +303,6 @@ def impute(
     The whole repository is read into memory during the call. Without `order`, the function has no
     state, needs no shuffle and accepts rows in any order. With `order`, it shuffles by key and
     keeps 4 numbers per attribute and key. Cost: microseconds per row, more with many donors.
-    With `order`, the values in a gap depend on the same last known value, but windows treat rows as
-    independent unless `gap_values` and `shared` are given.
     More: page reference/functions/impute of the documentation.
 
     References
@@ -358,8 +347,7 @@ def impute_frame(
         if given is not None:
             raise ValueError(f"`{argument}` needs `order`; got {given!r}. Give both")
     imputer = imputation.imputer if in_memory(frame) else imputation.prepare(df.sparkSession)
-    engine = engine_module(frame)
-    return engine.impute(frame, imputation.settings, imputer, name)
+    return engine_module(frame).impute(frame, imputation.settings, imputer, name)
 
 
 @public_function('sf.earlier_values(df, ["celsius"], order="ts", key="sensor")', "df")
@@ -382,16 +370,13 @@ def earlier_values(
         Numeric column(s), by name or as Column objects (see `reorder`). NULL, NaN and infinite
         values are missing.
     order
-        Column that orders the rows, a timestamp or a number; simultaneous rows are ordered by
-        their contents. On streams it must not decrease from one micro-batch to the next
-        (``sf.reorder`` ensures this). A row that arrives after newer rows gets the values known by
-        then, with a negative age, and does not replace newer values.
+        Column that orders the rows, a timestamp or a number. On streams it must not decrease from
+        one micro-batch to the next (``sf.reorder`` ensures this).
     key
         Column(s) that identify a sensor, device or stream.
     forget_after
-        Time to live of a key, "1 day" (a number in the unit of `order` if `order` is a number). A
-        row that is more than `forget_after` later than the key's last row starts without known
-        values. The state is deleted soon afterwards.
+        Time to live of a key, "1 day" (a number in the unit of `order` if `order` is a number),
+        after which it starts without known values.
     name
         Name of the metrics, instead of the number N.
 
@@ -399,8 +384,7 @@ def earlier_values(
     -------
     One row per input row: all columns of `df`, and for each attribute `earlier_ATTR`, its newest
     known value in earlier rows, and `age_ATTR`, the age of that value: in seconds if `order` is a
-    timestamp, otherwise in the unit of `order`. Both are NULL before the first known value, and in
-    rows without order or key. Values of rows without order or key are not kept.
+    timestamp, otherwise in the unit of `order`. Both are NULL before the first known value.
 
     Raises
     ------
@@ -409,18 +393,6 @@ def earlier_values(
 
     Notes
     -----
-    The observed metrics ``sfumato_earlier_values_N`` have the counters `rows`, `invalid` (rows
-    without order or key) and `out_of_order`.
-
-    Downstream of sf.reorder, `order` must be its event time, the columns `late`, `punctuation` and
-    arrival must still exist, and `key` must contain the controller's key. A late row is processed
-    after the rows that its punctuation had released. Its values are not added to these rows, even
-    in a static frame.
-
-    The added columns can be determinants, as in ``earlier_x, age_x -> x : 0.01, 0.1 -> 0.02``. The
-    repository needs the columns as well: apply this function to a static frame with the stream's
-    past, including gaps; ``sf.impute`` uses its complete rows.
-
     More: page reference/functions/earlier_values of the documentation.
     Cost: one shuffle by key. State: 2 numbers per attribute and key.
 
@@ -541,8 +513,7 @@ def discover_dependencies(
     if key is not None:
         raise ValueError(f"`key` needs `order`; got key={key!r} alone. Give both")
     asked = columns_to_search(frame, attributes, max_rows)
-    engine = engine_module(frame, "repository", "model.repository")
-    found = engine.complete_rows(frame, asked, max_rows, seed)
+    found = engine_module(frame).complete_rows(frame, asked, max_rows, seed)
     if found is None:
         return []
     rows, extents = found

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
+from sfumato.api.calls import (
+    ColumnName,
+    ColumnNames,
+    engine_module,
+    frame_of,
+    in_memory,
+    public_function,
+    run,
+)
 from sfumato.api.imputation import Imputation
 from sfumato.operators.arguments import whole
 from sfumato.operators.joins.arrivals import StreamWindow, require_one
@@ -256,12 +263,9 @@ def neighbours(
 
     Notes
     -----
-    All answers are conditional on the tuple's existence. They are final: the row is emitted when it
-    arrives, with its neighbours among the tuples then in its window. They are exact over the
-    possible worlds because, given the value of a tuple, each other tuple is close independently.
-    Answers of different rows share tuples, so operators that would combine them reject them.
-
-    Both frames are aligned as in ``sf.similarity_join``, and must have no tuple in common.
+    All answers are exact, conditional on the tuple's existence, and final: the row is emitted when
+    it arrives, with its neighbours among the tuples then in its window. Both frames are aligned as
+    in ``sf.similarity_join``, and must have no tuple in common.
     More: page reference/functions/neighbours of the documentation.
     Cost: one shuffle by `key`. Per alternative of a row, the squared number of its possible
     neighbours; more in count windows. State: the tuples of the window.
@@ -365,13 +369,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
         called = None if name is None else f"{name}_{one}_{other}"
         part = similarity_join(left, right, name=called, **options)
         parts.append((part, dict(zip(STREAMS, (one, other), strict=True))))
-    if in_memory(next(iter(frames.values()))):
-        from sfumato.memory.run import union
-
-        return union(parts)
-    from sfumato.spark.model.columns import with_texts
-
-    return reduce(lambda a, b: a.union(b), [with_texts(part, texts) for part, texts in parts])
+    return engine_module(next(iter(frames.values()))).concatenate(parts)
 
 
 def _tasks(frame: Frame, tasks: int | None) -> int | None:

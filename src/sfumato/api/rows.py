@@ -48,11 +48,10 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
 
     Notes
     -----
-    Invalid rows are skipped. A row is invalid if its probabilities are invalid, or if an attribute
-    in the condition is not finite in one of the alternatives. If the condition keeps none of the
-    alternatives, the row is also invalid if such an attribute is NULL in all of them. The observed
-    metrics ``sfumato_where_N_input`` count rows and invalid rows (`invalid`).
-    ``sf.split_invalid`` of the frame upstream finds these rows.
+    Invalid rows are skipped, and counted by the metrics ``sfumato_where_N_input``. A row is invalid
+    if its probabilities are invalid, or if an attribute in the condition is not finite in one of
+    the alternatives. ``sf.split_invalid`` of the frame upstream finds these rows.
+    More: page reference/functions/where of the documentation.
     Cost: linear in the number of alternatives, without state; on Spark it runs in the JVM.
 
     References
@@ -132,8 +131,7 @@ def prune(
         )
     _ = frame.attributes  # raises for a different type
     frame.require_free([PRUNED])
-    engine = engine_module(frame)
-    pruned = engine.prune(frame, least, most, flag("normalize", normalize))
+    pruned = engine_module(frame).prune(frame, least, most, flag("normalize", normalize))
     remember_answers(pruned)
     return pruned
 
@@ -164,11 +162,8 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
 
     Notes
     -----
-    This is Bayes' rule for measurements with independent errors and a uniform prior. To use a
-    different prior, pass it as one more measurement. The remainder of a measurement, 1 - Σ prob, is
-    the probability that the object does not exist, and is multiplied like the probability of a
-    value. Only exactly equal values match: round numbers to a common grid first.
-    The conflict is also high if the measurements agree but many values remain possible.
+    This is Bayes' rule for measurements with independent errors and a uniform prior. Only exactly
+    equal values match: round numbers to a common grid first.
     Cost: per row, the number of alternatives of the first measurement times the total number.
     More: page reference/functions/fuse of the documentation.
 
@@ -417,11 +412,8 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
 
     Notes
     -----
-    Operators require `world` in their `key`. Joined pairs of drawn rows have the column `world` and
-    no alternatives. Draws depend only on source, id and world, so they are the same for any split
-    into micro-batches, after a restart, and in memory.
-    The metrics ``sfumato_draw_worlds_N_input`` count rows and invalid rows (`invalid`: wrong
-    probabilities, a missing value or id), which are left out.
+    Operators require `world` in their `key`. Draws depend only on source, id and world, so they are
+    the same for any split into micro-batches, after a restart, and in memory.
     Cost: each row becomes up to n rows; no state is kept.
     More: page reference/functions/draw_worlds of the documentation.
 
@@ -464,11 +456,9 @@ def merge_worlds(
 
     Returns
     -------
-    One row per answer: the columns of `key`, a probability and `error`. With `columns` the
-    probability is in the uncertain tuple `alternatives`, otherwise it is `existence`.
-
-    With probability 99%, the returned probability of an answer, and of a value up to any limit, is
-    off by at most `error`, sqrt(ln(200) / 2n): 0.05 for 1,000 worlds, 0.016 for 10,000.
+    One row per answer: the columns of `key`, a probability and its maximum `error` (with a
+    confidence of 99%; 0.05 for 1,000 worlds). With `columns` the probability is in the uncertain
+    tuple `alternatives`, otherwise it is `existence`.
 
     Raises
     ------
@@ -479,8 +469,7 @@ def merge_worlds(
     Notes
     -----
     A stream cannot be merged, because the worlds' answers may arrive at different times: write them
-    with a sink, and merge the table. The same `error` applies to answers that a stream has not yet
-    emitted in all worlds. Merged answers share tuples, so operators reject them.
+    with a sink, and merge the table. Merged answers share tuples, so operators reject them.
     Cost: two shuffles by `key` on Spark; at most `n` answers per key.
     More: page reference/functions/merge_worlds of the documentation.
 
@@ -582,11 +571,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
 
     Notes
     -----
-    ``upsert_revisions`` writes these rows to a table that supports MERGE. For another target, such
-    as a key-value store, call this function in ``foreachBatch`` and write the rows by `key` and
-    `window`, unless the target has a larger `revision`. A micro-batch that is repeated after a
-    failure then changes nothing.
-
+    ``upsert_revisions`` writes these rows to a table that supports MERGE.
     Cost: one shuffle by `key` and `window` on Spark, one sort in memory.
     More: page reference/functions/newest_revisions of the documentation.
 
