@@ -119,11 +119,9 @@ class Range:
         Processing time without arrivals after which open extents are emitted (None: never). Tuples
         of these extents that arrive later are late.
     empty
-        Whether to emit a group's empty extents between two extents with tuples. A gap of more than
-        1,000,000 extents is not emitted, but counted as `skipped`. With a number n, the first n
-        empty extents after each extent with tuples (also after the last one) are emitted as soon
-        as a punctuation completes them. The last n empty extents before a group's first extent with
-        tuples are emitted with it. Further empty extents of a gap are counted as `skipped`.
+        Whether to emit a group's empty extents between two extents with tuples; or a number n, to
+        emit the n empty extents after each extent with tuples and before the first. Extents that
+        are left out, as in a gap of more than 1,000,000 extents, are counted as `skipped`.
     zone
         Time zone of the calendar, "America/New_York"; its days have 23, 24 or 25 hours. Without a
         zone a day has 24 hours, and months are in UTC.
@@ -142,6 +140,7 @@ class Range:
     integers are then microseconds since 1970-01-01 UTC.
     If event times are timestamps, extents are between 0001-01-02 and 9999-12-31 in UTC. A row with
     an extent outside this range, for example with the sentinel 9999-12-31, is invalid and counted.
+    More: page reference/semantics/windows of the documentation.
     Cost: constant per row and per extent, except for distributions. Memory: the tuples of one
     `length` and one `slide`; for certain rows, only totals.
 

@@ -342,10 +342,9 @@ def circular(
 
     Notes
     -----
-    The chord between two angles that differ by d has length 2·sin(π·d/period). It grows with d up
-    to half a period, so a join with this length as `within` finds exactly the pairs within d.
-    The mean direction is atan2(mean sine, mean cosine) · period / 2π. The page on angles and hours
-    shows joins, windows and the mean direction, and their limits.
+    A join whose `within` is 2·sin(π·d/period) finds exactly the pairs of angles that differ by at
+    most d. The mean direction is atan2(mean sine, mean cosine) · period / 2π.
+    More: page how-to/intervals of the documentation.
     Cost: n alternatives per row, without state.
 
     Examples

@@ -451,10 +451,9 @@ def discover_dependencies(
         and `seed`, so every call chooses the same rows.
     order, key
         The order of a stream and its key, as for `sf.impute`. The repository is then the past of
-        the stream, with gaps, and the dependencies are on earlier values and changes, which
-        `sf.impute` computes if it gets the same `order` and `key`. `max_determinants` is the number
-        of other attributes, `sample` the number of rows imputed to compare dependencies. `within`,
-        `confidence`, `epsilons`, `least_donors` and `scaling` cannot be given.
+        the stream, with gaps, and the dependencies are on earlier values and changes. `sample` is
+        the number of rows imputed to compare dependencies. `within`, `confidence`, `epsilons`,
+        `least_donors` and `scaling` cannot be given.
 
     Returns
     -------

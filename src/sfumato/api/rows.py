@@ -356,10 +356,7 @@ def union(df: Any, other: Any) -> Any:
     Notes
     -----
     If both frames are known to contain the same uncertain readings, later operators refuse the rows
-    (unless they pass ``sf.assume_independent``): a frame and a part of it, two filters of the
-    alternatives of one frame, or two windows over the same rows. The union of different frames is
-    exact. A union by Spark or Arrow itself has only what is recorded for its first frame, and one
-    by pandas or Polars has lost it.
+    (unless they pass ``sf.assume_independent``). The union of different frames is exact.
     More: page reference/semantics/sharing of the documentation.
     Cost: none in addition to the union of the library.
 
@@ -515,9 +512,8 @@ def assume_independent(df: Any) -> Any:
 
     Notes
     -----
-    The error of the results is unknown. A tuple that exists with probability 0.5 and is in three
-    pairs gives 0 or 3 pairs with probability 0.5 each; three independent pairs give 0 or 3 with
-    probability 0.125 each. ``sf.draw_worlds`` leads to correct answers with a known error.
+    The error of the results is unknown; ``sf.draw_worlds`` leads to answers with a known error.
+    More: page reference/semantics/sharing of the documentation.
     Cost: none; only the columns' metadata changes.
 
     Examples
