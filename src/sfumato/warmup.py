@@ -116,7 +116,7 @@ def run_row_hashes() -> None:
     """Run the hashes that distinguish simultaneous rows."""
     hashes, present = new_hashes(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
     offsets = np.arange(WARM_UP_ROWS + 1)
-    words = [np.arange(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.float32)]
+    words: list[Any] = [np.arange(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.float32)]
     add_words(hashes, offsets, words, [present] * 2)
     add_bytes(hashes, offsets, np.zeros(WARM_UP_ROWS, np.uint8), present)
 

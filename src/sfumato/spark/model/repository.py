@@ -1,4 +1,4 @@
-"""An imputation's repository, prepared for workers or sampled for dependency discovery."""
+"""An imputation's repository, prepared for workers."""
 
 from __future__ import annotations
 

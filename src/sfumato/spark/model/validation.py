@@ -77,7 +77,7 @@ def translate_error(error: AnalysisException, given: Mapping[str, Any]) -> str |
         argument = next((of for of, text in texts.items() if name and name in text), None)
         if argument is None:
             return None
-        frames = [of for of in given.values() if isinstance(of, DataFrame | DeclaredFrame)]
+        frames: list[Any] = [f for f in given.values() if isinstance(f, DataFrame | DeclaredFrame)]
         known = [n for of in map(SparkFrame, frames) for n in (*of.columns, *of.attributes)]
         return (
             f"`{argument}` names `{name}`, which is not a known column; known names are "
