@@ -91,9 +91,7 @@ def alternatives(
     Notes
     -----
     If the lengths of the arrays differ, the missing parts are NULL. Such a row is invalid, as is a
-    row with a negative probability or a sum above 1 + 1e-6: operators skip such rows. A stream
-    warns of invalid rows. For a static frame, `sf.split_invalid` returns the invalid rows; with
-    ``strict=True`` it raises an error.
+    row with a negative probability or a sum above 1 + 1e-6; `sf.split_invalid` returns such rows.
     For a map from values to probabilities, use F.map_keys and F.map_values. For dicts in memory,
     pass the keys and the values as two lists.
     Cost: linear in the number of values, without state.

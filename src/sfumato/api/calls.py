@@ -116,7 +116,7 @@ def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -
     """
 
     def with_names(argument: str, value: Any) -> Any:
-        if is_column_object(value):
+        if is_column_object(value) and argument != "window":
             return name_of(argument, value)
         if isinstance(value, Delta) and is_column_object(value.on):
             return replace(value, on=name_of("window.on", value.on))
