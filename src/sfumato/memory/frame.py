@@ -95,7 +95,7 @@ def as_polars(table: pa.Table) -> Any:
 
 
 def schema_of(given: Any) -> pa.Schema | None:
-    """Return a table's schema, or that of the result from which a frame was converted, or None."""
+    """Return the schema of a table, or of the result from which a frame was converted, or None."""
     library = library_of(given)
     if library == "Polars":
         return _SCHEMAS_OF_POLARS.get(id(given))

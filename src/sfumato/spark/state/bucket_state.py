@@ -10,7 +10,7 @@ micro-batch writes the smaller of the two, and only the new pieces of a snapshot
     entry -2   another piece ...
 
 The live operator also stays in the memory of a Python worker, its owner. It is used only if its
-nonce is that of the stored state; otherwise it is rebuilt from snapshot and log. See
+nonce equals the nonce of the stored state; otherwise it is rebuilt from snapshot and log. See
 docs/decisions/0002.
 
 The query's identity is stored with every bucket, and once in a separate bucket (`chunks.QUERY`), so
