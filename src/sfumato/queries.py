@@ -98,7 +98,7 @@ def intervals_by_name(
     Raises TypeError for anything but queries, and ValueError for equal names or a missing `every`.
     """
     given = as_list(queries)
-    if not given or not all(_is_query(query) for query in given):
+    if not given or any(isinstance(q, bool) or not isinstance(q, Top | int) for q in given):
         raise TypeError(
             "`queries` must be one sf.Top, a number k, or a non-empty list of queries, like "
             f'[sf.Top(3, every="2 minutes")]; got {queries!r:.80}'
@@ -152,7 +152,3 @@ def split_direction(by: str, ascending: bool | None) -> tuple[str, bool]:
             f"ascending={ascending!r}. Give the direction once"
         )
     return found[1].strip(), least
-
-
-def _is_query(given: object) -> bool:
-    return isinstance(given, Top) or (isinstance(given, int) and not isinstance(given, bool))

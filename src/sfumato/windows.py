@@ -142,6 +142,7 @@ class Range:
     integers are then microseconds since 1970-01-01 UTC.
     If event times are timestamps, extents are between 0001-01-02 and 9999-12-31 in UTC. A row with
     an extent outside this range, for example with the sentinel 9999-12-31, is invalid and counted.
+    More: page reference/semantics/windows of the documentation.
     Cost: constant per row and per extent, except for distributions. Memory: the tuples of one
     `length` and one `slide`; for certain rows, only totals.
 
@@ -194,12 +195,14 @@ class Range:
         return _calendar_units("length", self.length)[0]
 
     @property
-    def calendar_units(self) -> tuple[int, int]:
-        """Return `length` and `slide` in calendar units."""
+    def grid(self) -> tuple[int, int]:
+        """Return `length` and `slide` in calendar units, or in microseconds."""
+        if self.calendar_unit is None:
+            return self.length_us, self.slide_us
         unit, length = _calendar_units("length", self.length)
-        if self.slide is None:
-            return length, length
-        other, slide = _calendar_units("slide", self.slide)
+        other, slide = (
+            (unit, length) if self.slide is None else _calendar_units("slide", self.slide)
+        )
         if other != unit:
             allowed = "days or weeks" if unit == "day" else "months or years"
             raise ValueError(
@@ -209,12 +212,6 @@ class Range:
         return length, slide
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """Return `length` and `slide` in calendar units, or in microseconds."""
-        fixed = self.calendar_unit is None
-        return (self.length_us, self.slide_us) if fixed else self.calendar_units
-
-    @property
     def in_weeks(self) -> bool:
         """Return whether extents of calendar units are aligned to Mondays."""
         return re.search(r"\bweeks?\b", f"{self.length} {self.slide}", re.IGNORECASE) is not None
@@ -222,14 +219,12 @@ class Range:
     @property
     def overlaps(self) -> bool:
         """Return whether a tuple may be in several extents."""
-        length, slide = self.grid
-        return slide < length
+        return self.grid[1] < self.grid[0]
 
     @property
     def has_gaps(self) -> bool:
         """Return whether a tuple may be between two extents."""
-        length, slide = self.grid
-        return slide > length
+        return self.grid[1] > self.grid[0]
 
     @property
     def length_us(self) -> int:
@@ -404,11 +399,6 @@ class Delta:
         _check_max_tuples(self.max_tuples)
 
 
-def _check_max_tuples(most: Any) -> None:
-    if most is not None and not _is_count(most):
-        raise ValueError(f"`max_tuples` must be None or an integer of at least 1; got {most!r}")
-
-
 def window_of(given: Any) -> Any:
     """Return a window unchanged, or convert a duration (string or timedelta) to a Range."""
     if not isinstance(given, str | timedelta):
@@ -417,6 +407,11 @@ def window_of(given: Any) -> Any:
         return Range(given)
     except ValueError as error:
         raise ValueError(str(error).replace("`length`", "`window`")) from None
+
+
+def _check_max_tuples(most: Any) -> None:
+    if most is not None and not _is_count(most):
+        raise ValueError(f"`max_tuples` must be None or an integer of at least 1; got {most!r}")
 
 
 def _is_count(value: Any) -> bool:

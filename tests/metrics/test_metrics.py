@@ -226,7 +226,7 @@ def every_counter():
 
 
 def test_every_counter_of_every_operator_has_a_meaning():
-    import sfumato.api.similarity_join  # noqa: F401 - defines all table operators
+    import sfumato.api.joins  # noqa: F401 - defines all table operators
 
     missing = every_counter() - set(names.COUNTER_TEXTS) - set(OTHER_METRICS)
     assert not missing

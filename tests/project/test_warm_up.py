@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.kernels import compile_store
 from sfumato.kernels.compile import compile_counts
-from sfumato.warmup.steps import WARM_UP_STEPS
-from sfumato.warmup.warm_up import WarmedUp, warm_up
+from sfumato.warmup import WARM_UP_STEPS, WarmedUp, warm_up
 
 HASH = "0123456789abcdef"
 PROGRAM = Path(__file__).with_name("queries_after_warm_up.py")
@@ -46,7 +45,7 @@ TWICE = """
 import json, sys
 sys.prefix = "/proc/none"  # no kernels but those of this test
 from sfumato.kernels.compile import compile_counts
-from sfumato.warmup import warm_up as warming
+import sfumato.warmup as warming
 warming.STEPS_BY_LINE = "import sys; sys.prefix = '/proc/none'" + warming.STEPS_BY_LINE
 told = []
 # The second and third are one step: two processes compile it, and write it, at the same time.
@@ -135,7 +134,7 @@ def test_a_folder_is_told_only_where_something_was_put_into_it(monkeypatch, foun
 
 def test_the_command_warns_where_nothing_can_be_kept(monkeypatch):
     monkeypatch.setattr(compile_store, "cache_folders", lambda: [Path("/proc/none")])
-    monkeypatch.setattr("sfumato.warmup.warm_up.WARM_UP_STEPS", {})
+    monkeypatch.setattr("sfumato.warmup.WARM_UP_STEPS", {})
     folder = compile_store.folder.__wrapped__
     monkeypatch.setattr(compile_store, "folder", folder)
     compile_store._warn.cache_clear()

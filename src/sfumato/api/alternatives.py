@@ -91,9 +91,7 @@ def alternatives(
     Notes
     -----
     If the lengths of the arrays differ, the missing parts are NULL. Such a row is invalid, as is a
-    row with a negative probability or a sum above 1 + 1e-6: operators skip such rows. A stream
-    warns of invalid rows. For a static frame, `sf.split_invalid` returns the invalid rows; with
-    ``strict=True`` it raises an error.
+    row with a negative probability or a sum above 1 + 1e-6; `sf.split_invalid` returns such rows.
     For a map from values to probabilities, use F.map_keys and F.map_values. For dicts in memory,
     pass the keys and the values as two lists.
     Cost: linear in the number of values, without state.
@@ -154,12 +152,8 @@ def samples(
     Notes
     -----
     The points are fixed, not drawn: the quantiles at (i + ½)/n, scaled. Every attribute has exactly
-    its mean and sd (a single sample has the mean only). Errors of several attributes are
-    uncorrelated, except that some non-normal errors have a correlation of at most 0.05. The points
-    of normal and uniform errors are symmetric. If n is at least 4 (two attributes), 8 (three) or
-    2^(d + 2) (d attributes), changing the sign of one error gives another point. For smaller n of
-    at least 2d, changing the signs of all errors gives another point. A few uniform or exponential
-    samples of several attributes may lie beyond the bounds of the error.
+    its mean and sd (a single sample has the mean only).
+    More: page reference/functions/samples of the documentation.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -211,9 +205,8 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
 
     Notes
     -----
-    The points are the quantiles at (i + ½)/n, scaled, and lie within the interval. Their mean is
-    exactly the middle of the interval. Their standard deviation is exactly w/√12 (uniform) or w/√24
-    (triangular) for an interval of length w. A single alternative is the middle.
+    The points are the quantiles at (i + ½)/n, scaled, and lie within the interval. Their mean and
+    their standard deviation are exact. A single alternative is the middle.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -258,9 +251,8 @@ def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
 
     Notes
     -----
-    The distance from the limit has an exponential distribution, the least informative distribution
-    with this mean. Its mean and its standard deviation are exactly `scale` (a single alternative
-    has the mean only). No alternative lies beyond the limit. If the value also has a lower end,
+    The distance from the limit has an exponential distribution, whose mean and standard deviation
+    are exactly `scale` (a single alternative has the mean only). If the value also has a lower end,
     such as 0 for a concentration, use `between`.
     Cost: n alternatives per row, without state.
 
@@ -348,10 +340,9 @@ def circular(
 
     Notes
     -----
-    The chord between two angles that differ by d has length 2·sin(π·d/period). It grows with d up
-    to half a period, so a join with this length as `within` finds exactly the pairs within d.
-    The mean direction is atan2(mean sine, mean cosine) · period / 2π. The page on angles and hours
-    shows joins, windows and the mean direction, and their limits.
+    A join whose `within` is 2·sin(π·d/period) finds exactly the pairs of angles that differ by at
+    most d. The mean direction is atan2(mean sine, mean cosine) · period / 2π.
+    More: page how-to/intervals of the documentation.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -416,9 +407,9 @@ def existence(column: Any = ALTERNATIVES) -> Any:
 
     Notes
     -----
-    All operators use this rule. The sum is compensated. Sums between 1 and 1 + 1e-9 are clipped to
-    1. A sum of several probabilities that is below 1 by at most the rounding errors of its terms
-    (2⁻⁵² each) is 1: a tuple with ten alternatives of probability 0.1 certainly exists.
+    All operators use this rule. The sum is compensated, and is 1 if it differs from 1 only by the
+    rounding errors of its terms: a tuple with ten alternatives of probability 0.1 certainly exists.
+    More: page reference/semantics/values of the documentation.
     Inside a Spark aggregate, such as `F.min(sf.existence())`, give the aggregate an alias: Spark
     names it after the whole expression.
     Cost: linear in the number of alternatives, without state.

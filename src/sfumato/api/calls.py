@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
@@ -27,6 +27,7 @@ ColumnNames: TypeAlias = Any  # one, or a list of them
 COLUMN_ARGUMENTS = (
     "event_time", "arrival", "key", "source", "unique", "order", "existence", "exclusive", "group",
     "on", "attributes", "columns", "dependents", "measurements", "id", "punctuation", "within",
+    "window",
 )  # fmt: skip
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames, by name. Their attribute `frames` names the frame arguments."""
@@ -48,31 +49,20 @@ R = TypeVar("R")
 def public_function(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a public function: check its calls, and return a frame of the kind that it received.
 
-    Parameters
-    ----------
-    example
-        A call, for error messages.
-    frames
-        The arguments that are frames, all from Spark or all in memory; the result has the type of
-        the first. An argument with a default may be None.
-
-    Notes
-    -----
-    Column objects are replaced with their names, see `ColumnObjects`. A call that does not fit the
-    signature, or an argument that is not a frame, raises TypeError.
+    example : a call, for error messages
+    frames : the arguments that are frames, all from Spark or all in memory; the result has the type
+        of the first; an argument with a default may be None
+    Column objects are replaced with their names, see `ColumnObjects`.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature, name = inspect.signature(function), example.partition("(")[0]
         optional = {f for f in frames if signature.parameters[f].default is None}
 
-        def call_of_spark(bound: inspect.BoundArguments, frames: Sequence[str]) -> R:
-            from sfumato.spark.model.validation import ColumnObjects
-
-            columns = ColumnObjects(bound.arguments, frames)
-            replace_columns(bound.arguments, columns.name_of)
+        def call(bound: inspect.BoundArguments, name_of: Any, convert: Callable[[Any], R]) -> R:
+            replace_columns(bound.arguments, name_of)
             answers = function(*bound.args, **bound.kwargs)
-            result: R = columns.result(answers)
+            result = convert(answers)
             remember_converted(answers, result)
             return result
 
@@ -87,20 +77,18 @@ def public_function(example: str, *frames: str) -> Callable[[Callable[P, R]], Ca
             if isinstance(first, Mapping):  # a mapping of several frames
                 first = next(iter(first.values()), None)
             if is_of_spark(first):
-                from sfumato.spark.model.validation import call_with_frames
+                from sfumato.spark.model.validation import ColumnObjects, call_with_frames
 
-                return call_with_frames(lambda: call_of_spark(bound, arguments), given, arguments)
+                columns = ColumnObjects(given, arguments)
+                called = partial(call, bound, columns.name_of, columns.result)
+                return call_with_frames(called, given, arguments)
             for argument in arguments[1:]:
                 if is_of_spark(given[argument]):
                     raise TypeError(
                         f"`{argument}` must be a pandas, Polars or Arrow table, as `{frames[0]}` "
                         "is; got a Spark DataFrame. Give two frames of the same kind"
                     )
-            replace_columns(given, name_in_memory)
-            answers = function(*bound.args, **bound.kwargs)
-            result: R = convert_like(first, answers)
-            remember_converted(answers, result)
-            return result
+            return call(bound, name_in_memory, partial(convert_like, first))
 
         checked.frames = frames  # type: ignore[attr-defined]
         PUBLIC[function.__name__] = checked
@@ -127,26 +115,18 @@ def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -
     given : the arguments by name    name_of : returns the name of an argument's column
     """
 
-    def to_name(argument: str, one: Any) -> Any:
-        return name_of(argument, one) if is_column_object(one) else one
+    def with_names(argument: str, value: Any) -> Any:
+        if is_column_object(value) and argument != "window":
+            return name_of(argument, value)
+        if isinstance(value, Delta) and is_column_object(value.on):
+            return replace(value, on=name_of("window.on", value.on))
+        if type(value) in (list, tuple):
+            return type(value)(with_names(argument, one) for one in value)
+        return value
 
     for argument in COLUMN_ARGUMENTS:
-        value = given.get(argument)
-        if isinstance(value, list | tuple) and any(map(is_column_object, value)):
-            given[argument] = [to_name(argument, one) for one in value]
-        elif is_column_object(value):
-            given[argument] = name_of(argument, value)
-
-    def of_name(window: Any) -> Any:
-        if isinstance(window, Delta) and is_column_object(window.on):
-            return replace(window, on=name_of("window.on", window.on))
-        return window
-
-    window = given.get("window")
-    if isinstance(window, list | tuple):
-        given["window"] = [of_name(one) for one in window]
-    elif window is not None:
-        given["window"] = of_name(window)
+        if argument in given:
+            given[argument] = with_names(argument, given[argument])
 
 
 def plain_name(argument: str, column: Any) -> str:
@@ -192,13 +172,9 @@ def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
     return isinstance(frame, ArrowFrame)
 
 
-def engine_module(frame: Frame, of_memory: str = "rows", of_spark: str = "rows") -> Any:
-    """Import the module that implements functions for the frame's engine, by default `rows`.
-
-    of_memory, of_spark : names of modules in `sfumato.memory` and `sfumato.spark`
-    """
-    name = f"memory.{of_memory}" if in_memory(frame) else f"spark.{of_spark}"
-    return import_module(f"sfumato.{name}")
+def engine_module(frame: Frame) -> Any:
+    """Import the module that implements the functions of rows for the frame's engine."""
+    return import_module(f"sfumato.{'memory' if in_memory(frame) else 'spark'}.rows")
 
 
 def refuse_shown_early(frame: Frame, function: str) -> None:

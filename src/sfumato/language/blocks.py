@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType
 
-from sfumato.api.where import where
+from sfumato.api.rows import where
 from sfumato.language import syntax
 from sfumato.language.steps import Step, one_line
 from sfumato.language.syntax import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.api.earlier_values import earlier_values
+from sfumato.api.imputation import earlier_values
 from sfumato.api.reorder import reorder
 from sfumato.api.window_aggregate import window_aggregate
 from sfumato.language.construct_options import Options, words_of

@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sfumato.api.imputation import Dependency, Imputation
-from sfumato.api.impute import impute, impute_frame
+from sfumato.api.imputation import Dependency, Imputation, impute, impute_frame
 from sfumato.language import syntax
 from sfumato.language.brackets import NAMED
 from sfumato.language.construct_options import Options, words_of

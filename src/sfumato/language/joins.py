@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.api.extent_join import extent_join
-from sfumato.api.similarity_join import similarity_join
+from sfumato.api.joins import similarity_join
 from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import microseconds
 from sfumato.language.blocks import Block

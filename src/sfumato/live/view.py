@@ -16,6 +16,9 @@ MAX_SHOWN = 240  # maximum number of points in a chart
 SILENT_SECONDS = 60.0  # seconds without a micro-batch after which a query is silent
 
 
+SHOWN = ("name", "active", "error", "batches", "rows_in", "rows_out", "held", "busy", "reported")
+
+
 @dataclass(frozen=True)
 class ResultRows:
     """The newest results. A cell is its text and, for a probability, the value, otherwise None."""
@@ -54,24 +57,16 @@ def _query(query: QueryMetrics, about: About, now: float) -> dict[str, Any]:
     newest, answers, operators = query.newest, about.answers(), query.operators.values()
     late, of = late_and_rows(query.counters)
     return {
-        "name": query.name,
-        "active": query.active,
-        "error": query.error,
-        "batches": query.batches,
-        "rows_in": query.rows_in,
-        "rows_out": query.rows_out,
+        **{name: getattr(query, name) for name in SHOWN},
         "late": late,
         "late_share": _share(late, of),
         "target": about.target,
-        "held": query.held,
         "lag": max(_seconds_of(operators, "lag"), default=None),
         "punctuation": min(_seconds_of(operators, "punctuation"), default=None),
         "waits": quantiles(totals.recent_waits.counts for totals in operators),
         "waited": max(_seconds_of(operators, "waited"), default=None),
         "seconds": None if newest is None else newest.seconds,
-        "busy": query.busy,
         "state": {} if newest is None else newest.state,
-        "reported": query.reported,
         "said": list(_messages(query, about.target, now)),
         "operators": [_operator(part, totals) for part, totals in query.operators.items()],
         "points": list(_points(query.points)),

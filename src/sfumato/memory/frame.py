@@ -59,21 +59,19 @@ _SCHEMAS_OF_POLARS: dict[int, pa.Schema] = {}  # by the id of a frame that this 
 
 def convert_like(given: Any, found: Any) -> Any:
     """Convert an Arrow table, or a tuple of tables, to the library of the table `given`."""
-    back = as_pandas if is_pandas(given) else as_polars if is_polars(given) else None
+    back = {"pandas": as_pandas, "Polars": as_polars}.get(library_of(given))
     if back is None:
         return found
     return tuple(map(back, found)) if isinstance(found, tuple) else back(found)
 
 
-def is_pandas(given: Any) -> bool:
-    """Return whether a value is a pandas frame, without importing pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(given, pandas.DataFrame)
-
-
-def is_polars(given: Any) -> bool:
-    polars = sys.modules.get("polars")
-    return polars is not None and isinstance(given, polars.DataFrame)
+def library_of(given: Any) -> str:
+    """Return "pandas" or "Polars" for a frame of this library, otherwise ""; imports neither."""
+    for library in ("pandas", "Polars"):
+        loaded = sys.modules.get(library.lower())
+        if loaded is not None and isinstance(given, loaded.DataFrame):
+            return library
+    return ""
 
 
 def as_pandas(table: pa.Table) -> Any:
@@ -96,10 +94,13 @@ def as_polars(table: pa.Table) -> Any:
     return frame
 
 
-def metadata_of(given: Any) -> pa.Schema | None:
-    """Return the Arrow schema of the result from which a frame was converted, or None."""
-    if is_polars(given):
+def schema_of(given: Any) -> pa.Schema | None:
+    """Return the schema of a table, or of the result from which a frame was converted, or None."""
+    library = library_of(given)
+    if library == "Polars":
         return _SCHEMAS_OF_POLARS.get(id(given))
+    if not library:
+        return given.schema
     text = given.attrs.get(ATTRS)
     return None if text is None else pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
 
@@ -341,7 +342,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     schema = pa.schema([field for field, _ in known], metadata or None)
     table = pa.table([column for _, column in known], schema=schema)
     # Other objects with a stream of Arrow data may not support weak references.
-    is_frame = isinstance(given, pa.Table) or is_pandas(given) or is_polars(given)
+    is_frame = isinstance(given, pa.Table) or library_of(given)
     frame = ArrowFrame(table, dropped_by, given if is_frame else None, earlier)
     uncertain = not frame.certain
     if dropped_by and _has_answers(schema):
@@ -396,14 +397,14 @@ def _as_table(given: Any, argument: str) -> tuple[pa.Table, str, pa.Schema | Non
     """
     if isinstance(given, pa.Table):
         return given, "", None
-    if is_pandas(given) or is_polars(given):
+    if library := library_of(given):
         _check_names(given.columns, argument)
-        metadata, plain = metadata_of(given), is_pandas(given)
+        earlier, plain = schema_of(given), library == "pandas"
         table = pa.Table.from_pandas(given, preserve_index=False) if plain else given.to_arrow()
-        if metadata is None:
-            return table, "pandas" if plain else "Polars", None
-        # A Polars frame with known metadata is unchanged.
-        return with_metadata(table, metadata), "", metadata if plain else None
+        if earlier is None:
+            return table, library, None
+        # A Polars frame with a known schema is unchanged.
+        return with_metadata(table, earlier), "", earlier if plain else None
     if hasattr(given, "__arrow_c_stream__"):
         return pa.table(given), "", None
     if isinstance(given, pa.RecordBatch):

@@ -1,14 +1,23 @@
 """Functions of rows over tables in memory, such as split_invalid, where and impute."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.memory.frame import ArrowFrame
-from sfumato.memory.run import count_invalid, table_of, warn_of_invalid, with_record
+from sfumato.memory.frame import ArrowFrame, frame_of
+from sfumato.memory.run import (
+    count_invalid,
+    table_of,
+    warn_of_invalid,
+    with_record,
+    with_records,
+)
 from sfumato.tables.arrow import as_array, as_numbers
+from sfumato.tables.imputation.discovery_query import AttributeRanges, valued_columns, warn_of_gaps
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
 from sfumato.tables.imputation.table_imputation import count_imputed, impute_table, imputed_outputs
@@ -26,6 +35,7 @@ from sfumato.tables.reading.expressions import (
 from sfumato.tables.reading.frame import Names
 from sfumato.tables.reading.job import filtered_metadata
 from sfumato.tables.reading.results import cast_renamed
+from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, UncertainTable
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
@@ -194,6 +204,16 @@ def union(df: ArrowFrame, other: ArrowFrame, metadata: Mapping[str, Mapping[str,
     return pa.concat_tables(parts)
 
 
+def concatenate(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
+    """Return the union of results, each with leading columns of constant strings."""
+    given, tables = [frame_of(part).table for part, _ in parts], []
+    for table, (_, texts) in zip(given, parts, strict=True):
+        labels = [pa.repeat(text, table.num_rows) for text in texts.values()]
+        schema = pa.schema([*((name, pa.string()) for name in texts), *table.schema])
+        tables.append(pa.table([*labels, *table.columns], schema))
+    return with_records(pa.concat_tables(tables), given)
+
+
 def impute(
     frame: ArrowFrame, settings: ImputationSettings, imputer: RepositoryImputer, name: str | None
 ) -> pa.Table:
@@ -219,6 +239,56 @@ def impute(
     return with_record(result, [frame.table], "impute", name, {"": counts})
 
 
-def _cells(frame: ArrowFrame, name: str) -> pa.ChunkedArray | pa.Array:
+def _cells(frame: ArrowFrame, name: str, of: str = "") -> pa.ChunkedArray | pa.Array:
     column = frame.table.column(name)
-    return column if frame.kind(name) == "text" else as_doubles(column, f"`{name}`")
+    return column if frame.kind(name) == "text" else as_doubles(column, f"{of}`{name}`")
+
+
+def read_parquet(path: str | Path) -> ArrowFrame:
+    """Read the Parquet data at a path. Raises ValueError if there is none."""
+    from pyarrow import dataset
+
+    if "://" not in str(path) and not Path(path).exists():
+        raise ValueError(
+            "`repository` must be a table or the path of Parquet data; no such file or folder: "
+            f"{str(path)!r}"
+        )
+    return frame_of(dataset.dataset(str(path), format="parquet").to_table(), "repository")
+
+
+def rows_of(frame: ArrowFrame, wanted: Sequence[str], key: Sequence[str]) -> pa.Table:
+    """Return a repository's columns, renamed: `wanted` as doubles or strings, and `key`."""
+    columns = frame.resolve("repository", list(wanted))
+    found = [_cells(frame, of, "repository: ") for of in columns]
+    found += [frame.table.column(of) for of in frame.resolve("repository", list(key))]
+    return pa.table(found, names=[*wanted, *key])
+
+
+def complete_rows(
+    frame: ArrowFrame, asked: Sequence[str], max_rows: int, seed: int
+) -> tuple[pa.Table, AttributeRanges] | None:
+    """Return at most `max_rows` complete rows of finite numbers, and the columns' ranges.
+
+    The ranges are over all complete rows. Returns None for fewer than two rows or columns.
+    """
+    columns = dict(zip(asked, frame.resolve("attributes", asked), strict=True))
+    numbers = {name: as_doubles(frame.table.column(of), f"`{of}`") for name, of in columns.items()}
+    finite = {name: np.isfinite(floats_of(column)) for name, column in numbers.items()}
+    known = {name: int(np.count_nonzero(each)) for name, each in finite.items()}
+    wanted = valued_columns(asked, known)
+    whole = np.ones(frame.table.num_rows, np.bool_)
+    for name in wanted:
+        whole &= finite[name]
+    rows = pa.table([numbers[name] for name in wanted], names=wanted).filter(pa.array(whole))
+    warn_of_gaps(wanted, known, whole.size, rows.num_rows)
+    if rows.num_rows < 2 or len(wanted) < 2:
+        return None
+    extents = {}
+    for name in wanted:
+        values = floats_of(rows.column(name).combine_chunks())
+        extents[name] = float(values.min()), float(values.max() - values.min()) or 1.0
+    if rows.num_rows <= max_rows:
+        return rows, extents
+    seeds = pa.array(np.full(rows.num_rows, seed, np.int32))
+    hashes = ties_of(rows.add_column(0, "__seed", seeds)).to_numpy()
+    return rows.take(pa.array(np.argsort(hashes, kind="stable")[:max_rows])), extents

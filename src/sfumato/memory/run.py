@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_EMPTY_EXTENTS
-from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, metadata_of
+from sfumato.memory.frame import ArrowFrame, schema_of
 from sfumato.reports import EMITTED_INVALID, describe_drift
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.job import Job
@@ -26,7 +26,8 @@ PLACE = "__place"  # column of the places of rows; underscores are appended if t
 
 def run_in_memory(job: Job) -> pa.Table:
     """Run a job's operator on whole tables; return its answers, with its counters as metadata."""
-    operator = job.config.typed(lambda: _answers_schema(job.outputs)).make()
+    fixed = [_field(of.source[0], of.kind, None, True) for of in job.outputs if len(of.source) == 1]
+    operator = job.config.typed(lambda: pa.schema(fixed)).make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
     outputs, adds_columns = [*job.outputs], job.function in ADD_COLUMNS
@@ -73,11 +74,6 @@ def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table
         kind = of.kind if of.cast is None else of.cast
         columns.append((of.source, _field(of.name, kind, of.metadata)))
     return result_table(answers, columns)
-
-
-def _answers_schema(outputs: Sequence[Output]) -> pa.Schema:
-    whole = [output for output in outputs if len(output.source) == 1]
-    return pa.schema([_field(of.source[0], of.kind, None, fixed=True) for of in whole])
 
 
 def _field(
@@ -159,9 +155,9 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
 
 def records_of(table: Any) -> list[dict[str, Any]]:
     """Return the records (`operator`, `name`, `counts`) in a table's metadata, oldest first."""
-    schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
-    schema_metadata = None if schema is None else (schema.metadata or {}).get(COUNTERS_METADATA)
-    return [] if schema_metadata is None else list(json.loads(schema_metadata))
+    schema = schema_of(table)
+    metadata = {} if schema is None else schema.metadata or {}
+    return list(json.loads(metadata.get(COUNTERS_METADATA, "[]")))
 
 
 def with_record(
@@ -175,30 +171,14 @@ def with_record(
 
     counts : counters of the operator ("") and of its inputs ("_input", or "_left" and "_right")
     """
-    records = [*_merge_records(inputs), {"operator": operator, "name": name, "counts": counts}]
-    return result.replace_schema_metadata({COUNTERS_METADATA: json.dumps(records)})
+    return with_records(result, inputs, {"operator": operator, "name": name, "counts": counts})
 
 
-def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
-    """Concatenate results, each with leading columns of constant strings; merge their counters."""
-    tables, given = [], []
-    for part, texts in parts:
-        table = frame_of(part).table
-        given.append(table)
-        for name, text in reversed([*texts.items()]):
-            cells = pa.array([text] * table.num_rows, pa.string())
-            table = table.add_column(0, name, cells)
-        tables.append(table.replace_schema_metadata(None))
-    return pa.concat_tables(tables).replace_schema_metadata(
-        {COUNTERS_METADATA: json.dumps(_merge_records(given))}
-    )
-
-
-def _merge_records(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
+def with_records(result: pa.Table, inputs: Sequence[pa.Table], *own: dict[str, Any]) -> pa.Table:
     records: list[dict[str, Any]] = []
-    for table in tables:
+    for table in inputs:
         records += [record for record in records_of(table) if record not in records]
-    return records
+    return result.replace_schema_metadata({COUNTERS_METADATA: json.dumps([*records, *own])})
 
 
 def count_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> dict[str, Any]:

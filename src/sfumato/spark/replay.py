@@ -78,23 +78,11 @@ class ReplaySource(DataSource):
 
     Notes
     -----
-    The schema is the file's schema (for CSV and JSON, inferred by pyarrow from the whole file), or
-    the schema given with `.schema(...)`, whose columns are selected by name and converted. A CSV
-    file starts with the column names; empty fields are NULL, in numeric columns also NA, NaN and
-    null. A JSON column that contains only times becomes a timestamp column. A timestamp without a
-    zone is TIMESTAMP_NTZ, or in UTC if the given schema has TIMESTAMP. Timestamps are
-    truncated to microseconds.
-
-    A stream replays the file as of the start of the query. Offsets are row numbers in arrival
-    order, so a restart from a checkpoint continues with the next row. The file must then be the
-    same, except for rows added after the last replayed row. After a restart, the clock continues
-    from the last replayed row, regardless of the time that has passed. ``availableNow=True``
-    replays to the end of the file, at the given speed, in micro-batches of at most
-    `rows_per_batch`, and ends. Each micro-batch is one ordered partition. A static read returns all
-    rows in one ordered partition; `speed` and `rows_per_batch` then have no effect.
-
-    The file must be accessible under the same path on the driver and every worker. Cost: each
-    of these processes loads and sorts the file once (O(n log n)), and caches the rows in memory.
+    The schema is the file's schema, or the schema given with `.schema(...)`, whose columns are
+    selected by name and converted. A restart from a checkpoint continues with the next row. The
+    file must be accessible under the same path on the driver and every worker.
+    More: page reference/functions/ReplaySource of the documentation.
+    Cost: each of these processes loads and sorts the file once (O(n log n)), and caches the rows.
 
     Examples
     --------
@@ -371,33 +359,28 @@ def _read(path: str, form: str, types: Mapping[str, pa.DataType]) -> pa.Table:
     return table
 
 
-class Slice(InputPartition):
-    """Rows [start, end) in arrival order. rows : number of rows when the query was planned"""
-
-    def __init__(self, start: int, end: int | None, rows: int | None) -> None:
-        self.start, self.end, self.rows = start, end, rows
-
-
 class SliceReader:
+    """Reader of partitions (start, end, rows): rows [start, end) of a file with `rows` rows."""
+
     def __init__(self, file: ReplayFile, schema: StructType) -> None:
         self.file, self.columns = file, schema
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Slice)
+        start, end, rows = partition.value
         table, _ = self.file.load(self.columns)
-        if partition.rows not in (None, table.num_rows):
+        if rows not in (None, table.num_rows):
             raise RuntimeError(
-                f"{self.file.path!r} had {partition.rows} rows when this query started and has "
+                f"{self.file.path!r} had {rows} rows when this query started and has "
                 f"{table.num_rows} in this worker: the file must not change during the replay, "
                 "and must be the same for every worker"
             )
-        rows = (partition.end or table.num_rows) - partition.start
-        yield from table.slice(partition.start, rows).to_batches(max_chunksize=ARROW_ROWS)
+        end = table.num_rows if end is None else end
+        yield from table.slice(start, end - start).to_batches(max_chunksize=ARROW_ROWS)
 
 
 class StaticReplay(SliceReader, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
-        return [Slice(0, None, None)]
+        return [InputPartition((0, None, None))]
 
 
 class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -443,7 +426,7 @@ class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailable
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, last = self._row(start), self._row(end)
-        return [Slice(first, last, self.rows)] if first < last else []
+        return [InputPartition((first, last, self.rows))] if first < last else []
 
     def _row(self, offset: dict[str, int]) -> int:
         row = offset.get("row")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from sfumato.spark.model.untrusted_sql import check_expression
 from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
 from sfumato.sql_tokens import quote_name
 from sfumato.tables.arrow import numbers_of
+from sfumato.tables.imputation.discovery_query import AttributeRanges, valued_columns, warn_of_gaps
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings
 from sfumato.tables.imputation.table_imputation import (
@@ -113,9 +115,7 @@ def split_rows(
     if strict:
         message = F.concat(F.lit("invalid row: "), reason)
         return df.where(F.when(reason.isNull(), True).otherwise(F.raise_error(message))), invalid
-    if exclusive is None:
-        return df.where(reason.isNull()), invalid
-    # Spark accepts window functions only as columns.
+    # Spark accepts window functions, which `exclusive` needs, only as columns.
     return with_reason.where("reason IS NULL").drop("reason"), invalid
 
 
@@ -246,9 +246,7 @@ def impute(
 ) -> DataFrame:
     df = frame.df
     attributes = frame.resolve("attributes", settings.names)
-    wanted = [
-        column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in attributes
-    ]
+    wanted = _values(frame, attributes)
     wanted += [column(n) for n in frame.resolve("key", settings.key)]
     if "existence" in df.columns:
         wanted.append(clip_existence(column("existence")))
@@ -277,25 +275,67 @@ def _imputer_function(prepared: PreparedRepository, own: int):  # type: ignore[n
     """Return the function that imputes batches, whose first `own` columns belong to the frame."""
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, *FLAGS)
+        imputer, added = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, *FLAGS)
         values_end = own + len(prepared.settings.names)
         keys_end = values_end + len(prepared.settings.key)
         for batch in batches:
             table = pa.table(batch)
-            given = table.column_names
-            existence = None
-            if len(given) > keys_end:
-                existence = numbers_of(table, given[keys_end:])[:, 0]
-            keys = table.select(given[values_end:keys_end]) if keys_end > values_end else None
-            rows = table.select(list(range(own)))
+            names = table.column_names
             values, texts = imputer.values_of(table.columns[own:values_end])
+            keys = table.select(names[values_end:keys_end]) if prepared.settings.key else None
+            weights = names[keys_end:]
+            existence = numbers_of(table, weights)[:, 0] if weights else None
             for part, columns in impute_table(imputer, values, existence, keys, texts):
-                whole = rows.slice(part.start, part.stop - part.start)
-                for added, cells in zip(names, columns.columns, strict=True):
-                    whole = whole.append_column(added, cells)
-                yield from whole.to_batches()
+                rows = table.select(names[:own]).slice(part.start, part.stop - part.start)
+                cells = [*rows.columns, *columns.columns]
+                yield from pa.Table.from_arrays(cells, [*names[:own], *added]).to_batches()
 
     return imputed
+
+
+def _values(frame: SparkFrame, names: Sequence[str]) -> list[Column]:
+    """Return columns as doubles, or as strings if they are strings."""
+    return [column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in names]
+
+
+def rows_of(frame: SparkFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
+    """Collect columns as doubles or strings, and the key unchanged. Raises for missing columns."""
+    cells = _values(frame, frame.resolve("repository", list(wanted)))
+    named = [cell.alias(name) for cell, name in zip(cells, wanted, strict=True)]
+    return frame.df.select(*named, *(column(name).alias(name) for name in key)).toArrow()
+
+
+def complete_rows(
+    frame: SparkFrame, asked: Sequence[str], max_rows: int, seed: int
+) -> tuple[pa.Table, AttributeRanges] | None:
+    """Return at most `max_rows` complete rows, and the columns' ranges over all complete rows.
+
+    Returns None for fewer than two rows or columns.
+    """
+    rows = frame.df.select(*(column(name).cast("double").alias(name) for name in asked))
+    # In Spark, NaN is greater than every number.
+    finite = {name: F.abs(column(name)) < float("inf") for name in asked}
+    counted = rows.agg(F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())).first()
+    assert counted is not None
+    total, known = counted[0], dict(zip(asked, counted[1:], strict=True))
+    wanted = valued_columns(asked, known)
+    rows = rows.select(*map(column, wanted))
+    for name in wanted:
+        rows = rows.where(finite[name])
+    if len(wanted) < 2:
+        warn_of_gaps(wanted, known, total, 0)
+        return None
+    ends = rows.agg(
+        F.count(F.lit(1)), *(end(column(name)) for name in wanted for end in (F.min, F.max))
+    ).first()
+    assert ends is not None
+    warn_of_gaps(wanted, known, total, ends[0])
+    if ends[0] < 2:
+        return None
+    pairs = zip(wanted, ends[1::2], ends[2::2], strict=True)
+    extents = {name: (low, (high - low) or 1.0) for name, low, high in pairs}
+    hashed = F.xxhash64(F.lit(seed), *(column(name) for name in wanted))
+    return rows_of(SparkFrame(rows.orderBy(hashed).limit(max_rows)), wanted), extents
 
 
 def _renamed(df: DataFrame) -> DataFrame:
@@ -342,37 +382,24 @@ def merge_worlds(frame: SparkFrame, merge: Merge) -> DataFrame:
     def share(count: Column) -> Column:
         return count / F.lit(float(merge.worlds))
 
-    answer = share(F.size("w"))
-    if merge.columns:
-        names = list(enumerate(merge.columns))
-        answer = F.transform(
-            "v",
-            lambda of: F.struct(
-                share(of["n"]).alias("prob"), *(of["v"][f"v{i}"].alias(n) for i, n in names)
-            ),
-        )
-    known = (F.array_min("w") >= 0) & (F.array_max("w") < merge.worlds)
-    checked = (
-        F.when(~known, F.raise_error(F.lit(merge.unknown_world_error)))
-        .when(
-            F.size("w") != F.size(F.array_distinct("w")),
-            F.raise_error(F.lit(merge.duplicate_answer_error)),
-        )
-        .otherwise(answer)
-    )
-    outputs = merge.outputs(frame)
-    result = [F.col(key) for key in keys] + [checked, F.lit(error_of(merge.worlds))]
-    return found.select(
-        *(with_alias(of, out.name, out.metadata) for of, out in zip(result, outputs, strict=True))
-    )
+    def outcome(of: Column) -> Column:
+        values = (of["v"][f"v{i}"].alias(name) for i, name in enumerate(merge.columns))
+        return F.struct(share(of["n"]).alias("prob"), *values)
+
+    answer = F.transform("v", outcome) if merge.columns else share(F.size("w"))
+    unknown = (F.array_min("w") < 0) | (F.array_max("w") >= merge.worlds)
+    twice = F.size("w") != F.size(F.array_distinct("w"))
+    errors = F.lit(merge.unknown_world_error), F.lit(merge.duplicate_answer_error)
+    checked = F.when(unknown, F.raise_error(errors[0])).when(twice, F.raise_error(errors[1]))
+    result = [*map(F.col, keys), checked.otherwise(answer), F.lit(error_of(merge.worlds))]
+    named = zip(result, merge.outputs(frame), strict=True)
+    return found.select(*(with_alias(of, out.name, out.metadata) for of, out in named))
 
 
 def assume_independent(frame: SparkFrame, columns: Sequence[str]) -> DataFrame:
     """Implement `assume_independent` for a Spark frame: mark the columns."""
-    marked = {
-        name: with_alias(column(name), name, {**frame.metadata(name), ASSUMED_KEY: "true"})
-        for name in columns
-    }
+    mark = {ASSUMED_KEY: "true"}
+    marked = {n: with_alias(column(n), n, {**frame.metadata(n), **mark}) for n in columns}
     return frame.df.select(*(marked.get(name, column(name)) for name in frame.columns))
 
 
@@ -380,14 +407,22 @@ def union(
     df: SparkFrame, other: SparkFrame, metadata: Mapping[str, Mapping[str, Any]]
 ) -> DataFrame:
     """Implement `union` for Spark frames. metadata : of the result's columns"""
-    columns = []
-    for name in df.columns:
-        # An alias without metadata would keep the metadata of its column.
-        cells = (
-            column(name) if metadata[name] or not df.metadata(name) else F.coalesce(column(name))
-        )
-        columns.append(with_alias(cells, name, metadata[name]))
+    # An alias without metadata would keep the metadata of its column, so it is given an expression.
+    cells = (
+        column(name) if metadata[name] or not df.metadata(name) else F.coalesce(column(name))
+        for name in df.columns
+    )
+    columns = (with_alias(of, n, metadata[n]) for of, n in zip(cells, df.columns, strict=True))
     return df.df.unionByName(other.df).select(*columns)
+
+
+def concatenate(parts: Sequence[tuple[DataFrame, Mapping[str, str]]]) -> DataFrame:
+    """Return the union of results, each with leading columns of constant strings."""
+    labelled = (
+        df.select(*(F.lit(text).alias(name) for name, text in texts.items()), "*")
+        for df, texts in parts
+    )
+    return reduce(lambda a, b: a.union(b), labelled)
 
 
 def newest_rows(frame: SparkFrame, by: Sequence[str]) -> DataFrame:

@@ -47,10 +47,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     All rows are processed first. A second run then flushes every operator of the query, upstream
     operators first, in one micro-batch. The sinks then have the same rows as for a static frame.
     The query may be continued later with new rows, by calling this function again, for example
-    every night. Results emitted at the end of a run are not emitted again. Later rows that are
-    older than a reorder's output, or that belong to a window emitted at the end of a run, are late
-    and are counted as `late`. The checkpoint cannot be shared with a query started in another way:
-    Spark refuses to continue with a different number of sources.
+    every night. The checkpoint cannot be shared with a query started in another way.
+    More: page how-to/end-of-stream of the documentation.
 
     Requires PySpark 4.2 or later if an operator keeps state. Cost: a second start of the query.
 

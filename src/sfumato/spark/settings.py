@@ -11,10 +11,8 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     ----------
     cores
         Number of cores in the whole cluster, which becomes the number of shuffle partitions; each
-        partition costs about 30 ms per micro-batch. By default, this number is not set. A query
-        resumed from a checkpoint keeps the number of partitions of its first start; the results are
-        the same. With 16 or more cores, set ``spark.sfumato.buckets`` (default 32) to twice the
-        number of cores: keys are hashed into these buckets during the lifetime of the checkpoint.
+        partition costs about 30 ms per micro-batch. By default, this number is not set. With 16 or
+        more cores, also set ``spark.sfumato.buckets`` (default 32) to twice the number of cores.
     local_disk
         Whether checkpoints are on a local disk: they are then committed by renaming files, which is
         faster. Do not set `local_disk` for object stores.

@@ -229,14 +229,11 @@ def raw_rows(selections: Sequence[SelectedColumns], buckets: int) -> list[RawRow
             names[name] = f"c{number}_{count[number]}"
             count[number] += 1
             cells.append(cell.alias(names[name]))
-        rows = frame.select(*cells, _bucket(key, buckets).alias(BUCKET))
+        bucket = F.pmod(F.xxhash64(*key), F.lit(buckets)).cast("int") if key else F.lit(0)
+        rows = frame.select(*cells, bucket.alias(BUCKET))
         kinds = {names[name]: kind for name, (_, kind) in columns.items()}
         found.append(RawRows(without_constraints(rows), names, kinds))
     return found
-
-
-def _bucket(keys: Sequence[Column], buckets: int) -> Column:
-    return F.pmod(F.xxhash64(*keys), F.lit(buckets)).cast("int") if keys else F.lit(0)
 
 
 def spark_hash(value: int) -> int:

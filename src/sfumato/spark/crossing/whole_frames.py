@@ -68,9 +68,11 @@ def run_whole(
     sides: Sequence[RawRows], config: ChainConfig, buckets: int, columns: StructType
 ) -> DataFrame:
     """Return the answers to static frames in lists, with counters and gauges."""
-    if config.tasks > 1:
+    if config.tasks > 1:  # copy the rows of bucket i to `tasks` buckets, starting at i * tasks
         buckets *= config.tasks
-        sides = [replace(of, frame=_for_all_tasks(of.frame, config.tasks)) for of in sides]
+        first = F.col(BUCKET) * F.lit(config.tasks)
+        copies = F.explode(F.sequence(first, first + F.lit(config.tasks - 1)))
+        sides = [replace(of, frame=of.frame.withColumn(BUCKET, copies)) for of in sides]
     spark = sides[0].frame.sparkSession
     given = spark.conf.get("spark.sql.shuffle.partitions", None) or ""
     partitions = min(int(given), buckets) if given.isdecimal() else buckets
@@ -83,12 +85,6 @@ def run_whole(
         return answer_batches(emitted, columns, metrics)
 
     return rows.mapInArrow(process, answer_type(columns, metrics))
-
-
-def _for_all_tasks(frame: DataFrame, tasks: int) -> DataFrame:
-    """Copy the rows of bucket i to `tasks` buckets, starting at i * tasks."""
-    first = F.col(BUCKET) * F.lit(tasks)
-    return frame.withColumn(BUCKET, F.explode(F.sequence(first, first + F.lit(tasks - 1))))
 
 
 def _batch_rows(spark: Any) -> int:

@@ -156,12 +156,7 @@ def samples(
     period: float | None = None,
     called: tuple[str, str] = ("mean", "sd"),
 ) -> Column:
-    """Implement `samples` as a Spark column.
-
-    points : float64[n, attributes], errors in units of `sds`
-    period : period of a single circular reading; its cosine and sine are returned
-    called : the arguments that contain the means and the standard deviations, for errors
-    """
+    """Implement `samples` as a Spark column; see `memory.alternatives.samples`."""
     centres = [column_of(of, f"`{called[0]}` must be a column,").cast("double") for of in means]
     widths = [_number_or_column(called[1], of) for of in sds]
     missing = F.lit(False)

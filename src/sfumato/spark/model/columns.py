@@ -50,10 +50,6 @@ def table_of(structs: pa.Array) -> pa.Table:
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
 
 
-def with_texts(df: DataFrame, texts: Mapping[str, str]) -> DataFrame:
-    return df.select(*(F.lit(text).alias(name) for name, text in texts.items()), "*")
-
-
 def arrow_schema(columns: StructType, spark: SparkSession | None = None) -> pa.Schema:
     """Return the Arrow schema that PySpark uses for the columns."""
     known = inspect.signature(to_arrow_schema).parameters  # older PySpark versions support only UTC

@@ -1,9 +1,9 @@
-"""An imputation's repository, prepared for workers or sampled for dependency discovery."""
+"""An imputation's repository, prepared for workers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -12,12 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.spark.model.columns import column
 from sfumato.spark.model.declared_frame import maybe_in_thread
-from sfumato.spark.model.frame import SparkFrame
-from sfumato.tables.imputation.discovery_query import AttributeRanges, valued_columns, warn_of_gaps
 from sfumato.tables.imputation.repositories import (
     ImputationSettings,
     RepositoryImputer,
@@ -122,49 +118,6 @@ def read(repository: str | Path, spark: SparkSession) -> DataFrame:
     df = spark.table(str(repository)) if path is None else spark.read.parquet(path)
     require_static(df)
     return df
-
-
-def rows_of(frame: SparkFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
-    """Collect columns as doubles or strings, and the key unchanged. Raises for missing columns."""
-    cells = [
-        column(name) if frame.kind(name) == "text" else column(name).cast("double")
-        for name in frame.resolve("repository", list(wanted))
-    ]
-    named = [cell.alias(name) for cell, name in zip(cells, wanted, strict=True)]
-    return frame.df.select(*named, *(column(name).alias(name) for name in key)).toArrow()
-
-
-def complete_rows(
-    frame: SparkFrame, asked: Sequence[str], max_rows: int, seed: int
-) -> tuple[pa.Table, AttributeRanges] | None:
-    """Return at most `max_rows` complete rows, and the columns' ranges over all complete rows.
-
-    Returns None if fewer than two rows or columns are usable.
-    """
-    rows = frame.df.select(*(column(name).cast("double").alias(name) for name in asked))
-    # In Spark, NaN is greater than every number.
-    finite = {name: F.abs(column(name)) < float("inf") for name in asked}
-    counted = rows.agg(F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())).first()
-    assert counted is not None
-    total, known = counted[0], dict(zip(asked, counted[1:], strict=True))
-    wanted = valued_columns(asked, known)
-    rows = rows.select(*map(column, wanted))
-    for name in wanted:
-        rows = rows.where(finite[name])
-    if len(wanted) < 2:
-        warn_of_gaps(wanted, known, total, 0)
-        return None
-    ends = rows.agg(
-        F.count(F.lit(1)), *(end(column(name)) for name in wanted for end in (F.min, F.max))
-    ).first()
-    assert ends is not None
-    warn_of_gaps(wanted, known, total, ends[0])
-    if ends[0] < 2:
-        return None
-    pairs = zip(wanted, ends[1::2], ends[2::2], strict=True)
-    extents = {name: (low, (high - low) or 1.0) for name, low, high in pairs}
-    hashed = F.xxhash64(F.lit(seed), *(column(name) for name in wanted))
-    return rows_of(SparkFrame(rows.orderBy(hashed).limit(max_rows)), wanted), extents
 
 
 def version_of(path: str) -> str | None:

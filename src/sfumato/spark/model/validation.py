@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
@@ -77,11 +77,11 @@ def translate_error(error: AnalysisException, given: Mapping[str, Any]) -> str |
         argument = next((of for of, text in texts.items() if name and name in text), None)
         if argument is None:
             return None
-        known = list(_known_names(given))
-        near = did_you_mean(name, known)
+        frames: list[Any] = [f for f in given.values() if isinstance(f, DataFrame | DeclaredFrame)]
+        known = [n for of in map(SparkFrame, frames) for n in (*of.columns, *of.attributes)]
         return (
             f"`{argument}` names `{name}`, which is not a known column; known names are "
-            f"{', '.join(known)}{near}"
+            f"{', '.join(known)}{did_you_mean(name, known)}"
         )
     if len(texts) != 1:
         return None
@@ -100,13 +100,6 @@ def _expression_arguments(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]
     aggregates = given.get("aggregates")
     for key, text in aggregates.items() if isinstance(aggregates, Mapping) else ():
         yield f"aggregates[{key!r}]", str(text)
-
-
-def _known_names(given: Mapping[str, Any]) -> Iterator[str]:
-    for frame in given.values():
-        if isinstance(frame, DataFrame | DeclaredFrame):
-            yield from frame.columns
-            yield from SparkFrame(cast(DataFrame, frame)).attributes
 
 
 class ColumnObjects:

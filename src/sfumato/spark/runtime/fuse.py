@@ -128,9 +128,8 @@ class Selection:
 def remember_selected(frame: DataFrame, of: DataFrame, what: Selection) -> None:
     """Record that `frame` is the selection `what` of a frame that an operator created."""
     how = lineage_of(of)
-    record_lineage(
-        frame, None if how is None or how.job.order is None else select_lineage(how, of, what)
-    )
+    if how is not None and how.job.order is not None:
+        record_lineage(frame, select_lineage(how, of, what))
 
 
 def select_lineage(how: FrameLineage, frame: DataFrame, what: Selection) -> FrameLineage | None:
@@ -376,7 +375,8 @@ class ChainPlan:
             own = {gauge: places[f"{before}{gauge}"] for gauge in of.gauges}
             metrics = _totals(places, before, of.counters)
             for gauge, (_, aggregate) in of.gauges.items():
-                metrics.append(F.expr(_with_places(aggregate, own)).alias(gauge))
+                text = "".join(own.get(word, word) for word in re.split(r"(\W+)", aggregate))
+                metrics.append(F.expr(text).alias(gauge))
             yield name, [*step.how.metrics.identity("", number + 1), *metrics]
             for place, side in enumerate(step.side_names):
                 if step.sides[place].reading.rule.checks:
@@ -409,11 +409,6 @@ def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
         if all(other in found and step.how.is_first_use(other.how) for other in by):
             found.add(step)
     return found
-
-
-def _with_places(aggregate: str, places: Mapping[str, str]) -> str:
-    """Replace each metric in a SQL aggregate with its expression."""
-    return re.sub(rf"\b({'|'.join(places)})\b", lambda of: places[of[0]], aggregate)
 
 
 def _totals(places: Mapping[str, str], before: str, counters: Sequence[str]) -> list[Column]:
@@ -488,7 +483,8 @@ def _why_not_fused(job: Job, one: Input, before: FrameLineage, key: Sequence[str
         return f"`{FUSE_SETTING}` is false"
     if job.config.tasks > 1:
         return "several tasks share the later operator"
-    if not df.isStreaming and _is_cached(df):
+    level = None if df.isStreaming else df.storageLevel
+    if level is not None and (level.useMemory or level.useDisk or level.useOffHeap):
         return "the frame between them is cached"
     if job.idle_timeout is not None:
         return "the later operator has a separate idle timeout"
@@ -513,8 +509,3 @@ def _fuses(spark: SparkSession) -> bool:
             f"`{FUSE_SETTING}` must be true or false; got {given!r}. Unset it to use true"
         )
     return given == "true"
-
-
-def _is_cached(frame: DataFrame) -> bool:
-    level = frame.storageLevel
-    return level.useMemory or level.useDisk or level.useOffHeap

@@ -9,11 +9,9 @@ micro-batch writes the smaller of the two, and only the new pieces of a snapshot
     entry -1   a piece of the snapshot, identified by its hash in the header
     entry -2   another piece ...
 
-The live operator also stays in the memory of a Python worker, its owner, so that most micro-batches
-rebuild nothing. It may be used only if it equals the stored state, so every write of the state has
-a new random nonce. A call removes the operator from the cache before changing it, and uses it only
-if the nonces match. A retried, speculative, moved or restarted task finds a different nonce or no
-operator, and rebuilds the operator from snapshot and log. See docs/decisions/0002.
+The live operator also stays in the memory of a Python worker, its owner. It is used only if its
+nonce equals the nonce of the stored state; otherwise it is rebuilt from snapshot and log. See
+docs/decisions/0002.
 
 The query's identity is stored with every bucket, and once in a separate bucket (`chunks.QUERY`), so
 that no other query can continue from the checkpoint unnoticed.

@@ -1,11 +1,9 @@
 """Live operators in the memory of Python workers: every operator is owned by one worker.
 
-Spark assigns a task to any idle worker. Rows of a micro-batch are small compared with the operator,
-so they are sent to its owner, which returns the answers; the worker with the task writes the state.
-An owner that is busy with the same query declines and drops the operator, and the caller rebuilds
-and owns it (docs/decisions/0002). Workers of the same user on the same machine call each other over
-Unix sockets in a folder that only this user can open. If sockets are not available, a worker's
-id is "", and other workers cannot call it.
+The worker with a task sends the rows of a micro-batch to the operator's owner, and writes the state
+(docs/decisions/0002). Workers of the same user on the same machine call each other over Unix
+sockets in a folder that only this user can open. If sockets are not available, a worker's id is "",
+and other workers cannot call it.
 """
 
 from __future__ import annotations

@@ -335,5 +335,5 @@ def _grid_of(window: Range) -> tuple[Calendar | None, tuple[int, int]]:
         return None, (window.length_us, window.slide_us)
     origin = FIRST_MONDAY if window.in_weeks else 0
     calendar = Calendar(window.calendar_unit, window.zone or "UTC", origin, window.offset_us)
-    length, slide = window.calendar_units
+    length, slide = window.grid
     return calendar, (length * calendar.span, slide * calendar.span)

@@ -1,13 +1,26 @@
-"""Warm-up steps: runs of every operator on a few rows, which compile all kernels of queries."""
+"""Ahead-of-time compilation of all kernels of queries, in this and other processes.
 
-from collections.abc import Callable
+The steps run each operator on a few rows; every new operator needs a step here. Only `warm_up`,
+public as `sf.ops.warm_up`, is for use outside this module.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sfumato.kernels import compile_store
+from sfumato.kernels.compile import compile_counts
 from sfumato.operators.disorder.control import ESTIMATORS
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME, TOTALLED, Aggregate
@@ -94,25 +107,17 @@ def run_disorder() -> None:
     event = arrival - arrival % 7
     event[20] = 2**50
     for estimator, sources in product(ESTIMATORS, (None, arrival % 4)):
-        operator = Reorder(
-            drop_ratio=None if estimator == "max" else 0.1,
-            estimator=estimator,
-            max_buffer=8,
-            by_source=sources is not None,
-        )
-        operator.process(arrival % 2, event, arrival, sources)
-        operator = Reorder.restore(operator.snapshot())
-        operator.process(arrival % 2, event + WARM_UP_ROWS, arrival + WARM_UP_ROWS, sources)
-        operator.flush()
+        ratio, by_source = None if estimator == "max" else 0.1, sources is not None
+        operator = Reorder(estimator=estimator, drop_ratio=ratio, max_buffer=8, by_source=by_source)
+        restart(operator, arrival % 2, event, arrival, sources).flush()
 
 
 def run_row_hashes() -> None:
     """Run the hashes that distinguish simultaneous rows."""
     hashes, present = new_hashes(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
     offsets = np.arange(WARM_UP_ROWS + 1)
-    add_words(
-        hashes, offsets, [np.arange(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.float32)], [present] * 2
-    )
+    words: list[Any] = [np.arange(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.float32)]
+    add_words(hashes, offsets, words, [present] * 2)
     add_bytes(hashes, offsets, np.zeros(WARM_UP_ROWS, np.uint8), present)
 
 
@@ -140,23 +145,15 @@ def run_delta_windows() -> None:
 
 
 def run_time_windows() -> None:
-    group, *arrivals = some_rows()
-    for distributions in ({}, DISTRIBUTION_OPTIONS):
-        extents = ExtentAggregate(30, 7, some_aggregates(), **distributions)
-        sessions = SessionAggregate(3, 30, some_aggregates(), **distributions)
-        for time in (np.arange(WARM_UP_ROWS), np.arange(WARM_UP_ROWS) + WARM_UP_ROWS):
-            extents.process(group, time, None, None, *arrivals)
-            extents = ExtentAggregate.restore(extents.snapshot())
-            sessions.process(group, time, None, None, *arrivals)
-        extents.flush(), sessions.flush()
-    over_time = ExtentAggregate(30, 7, [Aggregate(f, 0) for f in OVER_TIME])
-    restart(over_time, group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
-    plain = ExtentAggregate(30, 7, plain_aggregates(), certain=True)
-    group, *arrivals = certain_rows()
-    plain.process(group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
-    plain.flush()
-    group, *arrivals = some_rows()
     numbers = np.arange(WARM_UP_ROWS)
+    group, *arrivals = some_rows()
+    rows = group, numbers, None, None, *arrivals
+    for distributions in ({}, DISTRIBUTION_OPTIONS):
+        restart(ExtentAggregate(30, 7, some_aggregates(), **distributions), *rows).flush()
+        restart(SessionAggregate(3, 30, some_aggregates(), **distributions), *rows).flush()
+    restart(ExtentAggregate(30, 7, [Aggregate(f, 0) for f in OVER_TIME]), *rows)
+    plain = ExtentAggregate(30, 7, plain_aggregates(), certain=True)
+    restart(plain, group, numbers, None, None, *certain_rows()[1:]).flush()
     versioned = VersionedExtentAggregate(30, 7, some_aggregates())
     versioned.process_versions(group, numbers, group, numbers, None, None, *arrivals, scope=group)
     versioned.flush()
@@ -166,44 +163,32 @@ def run_time_windows() -> None:
         group, group, numbers, None, None, arrivals[0], prob, arrivals[2], scope=group
     )
     shared.flush()
-    run_early_windows()
-
-
-def run_early_windows() -> None:
-    """Run early answers of extents with all their aggregates, across a restart."""
-    n = WARM_UP_ROWS
-    group, ones = np.arange(n) % 2, np.ones(n)
     wanted = [Aggregate("count", None), *(Aggregate(name, 0) for name in EARLY_FUNCTIONS)]
     extents = ExtentAggregate(30, 7, wanted, attributes=1)
     early = EarlyAnswers(30, 7, 3, 0.9, wanted, 1, False)
-    for time in (np.arange(n), np.arange(n) + n):
-        rows = group, time, None, None, np.arange(n + 1), ones, ones[:, np.newaxis]
-        arrivals = group, group, time, time - 1, ones > 0, ones > 0, *rows[4:]
-        early.process(*arrivals, complete=extents.process(*rows))
+    group, (_, offsets, ones, _) = numbers % 2, certain_rows()
+    for time in (numbers, numbers + WARM_UP_ROWS):
+        certain = offsets, ones, ones[:, np.newaxis]
+        complete = extents.process(group, time, None, None, *certain)
+        early.process(group, group, time, time - 1, ones > 0, ones > 0, *certain, complete=complete)
         early = EarlyAnswers.restore(early.snapshot())
     early.forget(np.arange(2), scopes=True)
 
 
 def run_join(strategy: str, dimensions: int) -> None:
     """Run joins whose windows grow, move, forget keys and are restored."""
-    random = np.random.default_rng(1)
-    arrivals = ArrivalBatch(
-        side=(np.arange(WARM_UP_ROWS) % 2).astype(np.uint8),
-        key=np.arange(WARM_UP_ROWS, dtype=np.int64) // 2 % 2,
-        offsets=2 * np.arange(WARM_UP_ROWS + 1, dtype=np.int64),
-        prob=random.choice([0.3, 0.4], 2 * WARM_UP_ROWS),
-        points=random.random((2 * WARM_UP_ROWS, dimensions)),
-    )
-    join = SimilarityJoin(
-        dimensions, 0.3, 0.1, JoinWindow(20, 0.9), strategy=strategy, output="changes"
-    )
+    numbers, random = np.arange(WARM_UP_ROWS), np.random.default_rng(1)
+    side, (_, offsets, prob, _) = (numbers % 2).astype(np.uint8), some_rows()
+    points = random.random((2 * WARM_UP_ROWS, dimensions))
+    arrivals = ArrivalBatch(side, numbers // 2 % 2, offsets, prob, points)
+    how = {"strategy": strategy, "output": "changes"}
+    join = SimilarityJoin(dimensions, 0.3, 0.1, JoinWindow(20, 0.9), **how)
     for begin in range(WARM_UP_ROWS):  # one row at a time, so that windows use spare capacity
         join.process(arrivals.part(begin, begin + 1))
     join.live_numbers(0)
     tuples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
-    pair_matches(tuples, tuples, (np.arange(WARM_UP_ROWS), np.arange(WARM_UP_ROWS)), 0.3, 0.1)
-    join = SimilarityJoin.restore(join.snapshot())
-    join.process(arrivals)
+    pair_matches(tuples, tuples, (numbers, numbers), 0.3, 0.1)
+    SimilarityJoin.restore(join.snapshot()).process(arrivals)
     SimilarityJoin(1, 0.3, 0.1, JoinWindow(20)).forget(np.zeros(1, np.int64))
     if strategy == "auto":
         counted = NeighbourCount(dimensions, 0.3, 1e-9, JoinWindow(20))
@@ -212,7 +197,7 @@ def run_join(strategy: str, dimensions: int) -> None:
             ones = np.ones(near.sample.size)
             given = [Aggregate("sum", 0)], DistributionOptions(distribution=9), some, near
             results_of_neighbours(*given, ones, ones[np.newaxis])
-        timed = replace(arrivals, time=np.arange(WARM_UP_ROWS))
+        timed = replace(arrivals, time=numbers)
         OuterJoin(dimensions, 0.3, 0.1, JoinWindow(span="9 us"), how="full").process(timed)
 
 
@@ -222,7 +207,8 @@ def run_joins(*cases: tuple[str, int]) -> None:
 
 
 def run_imputation() -> None:
-    names = ["a", "b", "c"]
+    names, time = ["a", "b", "c"], np.arange(WARM_UP_ROWS)
+    key = np.zeros(WARM_UP_ROWS, np.int64)
     repository = np.random.default_rng(1).random((100, 3))
     objects = repository[:WARM_UP_ROWS].copy()
     objects[::2, 2], objects[::3, 1] = np.nan, np.nan
@@ -233,16 +219,11 @@ def run_imputation() -> None:
         )
         imputer.impute(objects)
         join = IncompleteJoin(imputer, 0.3, 0.1, JoinWindow(8), alternatives=True)
-        arrivals = IncompleteArrivals(
-            side=(np.arange(WARM_UP_ROWS) % 2).astype(np.uint8),
-            key=np.zeros(WARM_UP_ROWS, np.int64),
-            values=objects,
-        )
+        arrivals = IncompleteArrivals((time % 2).astype(np.uint8), key, objects)
         join.process(arrivals)
         join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
         join.process(arrivals)
         join.forget(np.zeros(1, np.int64))
-    key, time = np.zeros(WARM_UP_ROWS, int), np.arange(WARM_UP_ROWS)
     EarlierValues(3).process(key, time, objects)
     past, _ = past_changes(np.zeros(100, int), np.arange(100.0), repository)
     found = change_dependencies(past, names)
@@ -265,7 +246,7 @@ def run_ranking() -> None:
     top_k.u_topk(scores, prob, tuples=pairs, k=2)
     top_k.expected_ranks(scores, prob), top_k.prf(scores, prob, weights=[1.0])
     top_k.prfe(scores, prob, alpha=0.5)
-    options: dict[str, dict[str, Any]] = {
+    options: dict[str, Any] = {
         "pt_k": {"probability": 0.1},
         "prf": {"weights": (1.0,)},
         "prfe": {"alpha": 0.5},
@@ -297,3 +278,130 @@ WARM_UP_STEPS: dict[str, Callable[[], Any]] = {
 }
 # The slowest steps, which start first, so that no process is still running one at the end
 SLOWEST = ("imputation", "count windows", "similarity join", "disorder", "ranking")
+
+# A new interpreter works in any script and notebook, unlike a fork or spawn. It runs several
+# steps, because they share compiled code that is not stored.
+STEPS_BY_LINE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from sfumato.warmup import WARM_UP_STEPS
+for line in sys.stdin:
+    WARM_UP_STEPS[line.strip()]()
+    print(flush=True)
+"""
+
+
+class WarmedUp(NamedTuple):
+    """Result of `warm_up`.
+
+    Parameters
+    ----------
+    compiled
+        Number of compiled kernels, in this and other processes.
+    loaded
+        Number of kernels read from disk.
+    folder
+        Folder of the compiled kernels; None if no folder is writable.
+    """
+
+    compiled: int
+    loaded: int
+    folder: Path | None
+
+
+def warm_up(
+    only: Iterable[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+    processes: int | None = None,
+) -> WarmedUp:
+    """Compile all kernels ahead of time, so that queries start without compilation.
+
+    Parameters
+    ----------
+    only
+        Names of the steps to run, as passed to `progress`; None for all.
+    progress
+        Called with the name of each step before it runs.
+    processes
+        Number of parallel processes; None: one per processor core.
+
+    Returns
+    -------
+    The numbers of kernels compiled and loaded, and their folder.
+
+    Raises
+    ------
+    KeyError
+        For an unknown name.
+    ValueError
+        For a number of processes below 1.
+
+    Notes
+    -----
+    Call it once per machine, as the user who installed the package or who runs the queries. For an
+    image, call it during the build. Every machine of a cluster needs the kernels. Kernels on disk
+    are not compiled again. The first run takes a few minutes of processor time, later runs take a
+    few seconds.
+    More: page how-to/warm-up of the documentation.
+    Cost: 300 MB of memory per process.
+
+    Examples
+    --------
+        sf.ops.warm_up(processes=2)
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processes = cores or 1 if processes is None else processes
+    if processes < 1:
+        raise ValueError(f"`processes` must be 1 or more; got {processes}")
+    names = list(WARM_UP_STEPS if only is None else only)
+    unknown = [name for name in names if name not in WARM_UP_STEPS]
+    if unknown:
+        raise KeyError(
+            f"there is no warm-up step {unknown[0]!r}; the steps are {list(WARM_UP_STEPS)}"
+        )
+    begun, folder = compile_counts(), compile_store.folder()
+    compile_store.create_marker("compiling")  # suppress the notice about compilation
+    elsewhere = 0
+    for place, name in enumerate(names):
+        if progress is not None:
+            progress(name)
+        before = compile_counts()
+        WARM_UP_STEPS[name]()
+        if not elsewhere and len(compile_counts().compiled) > len(before.compiled):
+            # Other processes compile the remaining kernels, and this process then reads them.
+            elsewhere = _compile_elsewhere(names[place + 1 :], processes, progress)
+    if only is None:
+        compile_store.create_marker("warm")
+    compiled, loaded = (
+        len(now) - len(then) for now, then in zip(compile_counts(), begun, strict=True)
+    )
+    return WarmedUp(compiled + elsewhere, loaded, folder)
+
+
+def _compile_elsewhere(
+    names: Sequence[str], processes: int, progress: Callable[[str], None] | None
+) -> int:
+    """Run steps in other processes; raise their errors; return the number of compiled kernels."""
+    folder = compile_store.folder()
+    if folder is None or processes == 1 or len(names) < 2 or not sys.executable:
+        return 0
+    waiting = iter(sorted(names, key=lambda n: (*SLOWEST, n).index(n)))  # shared by the threads
+
+    def compile_some(_: int) -> None:
+        command = [sys.executable, "-c", STEPS_BY_LINE, json.dumps(sys.path)]
+        pipes: dict[str, Any] = {"stdin": PIPE, "stdout": PIPE, "stderr": DEVNULL}
+        with Popen(command, text=True, **pipes) as process, suppress(OSError):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for name in waiting:
+                if progress is not None:
+                    progress(name)
+                print(name, file=process.stdin, flush=True)
+                if not process.stdout.readline():  # it failed
+                    break
+            process.stdin.close()
+
+    before = set(os.listdir(folder))
+    with ThreadPoolExecutor(processes) as pool:
+        list(pool.map(compile_some, range(min(processes, len(names)))))
+    return len({name for name in os.listdir(folder) if name.endswith(".nbc")} - before)

@@ -1,14 +1,21 @@
-"""Similarity joins of two uncertain streams, of one stream with itself, and of several streams."""
+"""Joins of streams by distance, and by the newest earlier row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
+from sfumato.api.calls import (
+    ColumnName,
+    ColumnNames,
+    engine_module,
+    frame_of,
+    in_memory,
+    public_function,
+    run,
+)
 from sfumato.api.imputation import Imputation
 from sfumato.operators.arguments import whole
 from sfumato.operators.joins.arrivals import StreamWindow, require_one
@@ -22,6 +29,7 @@ from sfumato.tables.joins.similarity_query import (
     neighbours_outputs,
     tasks_of,
 )
+from sfumato.tables.joins.table_asof_join import DEFAULT_MIN_PROBABILITY, asof_join_job
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.results import Output
 
@@ -255,12 +263,9 @@ def neighbours(
 
     Notes
     -----
-    All answers are conditional on the tuple's existence. They are final: the row is emitted when it
-    arrives, with its neighbours among the tuples then in its window. They are exact over the
-    possible worlds because, given the value of a tuple, each other tuple is close independently.
-    Answers of different rows share tuples, so operators that would combine them reject them.
-
-    Both frames are aligned as in ``sf.similarity_join``, and must have no tuple in common.
+    All answers are exact, conditional on the tuple's existence, and final: the row is emitted when
+    it arrives, with its neighbours among the tuples then in its window. Both frames are aligned as
+    in ``sf.similarity_join``, and must have no tuple in common.
     More: page reference/functions/neighbours of the documentation.
     Cost: one shuffle by `key`. Per alternative of a row, the squared number of its possible
     neighbours; more in count windows. State: the tuples of the window.
@@ -364,13 +369,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
         called = None if name is None else f"{name}_{one}_{other}"
         part = similarity_join(left, right, name=called, **options)
         parts.append((part, dict(zip(STREAMS, (one, other), strict=True))))
-    if in_memory(next(iter(frames.values()))):
-        from sfumato.memory.run import union
-
-        return union(parts)
-    from sfumato.spark.model.columns import with_texts
-
-    return reduce(lambda a, b: a.union(b), [with_texts(part, texts) for part, texts in parts])
+    return engine_module(next(iter(frames.values()))).concatenate(parts)
 
 
 def _tasks(frame: Frame, tasks: int | None) -> int | None:
@@ -380,3 +379,76 @@ def _tasks(frame: Frame, tasks: int | None) -> int | None:
     if tasks is not None:
         tasks_of(tasks)
     return 1
+
+
+@public_function('sf.asof_join(left, right, order="ts", key="sensor")', "left", "right")
+def asof_join(
+    left: Any,
+    right: Any,
+    *,
+    order: ColumnName,
+    key: ColumnNames | None = None,
+    within: str | timedelta | None = None,
+    probability: float = DEFAULT_MIN_PROBABILITY,
+    how: str = "left",
+    idle_timeout: str | timedelta | None = None,
+    forget_after: str | timedelta | None = None,
+    name: str | None = None,
+) -> Any:
+    """Pair each row with the newest earlier row of another stream.
+
+    Parameters
+    ----------
+    left, right
+        Spark DataFrames, streaming or static, or pandas, Polars or Arrow tables that are the whole
+        streams. The result has the type of `left`.
+    order
+        Event time, a column of both frames: a timestamp or whole microseconds.
+    key
+        Column(s) of both frames whose values must be equal.
+    within
+        Maximum age of the right row, inclusive: "10 seconds"; None for any age.
+    probability
+        Minimum probability of a row of the result, in (0, 1].
+    how
+        "left" or "inner". "left" also returns left rows that have no earlier right row, with NULL.
+    idle_timeout
+        A side without rows for this long no longer delays the other side.
+    forget_after
+        Time to live of a key ("1 day"), after which it starts without earlier rows.
+    name
+        Name of the metrics, instead of the number N in ``sfumato_asof_N``.
+
+    Returns
+    -------
+    `left` and `right` (structs of all columns), with one row per left row. If right rows have
+    alternatives or a column `existence`: one row per candidate, with the `probability` that it is
+    the newest existing row, and one row with NULL and the probability that no candidate exists.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, and for columns that are missing or have the wrong type.
+
+    Notes
+    -----
+    Cost: one shuffle by key. State: the newest right row per key, and waiting rows.
+    More: page reference/functions/asof_join of the documentation.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), section 3. https://doi.org/10.1007/s10115-014-0804-5
+
+    Examples
+    --------
+    >>> a, b = (readings.where(f"sensor = '{of}'") for of in "ab")
+    >>> found = sf.asof_join(a, b, order="made", within="5 s").orderBy("left.id")
+    >>> [(row.left.id, row.right and row.right.id) for row in found.collect()]
+    [(1, None), (3, None), (4, 2)]
+    """
+    frames = frame_of(left, "left"), frame_of(right, "right")
+    return run(
+        asof_join_job(
+            *frames, order, key, within, probability, how, idle_timeout, forget_after, name
+        )
+    )
