@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.api.calls import engine_module, frame_of, public_function
-from sfumato.tables.reading.job import remember_answers
-from sfumato.tables.reading.union import check_union, union_metadata
+from sfumato.tables.reading.job import check_union, remember_answers, union_metadata
 
 
 @public_function("sf.union(indoor, outdoor)", "df", "other")
