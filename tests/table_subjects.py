@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from operator_laws import Subject
 from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.ranking.semantics import Semantics
@@ -287,7 +288,7 @@ def key_of(row):
         if isinstance(row.get(name), dict):
             row = row[name]
             break
-    return row["key"] if "key" in row else row["c0"]
+    return next(row[name] for name in ("key0", "key", "c0") if name in row)
 
 
 def resampled(*columns):
@@ -348,15 +349,13 @@ def places(**paths):
 
 def extents_of(length, slide, **more):
     window = Range(f"{length} us", f"{slide} us")
-    return ExtentTableConfig(
-        window=window, keys=1, key_names=("key",), scope=(0,), time="long", **RESULTS, **more
-    )
+    return ExtentTableConfig(window=window, keys=1, scope=(0,), time="long", **RESULTS, **more)
 
 
 def ordered_extents(**more):
     """Return extents of rows in order, without a controller."""
     window = Range("40 us", "20 us")
-    return ExtentTableConfig(window=window, keys=1, key_names=("key",), **RESULTS | more)
+    return ExtentTableConfig(window=window, keys=1, **RESULTS | more)
 
 
 def top_k_of(rules=True, **more):
@@ -370,7 +369,7 @@ def top_k_of(rules=True, **more):
 def early_of(by_source, unsure=False, **more):
     functions = (("count", None), ("sum", 0), ("avg", 0), ("max", 0))
     return EarlyTableConfig(
-        window=Range("40 us", "20 us"), keys=1, key_names=("key",), time="long", early=10,
+        window=Range("40 us", "20 us"), keys=1, time="long", early=10,
         level=0.5, by_source=by_source, attributes=1,
         results=tuple((f"result{i}", *of, None) for i, of in enumerate(functions)),
         kinds=() if unsure else ("whole", "number", "number", "number"), **more,
@@ -402,7 +401,7 @@ def identified(operator, rows, places):
 
 def sessions(max_length=None, **more):
     return ExtentTableConfig(
-        window=Session("25 us", max_length), keys=1, key_names=("key",), scope=(0,), time="long",
+        window=Session("25 us", max_length), keys=1, scope=(0,), time="long",
         **ONE, **RESULTS, **more,
     )  # fmt: skip
 
@@ -428,7 +427,7 @@ MARKED = Feed(
     of_step=True,
 )
 RESULT = Reading(("key", "total"), (), ("key",), (("window", Column("window")),), tie=None)
-OF_RESULT = places(key="key", window="window", total="total.mean")
+OF_RESULT = places(key="key0", window="window", total="total.mean")
 WINDOW = fed("prob", "value0")
 OF_WINDOW = ("prob", "value0")
 ONE = {"one_controller": True}  # out-of-order rows that are not late are an error
@@ -658,7 +657,9 @@ TABLES = {
     ),
     "neighbours with aggregates": subject(
         NeighboursTableConfig(
-            on=("x",), aggregated=RowWindowTableConfig(window=Rows(1), distribution=9, **RESULTS),
+            on=("x",), aggregated=RowWindowTableConfig(
+                window=Rows(1), options=DistributionOptions(distribution=9), **RESULTS
+            ),
             **PAIRS | SPANS | {"probability": 1e-9},
         ),
         fed("alternatives", "prob", "value0"), gaps=LACKS_KEYS,
@@ -752,8 +753,7 @@ SUMS = tuple((of, of, 0, None) for of in ("sum", "min", "max"))
 EXACT = {
     "results": SUMS,
     "attributes": 1,
-    "kinds": ("exact",) * 3,
-    "exact": tuple(ExactNumber(64, of != "sum") for of, *_ in SUMS),
+    "kinds": tuple(ExactNumber(64, of != "sum") for of, *_ in SUMS),
     "keys": 1,
 }
 # Other settings of the same operators, which have the same layouts of state.
@@ -763,7 +763,7 @@ OTHER_SETTINGS = {
     ),
     **{
         f"exact sums of {name}": subject(
-            ExtentTableConfig(window=window, key_names=("key",), **EXACT),
+            ExtentTableConfig(window=window, **EXACT),
             WINDOW, exact_rows, gaps=LACKS_KEYS,
         )
         for name, window in (
@@ -773,7 +773,6 @@ OTHER_SETTINGS = {
     "days of a zone": subject(
         ExtentTableConfig(
             window=Range("2 days", "1 day", zone="America/New_York", offset="6 h"), keys=1,
-            key_names=("key",),
             missed=True, **RESULTS,
         ),
         WINDOW, rows_of_hours, gaps=LACKS_KEYS,

@@ -54,7 +54,7 @@ def extents() -> Any:
     """Build extents with a controller per key; each row of a known key completes an extent."""
     return ExtentTableConfig(
         window=Range("100 us"), results=(("total", "sum", 0, None),),
-        attributes=1, scope=(0,), keys=1, key_names=("key",),
+        attributes=1, scope=(0,), keys=1,
     ).make()  # fmt: skip
 
 

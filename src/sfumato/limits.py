@@ -59,14 +59,6 @@ def max_alternatives_with_uncertain_time(extents: int) -> int:
     return math.isqrt(MAX_PLACEMENTS // extents)
 
 
-def unplaced_reason(extents: int) -> str:
-    bound = max_alternatives_with_uncertain_time(extents)
-    return (
-        "an alternative has no time or a time beyond 2**60 microseconds from 1970, or the row has "
-        f"more than {bound} alternatives, each in up to {extents} extents"
-    )
-
-
 def check_extents(length: int, slide: int, called: str = "slide") -> None:
     """Raise ValueError if one row may be in more than `MAX_EXTENTS` extents."""
     extents = -(-length // slide)

@@ -383,7 +383,7 @@ def test_an_interval_without_a_unit_is_refused(wrong):
 
 def test_forgetting_silent_keys_changes_no_answer(monkeypatch):
     config = EarlyTableConfig(
-        window=sf.Range("10 us"), keys=1, key_names=("key",), time="long", early=2, level=0.5,
+        window=sf.Range("10 us"), keys=1, time="long", early=2, level=0.5,
         results=(("n", "count", None, None), ("s", "sum", 0, None)), attributes=1,
         kinds=("whole", "number"), scope=(),
     )  # fmt: skip
@@ -408,7 +408,7 @@ def test_forgetting_silent_keys_changes_no_answer(monkeypatch):
     assert few < all_keys - 500
 
     def in_order(rows):
-        return sorted(rows, key=lambda row: (row["window"]["end"], row["key"], row["revision"]))
+        return sorted(rows, key=lambda row: (row["window"]["end"], row["key0"], row["revision"]))
 
     assert in_order(forgotten) == in_order(kept)
 
@@ -437,7 +437,7 @@ def test_estimates_do_not_depend_on_a_call_that_ends_as_windows_are_complete():
     rows = table_of({"c0": [0] * n}, prob=[[1.0]] * n, value0=[[1.0]] * n, **columns)
     rows = rows.take(pa.array(release_order(rows)))
     config = EarlyTableConfig(
-        window=sf.Range("1 ms", "500 us"), key_names=(), time="long", early=1000, level=0.5,
+        window=sf.Range("1 ms", "500 us"), time="long", early=1000, level=0.5,
         attributes=1, results=(("n", "count", None, None),), kinds=("whole",), scope=(),
         by_source=True,
     )  # fmt: skip

@@ -30,7 +30,7 @@ sys.meta_path.insert(0, Missing())
 def run(missing: list[str], code: str) -> subprocess.CompletedProcess[str]:
     program = WITHOUT.format(missing=missing) + code
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600
     )
 
 

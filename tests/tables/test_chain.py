@@ -20,7 +20,7 @@ COLUMNS = ("id", "key", "event", "alternatives", "late", "punctuation")
 def test_rows_released_by_an_idle_timeout_pass_through_later_steps():
     config = CHAIN.make().config
     first = replace(
-        config.steps[0], config=replace(config.steps[0].config, idle_timeout=1000), idles=True
+        config.steps[0], config=replace(config.steps[0].config, idle_timeout=1_000_000), idles=True
     )
     chain = ChainConfig((first, *config.steps[1:])).make()
     given = rows(np.random.default_rng(1), 30)

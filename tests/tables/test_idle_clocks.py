@@ -24,7 +24,7 @@ from table_subjects import TABLES, extents_of
 
 TIMEOUT, HOUR, START = 30_000, 3_600_000, 1_800_000_000_000
 SOURCES = ReorderTableConfig(
-    control=DisorderControl(slack=0), sources=1, expected_sources=2, idle_timeout=TIMEOUT
+    control=DisorderControl(slack=0), sources=1, expected_sources=2, idle_timeout=1000 * TIMEOUT
 )
 
 
@@ -73,7 +73,7 @@ class Case:
 WINDOW = Range("8 us", idle_timeout="30 s")
 EXTENTS = replace(extents_of(40, 20), window=WINDOW)
 JOIN = replace(
-    TABLES["similarity join"].make().config, keys=0, aligned=((), ()), idle_timeout=TIMEOUT,
+    TABLES["similarity join"].make().config, keys=0, aligned=((), ()), idle_timeout=1000 * TIMEOUT,
     within=1.0, probability=0.3, windows=(JoinWindow(4),) * 2, output="append",
 )  # fmt: skip
 CASES = {
@@ -120,7 +120,7 @@ def test_rows_of_a_busy_source_do_not_wait_until_the_clock_has_caught_up():
 
 def test_a_chain_passes_the_clock_to_steps_that_get_no_rows():
     control = ReorderTableConfig(
-        control=DisorderControl(slack=5), keys=1, sources=0, idle_timeout=TIMEOUT
+        control=DisorderControl(slack=5), keys=1, sources=0, idle_timeout=1000 * TIMEOUT
     )
     chain = ChainConfig((ChainStep(control, (Feed(0),), idles=True),)).make()
     rows = reordered("k", 0).rename_columns([ROW, "key0", "event", "order0", TIE])

@@ -47,7 +47,7 @@ def test_codes_count_distinct_keys_in_order_of_first_appearance_across_a_restart
         codes = index.encode(as_table(batch))
         assert codes.tolist() == expected
         for key in (0, 1) if batch else ():
-            assert index.take(codes, key).to_pylist() == [row[key] for row in batch]
+            assert index.values(codes).column(key).to_pylist() == [row[key] for row in batch]
     assert len(index) == index.size == len(known)
 
 
@@ -82,7 +82,7 @@ def test_keys_of_any_type_are_equal_as_spark_groups_them(kind, at_once):
         index = restored(index)
     assert found == expected
     first = [found.index(code) for code in sorted(set(found))]
-    back = index.take(np.arange(len(index)), 0).to_pylist()
+    back = index.values(np.arange(len(index))).column(0).to_pylist()
     assert [str(value) for value in back] == [
         "0.0" if value == 0.0 and isinstance(value, float) else str(value)
         for value in column.take(pa.array(first)).to_pylist()

@@ -25,13 +25,10 @@ from sfumato.tables.joins.similarity_query import (
     JoinQuery,
     check_same_columns,
     check_streams,
-    join_job,
-    neighbours_outputs,
     tasks_of,
 )
 from sfumato.tables.joins.table_asof_join import DEFAULT_MIN_PROBABILITY, asof_join_job
 from sfumato.tables.reading.frame import Frame
-from sfumato.tables.reading.results import Output
 
 
 @public_function(
@@ -125,10 +122,8 @@ def similarity_join(
     asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
     imputation = None if impute is None else Imputation.of(impute)
     frames = frame_of(left, "left"), frame_of(right, "right")
-    query = JoinQuery(*asked, forget_after, _tasks(frames[0], tasks), imputation, how=how)
-    sides = query.sides(*frames)
-    config, outputs = query.config(sides, idle_timeout), query.outputs(sides)
-    return run(join_job("similarity_join", "join", name, sides, config, outputs))
+    more = forget_after, _tasks(frames[0], tasks), imputation, how
+    return run(JoinQuery(frames, "similarity_join", *asked, *more).job(name, idle_timeout))
 
 
 @public_function(
@@ -196,10 +191,8 @@ def self_join(
     require_one(window)
     asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
     frame = frame_of(df)
-    query = JoinQuery(*asked, forget_after, _tasks(frame, tasks))
-    sides = query.sides(frame)
-    config, outputs = query.config(sides[:1]), query.outputs(sides)
-    return run(join_job("self_join", "self_join", name, sides[:1], config, outputs))
+    query = JoinQuery([frame], "self_join", *asked, forget_after, _tasks(frame, tasks))
+    return run(query.job(name))
 
 
 @public_function(
@@ -289,28 +282,11 @@ def neighbours(
         raise ValueError(
             "`idle_timeout` needs two frames: give `other`, or leave `idle_timeout` out"
         )
-    joined = (on, within, NEGLIGIBLE_MEMBER, window, order, key, "auto", "append", False, metric)
-    query = JoinQuery(*joined, forget_after, 1, function="neighbours")
     frames = [frame_of(df)] if other is None else [frame_of(df), frame_of(other, "other")]
-    sides = query.sides(*frames)
-    left, right = sides
-    left.passthrough, right.passthrough = list(left.frame.columns), right.orders
-    aggregated, settings, results = None, None, list[Output]()
-    if aggregates is not None:
-        aggregated = query.aggregates_of(sides, aggregates, distribution, quantiles)
-        settings, results = aggregated.settings, aggregated.result_outputs
-    elif quantiles or distribution is not None:
-        raise ValueError(
-            "`quantiles` and `distribution` describe the results of `aggregates`, which is not "
-            "given: add aggregates={...}, or leave them out. The column `neighbours` always has "
-            "its distribution"
-        )
-    outputs = neighbours_outputs(sides, fewer_than, results)
-    read = sides[: len(frames)]
-    read[-1].aggregated = aggregated
-    asked = {"fewer_than": fewer_than, "aggregated": settings}
-    config = query.config_neighbours(read, idle_timeout, **asked)
-    return run(join_job("neighbours", "neighbours", name, read, config, outputs))
+    asked = (on, within, NEGLIGIBLE_MEMBER, window, order, key, "auto", "append", False, metric)
+    query = JoinQuery(frames, "neighbours", *asked, forget_after, 1)
+    how = fewer_than, aggregates, distribution, quantiles
+    return run(query.neighbours_job(name, idle_timeout, *how))
 
 
 @public_function(

@@ -9,9 +9,8 @@ from sfumato.api.calls import ColumnName, ColumnNames, engine_module, frame_of, 
 from sfumato.limits import MAX_ALTERNATIVES_BOUND
 from sfumato.operators.arguments import flag, share, whole
 from sfumato.tables.reading.frame import EXISTENCE, Frame
-from sfumato.tables.reading.job import remember_answers
+from sfumato.tables.reading.job import check_union, remember_answers, union_metadata
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
-from sfumato.tables.reading.union import check_union, union_metadata
 from sfumato.tables.reading.user_warnings import REPEATED_KEY, SHARED_KEY
 from sfumato.tables.reading.worlds import Draw, Merge
 

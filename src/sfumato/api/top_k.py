@@ -7,11 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
-from sfumato.api.window_aggregate import window_input
 from sfumato.operators.ranking.semantics import semantics_of
 from sfumato.queries import Top
-from sfumato.tables.ranking.table_top_k import RankingQuery
-from sfumato.tables.reading.job import Job
+from sfumato.tables.ranking.table_top_k import top_k_job
 from sfumato.windows import Range, Rows
 
 
@@ -101,13 +99,13 @@ def top_k(
     """
     columns = {"order": order, "key": key, "existence": existence}
     columns |= {"exclusive": exclusive, "group": group}
-    ranking = RankingQuery.from_arguments(frame_of(df), queries, by, ascending, window, **columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
-    config = ranking.config(ranked_by, plan, forget_after, rescale, processing_time)
-    given, idle = [window_input(ranking)], ranking.idle_timeout_us
-    answers = run(Job("top_k", "top_k", name, given, config, ranking.answers(), idle))
-    if in_memory(ranking.frame):
+    how = ranked_by, plan, forget_after, rescale, processing_time
+    job = top_k_job(frame_of(df), queries, by, ascending, window, *how, name, **columns)
+    config: Any = job.config
+    answers = run(job)
+    if in_memory(job.inputs[0].frame):
         return answers
     from sfumato.spark.runtime.run import count_answers
 
-    return count_answers(answers, list(ranking.queries))
+    return count_answers(answers, [query for query, *_ in config.queries])

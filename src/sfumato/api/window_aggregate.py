@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
-from sfumato.limits import unplaced_reason
-from sfumato.tables.reading.extents import extents_per_row, one_copy_window
+from sfumato.tables.reading.extents import one_copy_window
 from sfumato.tables.reading.frame import column_names
-from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.job import Job
 from sfumato.tables.windows.table_resample import resample_job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
 from sfumato.tables.windows.window_query import DEFAULT_LEVEL as DEFAULT_LEVEL
@@ -190,14 +189,14 @@ def aggregate(
         order, placed, window = own.free_name("__extent_time"), window, one_copy_window(window)
         frame = own.by_extent(str(meant), order, placed)
     asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
-    query = WindowQuery(frame, *asked, by_extent=placed is not None, **how)
+    query = WindowQuery(frame, *asked, placed=placed, **how)
     unordered = query.missed or query.early is not None
     found = run(
         Job(
             "window_aggregate",
             "window",
             name,
-            [window_input(query, placed)],
+            [query.input],
             query.settings,
             query.outputs,
             idle_timeout=query.idle_timeout_us,
@@ -205,21 +204,6 @@ def aggregate(
         )
     )
     return found if placed is None else own.with_true_extents(found, placed)
-
-
-def window_input(query: WindowQuery, placed: Range | None = None) -> Input:
-    """Return a query's frame as input of a window operator.
-
-    `placed` is the window whose extents the rows belong to, if `by_extent` placed the rows.
-    """
-    why = "" if placed is None else unplaced_reason(extents_per_row(placed))
-    about: dict[str, Any] = {"values": query.expressions}
-    if query.version is not None:
-        about |= {"unique": query.ids, "version": query.version}
-    if query.shared is not None:
-        about |= {"shared": query.shared}
-    reading = query.reading(why)
-    return Input(query.frame, reading, about, query.computed, bucket=query.scope)
 
 
 @public_function('sf.resample(df, every="1 minute", order="ts", key="sensor")', "df")

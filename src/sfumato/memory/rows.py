@@ -193,13 +193,8 @@ def union(df: ArrowFrame, other: ArrowFrame, metadata: Mapping[str, Mapping[str,
         fields.append(pa.field(name, kind, metadata=metadata[name] or None))
     parts = []
     for frame in (df, other):
-        columns = [as_array(frame.table.column(of.name)) for of in fields]
-        cells = [
-            pa.nulls(len(of), field.type)
-            if pa.types.is_null(of.type)
-            else cast_renamed(of, field.type)
-            for of, field in zip(columns, fields, strict=True)
-        ]
+        given = ((as_array(frame.table.column(of.name)), of.type) for of in fields)
+        cells = [cast_renamed(column, kind) for column, kind in given]
         parts.append(pa.table(cells, pa.schema(fields)))
     return pa.concat_tables(parts)
 

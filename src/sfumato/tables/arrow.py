@@ -86,7 +86,6 @@ def has_no_null(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
 
 
 def concat_tables(tables: Sequence[pa.Table]) -> pa.Table:
-    """Concatenate tables with the same schema."""
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
@@ -99,14 +98,12 @@ def take_rows(table: pa.Table, places: np.ndarray) -> pa.Table:
 
 
 def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return a column as one contiguous array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def fields_of(column: pa.ChunkedArray | pa.Array) -> dict[str, pa.Array]:
-    """Return the fields of a struct column by name."""
     structs = as_array(column)
     parts = zip(structs.type, structs.flatten(), strict=True)
     return {field.name: values for field, values in parts}

@@ -57,13 +57,15 @@ class KeyIndex(Stateful):
     def __len__(self) -> int:
         return len(self._codes)
 
-    def take(self, codes: Ints, key: int) -> pa.ChunkedArray:
-        """Return the values of key column `key` for `codes` (int64[n])."""
-        return self.values(codes).column(key)
-
     def values(self, codes: Ints) -> pa.Table:
-        """Return the values of all key columns for `codes` (int64[n])."""
         return self._values.take(self._number[codes])
+
+    def columns(self, codes: Ints) -> dict[str, pa.ChunkedArray]:
+        """Return `values` by name of the key column; empty without key columns."""
+        if not self.size:
+            return {}
+        values = self.values(codes)
+        return dict(zip(values.column_names, values.columns, strict=True))
 
     def encode(self, keys: pa.Table, order: np.ndarray | None = None) -> Ints:
         """Return int64[n]: the codes of n rows in arrival order, all 0 without key columns.
@@ -111,7 +113,6 @@ class KeyIndex(Stateful):
         return codes
 
     def _resize(self, size: int) -> None:
-        """Resize the arrays to `size` codes."""
         self._number = pad(self._number[:size], size, -1)
         if self.forget_after is not None:
             self.newest = pad(self.newest[:size], size, NO_ORDER)
@@ -146,8 +147,7 @@ class KeyIndex(Stateful):
                 codes[places[begin:]] = self._codes[rows[0]]
 
     def take_expired(self) -> Ints:
-        """Return the distinct codes, int64[], that no later row will have; call `forget` with
-        them."""
+        """Return int64[]: distinct codes that no later row will have; call `forget` with them."""
         if self.forget_after is None:
             return np.empty(0, np.int64)
         over = np.array(self._replaced_codes, np.int64)
@@ -178,7 +178,6 @@ class KeyIndex(Stateful):
         self.free = np.concatenate([self.free, codes])
 
     def keep(self, codes: Ints) -> None:
-        """Forget all codes except `codes`."""
         self.forget(np.setdiff1d(np.flatnonzero(self._number >= 0), codes))
         self._drop_at = 2 * len(self) + MIN_FORGOTTEN
 

@@ -116,11 +116,9 @@ class TableConfig:
         return Arrival((first, *(["punctuation"] if self.by_punctuation else []), *others))
 
     def make(self) -> TableOperator:
-        """Return the empty operator. Raises ValueError or TypeError for an invalid config."""
         return self.operator_class(self)
 
     def restore(self, data: bytes) -> TableOperator:
-        """Return the operator of a `snapshot`. Raises SnapshotError for other bytes."""
         _, saved = load_bytes(data, self.kind, self.version)
         return restore_state(self.kind, self.make, saved)
 
@@ -130,7 +128,6 @@ class TableConfig:
 
 
 def arrival_columns(rows: pa.Table, arrival: Arrival) -> dict[str, np.ndarray]:
-    """Return the columns that order rows, by name, as numbers."""
     return {
         name: punctuations_of(rows) if name == "punctuation" else as_numbers(rows.column(name))
         for name in arrival.columns
@@ -147,6 +144,7 @@ class TableOperator(Stateful):
     """
 
     config: TableConfig
+    operator: Any  # of a subclass
     has_processed_rows = True
     state = {"index": Part(), "latest": Value(tuple, none=True), "counts": Value(dict)}
 
@@ -170,7 +168,6 @@ class TableOperator(Stateful):
         return {}  # `keys` of the config is a number of columns, not of keys
 
     def begin(self) -> None:
-        """Begin a micro-batch; `gauges` then returns its values."""
         self._keys_before = len(self.index)
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
@@ -215,8 +212,7 @@ class TableOperator(Stateful):
         raise NotImplementedError  # in operators that override `process`
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether rows can be processed; `process_invalid` receives the other
-        rows."""
+        """Return bool[n]: whether rows can be processed; others go to `process_invalid`."""
         return has_all_values(rows, self.config.order_columns)
 
     def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
@@ -242,10 +238,7 @@ class TableOperator(Stateful):
         self.latest = newest if self.latest is None else max(newest, self.latest)
 
     def require_one_controller(self, behind: int) -> None:
-        """Raise ValueError for out-of-order rows that should come from one controller.
-
-        Such rows come from several controllers: a union has the metadata of its first frame only.
-        """
+        """Raise ValueError for out-of-order rows that should come from one controller."""
         if behind and self.config.one_controller:
             raise ValueError(SEVERAL_CONTROLLERS)
 
@@ -264,7 +257,7 @@ class TableOperator(Stateful):
 
     def forget(self, codes: np.ndarray) -> None:
         """Drop the state of the keys `codes` (int64[]), because the codes will be reused."""
-        raise NotImplementedError(f"{type(self).__name__} does not forget keys")
+        self.operator.forget(codes)
 
     def set_clock(self, now: int) -> None:
         """Set the processing time of a call, with or without rows.
@@ -284,7 +277,6 @@ class TableOperator(Stateful):
         return None
 
     def flush(self) -> list[pa.Table]:
-        """Return the output at the end of a static frame."""
         return []
 
     def counters(self) -> dict[str, int]:

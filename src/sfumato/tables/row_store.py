@@ -88,10 +88,7 @@ class RowStore(Stateful):
         return numbers
 
     def take(self, numbers: Ints, fresh: pa.Table | None = None) -> pa.Table:
-        """Return the rows in the order of `numbers`. Raises KeyError for a missing number.
-
-        fresh : rows numbered from `next` upwards, treated as if they were stored
-        """
+        """Return rows in the order of `numbers`. fresh : rows from `next` on, not stored yet"""
         chunks = list(self._chunks)
         if fresh is not None and fresh.num_rows:
             given = np.arange(self.next, self.next + fresh.num_rows)
@@ -121,7 +118,6 @@ class RowStore(Stateful):
             self.keep(self._needed())
 
     def keep(self, live: Ints) -> None:
-        """Keep only the rows with the numbers `live`."""
         self._merge(0)
         for numbers, rows, _ in self._chunks:
             wanted = np.isin(numbers, live)
@@ -137,7 +133,6 @@ class RowStore(Stateful):
 
     @property
     def stored(self) -> pa.Table | None:
-        """Return all stored rows, or None before the first row."""
         self._merge(0)
         return self._chunks[0].rows if self._chunks else self.empty
 
@@ -150,7 +145,6 @@ class RowStore(Stateful):
 
     @property
     def numbers(self) -> Ints:
-        """Return int64[]: the ascending numbers of the stored rows."""
         return np.concatenate([np.empty(0, np.int64), *(each.numbers for each in self._chunks)])
 
     @numbers.setter

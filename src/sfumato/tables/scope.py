@@ -21,12 +21,7 @@ BEGINNING = np.iinfo(np.int64).min  # a time before all others
 def scope_of(
     keys: Sequence[str], controlled_by: Sequence[str], wrong: str = "extents cannot be complete"
 ) -> tuple[int, ...]:
-    """Return the positions in `keys` of the controller's keys.
-
-    keys : keys of the aggregate or join    controlled_by : keys of the controller
-    wrong : the consequence of missing keys, for the error
-    Raises ValueError if `keys` does not contain all keys of the controller.
-    """
+    """Return the positions in `keys` of the controller's keys. wrong : what missing keys cause"""
     missing = _missing(controlled_by, keys)
     if missing:
         raise ValueError(
@@ -47,11 +42,7 @@ def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
 
 
 def join_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str]) -> tuple[int, ...]:
-    """Return the positions in `keys` of the keys within which both sides' extents are ordered.
-
-    keys : keys of the join    left, right : keys within which each side is ordered
-    Raises ValueError if `keys` does not contain all of `left` and `right`.
-    """
+    """Return the positions in `keys` of the keys within which both sides' extents are ordered."""
     for side, controlled in (("left", left), ("right", right)):
         missing = _missing(controlled, keys)
         if missing:
@@ -91,7 +82,6 @@ class Scopes(Stateful):
         return len(self.since)
 
     def encode(self, rows: pa.Table) -> Ints:
-        """Return int64[n]: the rows' scope codes."""
         codes = self.index.encode(rows.select(self.keys))
         self.since = pad(self.since, int(codes.max(initial=-1)) + 1, BEGINNING)
         return codes

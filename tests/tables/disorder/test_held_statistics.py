@@ -147,7 +147,7 @@ def test_keys_and_new_keys_of_a_micro_batch_are_counted():
 )
 def test_updated_statistics_are_those_of_a_full_computation(seed, keys, control, more):
     rng = np.random.default_rng(seed)
-    config = ReorderTableConfig(control=control, keys=1, idle_timeout=5, **more)
+    config = ReorderTableConfig(control=control, keys=1, idle_timeout=5_000, **more)
     operator, held, arrivals, newest = config.make(), {}, {}, None
     for step in range(12):
         if seed % 3 == 0 and step % 5 == 4:

@@ -10,7 +10,7 @@ from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from table_runs import table_of, with_column
 
 BY_KEY = ReorderTableConfig(
-    control=DisorderControl(0.1, estimator="conformal"), keys=2, idle_timeout=2000
+    control=DisorderControl(0.1, estimator="conformal"), keys=2, idle_timeout=2_000_000
 )
 BY_SOURCE = dataclasses.replace(BY_KEY, keys=1, sources=1, expected_sources=2)
 

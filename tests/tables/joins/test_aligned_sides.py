@@ -147,7 +147,7 @@ def test_rows_wait_only_for_the_slower_side():
 
 def test_a_silent_side_is_waited_for_until_its_timeout():
     left, right = controlled(2, 0), controlled(2, 1)
-    config = replace(COMPLETE, idle_timeout=1000)
+    config = replace(COMPLETE, idle_timeout=1_000_000)
     operator = config.make()
     operator.process([(1, right.slice(0, 5))], 0)
     operator.process([(0, left.slice(0, 35))], 10)

@@ -34,7 +34,7 @@ def random_cuts(rng, n):
 
 def range_config(length, slide=None, **more):
     window = Range(f"{length} us", None if slide is None else f"{slide} us")
-    return ExtentTableConfig(window=window, keys=1, key_names=("key",), **TOTAL, **more)
+    return ExtentTableConfig(window=window, keys=1, **TOTAL, **more)
 
 
 def test_event_times_out_of_range_are_invalid():
@@ -109,6 +109,6 @@ def test_forgetting_keys_without_open_extents_changes_no_answer():
         for row in part.to_pylist():
             for end in (row["order0"] // 50 * 50 + 50, row["order0"] // 50 * 50 + 100):
                 expected[end, row["key0"]] = row["value0"][0]
-    got = {(row["window"]["end"], row["key"]): row["total"]["mean"] for row in found}
+    got = {(row["window"]["end"], row["key0"]): row["total"]["mean"] for row in found}
     assert len(found) == len(got)
     assert got == expected

@@ -26,16 +26,12 @@ ARRIVAL = "arrival"  # orders late rows with equal punctuations
 
 
 def lateness_of(rows: pa.Table) -> np.ndarray:
-    """Return bool[n]: whether rows are flagged late."""
     marked: np.ndarray = as_numbers(rows.column("late")) != 0
     return marked
 
 
 def release_order(rows: pa.Table) -> np.ndarray:
-    """Return int64[n]: the positions of the rows in release order.
-
-    Late rows with equal punctuations are ordered by the column `arrival`, if it exists.
-    """
+    """Return int64[n]: the positions of the rows in release order; see `ARRIVAL`."""
     late = lateness_of(rows)
     columns = [punctuations_of(rows), late]
     if ARRIVAL in rows.column_names:
@@ -93,9 +89,15 @@ class ReleasedTableConfig(TableConfig):
     """Settings of an operator that processes a controller's rows in release order.
 
     scope : numbers of the key columns that are keys of the controller; None without a controller
+    by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
     """
 
     scope: tuple[int, ...] | None = None
+    by_source: bool = False
+
+    @property
+    def scope_columns(self) -> list[str]:
+        return [f"key{i}" for i in self.scope or ()]
 
     @property
     def shared(self) -> bool:
@@ -107,13 +109,9 @@ class ReleasedTableConfig(TableConfig):
 
 
 class ReleasedOperator(TableOperator):
-    """An operator that processes a controller's rows in release order.
+    """An operator that processes a controller's rows in release order."""
 
-    Its config is a `ReleasedTableConfig` with an additional field `by_source`: whether late rows
-    have the punctuation of a source, see `LateRowBuffer`.
-    """
-
-    config: Any
+    config: ReleasedTableConfig
     state = {"late_rows": Optional(Part("_new_buffer"))}
 
     def __init__(self, config: Any) -> None:

@@ -1,5 +1,4 @@
-"""The disorder controller over Arrow tables: the operator (`Reorder` and its buffered rows) and the
-job of `reorder`."""
+"""The disorder controller over Arrow tables: the operator and the job of `reorder`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -34,7 +33,6 @@ from sfumato.tables.reading.frame import (
     REMEMBERED,
     Frame,
     forget_after_of,
-    milliseconds_of,
     order_metadata,
     with_roles,
 )
@@ -57,7 +55,7 @@ class ReorderTableConfig(TableConfig):
     """Settings of a disorder controller over tables.
 
     control : settings of each controller    expected_sources : as for `Reorder`
-    sources, unique : numbers of columns source0.. and id0..    idle_timeout : milliseconds, or None
+    sources, unique : numbers of columns source0.. and id0..    idle_timeout : microseconds, or None
     early : whether rows are also emitted on arrival
     remember : minimum time to remember an id after its row's arrival, in microseconds
     """
@@ -102,7 +100,6 @@ class ReorderTableConfig(TableConfig):
 
     @property
     def remembered_us(self) -> int:
-        """Minimum time for which an id is remembered, in microseconds."""
         return max(self.remember, int(self.forget_after or 0))
 
     def arrival(self) -> Arrival:
@@ -155,7 +152,6 @@ class TableReorder(TableOperator):
         self.waits[:] = 0
 
     def is_usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether event time and arrival are present and within range."""
         usable = np.ones(rows.num_rows, bool)
         for name in (EVENT, "order0"):
             times = punctuations_of(rows, name)
@@ -249,7 +245,7 @@ class TableReorder(TableOperator):
     def idle(self, now: int) -> list[pa.Table]:
         assert self.config.idle_timeout is not None
         self.set_clock(now)
-        before = now - self.config.idle_timeout
+        before = now - max(1, self.config.idle_timeout // 1000)
         self.held.reset()
         silent, keys = (np.flatnonzero(times <= before) for times in (self.seen, self.since))
         return self._emit(self.operator.idle(silent, keys))
@@ -324,10 +320,7 @@ def reorder_job(
     early: bool,
     punctuation: str | None,
 ) -> Job:
-    """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
-
-    waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind as users give them
-    """
+    """Return the job of `reorder`. waits : arguments of `DisorderControl`, as users give them"""
     keys, sources = frame.keys("key", key), frame.group_columns("source", source)
     for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
         raise TypeError(
@@ -395,7 +388,7 @@ def reorder_job(
         sources=len(sources),
         unique=len(ids),
         expected_sources=expected_sources,
-        idle_timeout=milliseconds_of(idle_timeout),
+        idle_timeout=None if idle_timeout is None else microseconds("idle_timeout", idle_timeout),
         early=early,
         remember=0 if remember is None else microseconds("remember", remember),
         keys=len(keys),
@@ -427,14 +420,13 @@ def reorder_job(
         [Input(frame, reading, described, bucket=() if shares_buffer else None)],
         config,
         outputs,
-        idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
+        idle_timeout=config.idle_timeout,
         order=[event],
         has_late_rows=True,
     )
 
 
 def require_late_flags(frame: Frame) -> None:
-    """Raise ValueError if late rows of a frame are not flagged."""
     if "late" not in frame.columns or frame.kind("late") != "truth":
         raise ValueError(
             f"sf.split_late needs a {frame.noun} with a boolean column `late`; it has "

@@ -17,10 +17,7 @@ def columns_to_search(
     max_rows: int,
     excluded: Sequence[str] = (),
 ) -> list[str]:
-    """Return the columns to search for dependencies, by default all numeric ones except `excluded`.
-
-    Raises ValueError or TypeError for fewer than two columns, and for columns that are not numeric.
-    """
+    """Return the columns to search, by default all numeric columns except `excluded`."""
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
         raise ValueError(f"`max_rows` must be an integer of at least 2; got {max_rows!r}")
     wanted = column_names("attributes", attributes)
@@ -34,7 +31,6 @@ def columns_to_search(
 
 
 def require_defaults(given: Mapping[str, Any]) -> None:
-    """Raise ValueError for arguments that differ from their defaults, although `order` is given."""
     for name, value in given.items():
         if value != getattr(Search(), name, None):
             raise ValueError(
@@ -52,10 +48,7 @@ def check_attribute_count(attributes: Sequence[str]) -> None:
 
 
 def valued_columns(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
-    """Return the columns with at least one finite number; warn about the others.
-
-    known : number of rows with a finite number, per column
-    """
+    """Return the columns with `known` finite numbers, given as counts; warn about others."""
     empty = [name for name in wanted if not known[name]]
     if empty:
         listed = ", ".join(f"`{name}`" for name in empty)
@@ -66,10 +59,7 @@ def valued_columns(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]
 def warn_of_gaps(
     wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int, fewest: int = 2
 ) -> None:
-    """Warn if `complete`, the number of rows without gaps, is below `rows` / 2 or `fewest`.
-
-    known : as for `valued_columns`
-    """
+    """Warn if `complete`, the number of rows without gaps, is below `rows` / 2 or `fewest`."""
     if len(wanted) < 2:
         _warn("no dependency found, because fewer than two columns have values")
         return

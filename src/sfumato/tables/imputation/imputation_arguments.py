@@ -111,7 +111,6 @@ class ImputationArguments(ABC):
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Return the arguments that are given as `impute` of a join, an instance or a dict."""
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):
@@ -127,10 +126,7 @@ class ImputationArguments(ABC):
         """Read the repository; return its serialised imputers for the rows of a frame."""
 
     def with_bound(self, bound: int) -> Self:
-        """Return the arguments for rows with at most `bound` alternatives.
-
-        Raises ValueError if `max_alternatives` exceeds the bound.
-        """
+        """Return the arguments for rows with at most `bound` alternatives."""
         check_alternatives("max_alternatives", self.max_alternatives, bound)
         if self.max_alternatives is None and bound < MAX_ALTERNATIVES:
             return replace(self, max_alternatives=bound)
@@ -150,7 +146,6 @@ class ImputationArguments(ABC):
 
     @property
     def settings(self) -> ImputationSettings:
-        """Return the arguments without the repository."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "repository"}
         determinants = {name for d in as_dependencies(self.dependencies or ()) for name in d.names}
         scaling = ((name, *pair) for name, pair in scaling_pairs(self.scaling).items())
@@ -161,14 +156,12 @@ class ImputationArguments(ABC):
 
 
 def require_numbers_or_texts(frame: Frame, argument: str, columns: Sequence[str]) -> None:
-    """Raise ValueError for missing columns, TypeError for columns that are not numeric or text."""
     texts = [name for name in frame.resolve(argument, list(columns)) if frame.kind(name) == "text"]
     frame.group_columns(argument, texts)  # raises for columns with a collation
     frame.require_numbers(argument, [name for name in columns if name not in texts])
 
 
 def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> None:
-    """Raise TypeError for columns that are text in only one of two frames, unless untyped."""
     for name in columns:
         given, known = (of.resolve("repository", name)[0] for of in (frame, past))
         if frame.type_name(given) not in UNTYPED_KINDS and (frame.kind(given) == "text") != (
@@ -182,7 +175,6 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
 
 
 def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
-    """Raise TypeError or ValueError for columns that cannot be the key of a repository."""
     for name in frame.group_columns(argument, key):
         if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED_KINDS:
             raise TypeError(

@@ -74,11 +74,7 @@ class ImputationSettings:
     most_rows: int | None = None
 
     def make(self, repository: pa.Table) -> Any:
-        """Return the `RepositoryImputer` or, with an order, the `StreamRepository` of a repository.
-
-        repository : table with the columns `names`, `key` and `order`
-        Raises ValueError if the repository has no complete rows.
-        """
+        """Return the `RepositoryImputer` of a repository or, with an order, `StreamRepository`."""
         if self.order:
             return StreamRepository.of(self, repository)
         categories = {}
@@ -197,7 +193,6 @@ class RepositoryImputer:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
         saved = unpack(data, REPOSITORY_KIND, REPOSITORIES_VERSION)
         *own, shared = [Imputer.from_bytes(part.tobytes()) for part in saved.arrays.values()]
         by_key = dict(zip(saved.values["keys"], own, strict=True))
@@ -224,11 +219,7 @@ class StreamRepository:
 
     @classmethod
     def of(cls, settings: ImputationSettings, past: pa.Table) -> StreamRepository:
-        """Return the imputers of a stream's past, whose rows may have gaps and be in any order.
-
-        past : table with the attributes, the order and the key
-        Raises ValueError if no row has all attributes and earlier values of all of them.
-        """
+        """Return the imputers of a stream's past, whose rows may have gaps and be in any order."""
         names, key = settings.attributes, settings.key
         past, rows, is_complete = changes_of(settings, past)
         settings = replace(settings, order="", most_rows=MAX_PAST_ROWS)
@@ -310,5 +301,4 @@ AnyRepository = RepositoryImputer | StreamRepository
 
 @lru_cache(maxsize=4)
 def cached_imputer(data: bytes, kind: type[AnyRepository]) -> Any:
-    """Return the imputers restored from `to_bytes`, cached per process."""
     return kind.from_bytes(data)

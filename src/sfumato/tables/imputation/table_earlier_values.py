@@ -47,12 +47,10 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
     """Settings of earlier values over tables.
 
     attributes : number of columns value0..
-    by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
     duplicates : whether the boolean column `duplicate` flags copies of other rows
     """
 
     attributes: int
-    by_source: bool = False
     duplicates: bool = field(default=False, metadata={"fingerprint": "added"})
 
     kind, version = "earlier values", 3
@@ -84,7 +82,6 @@ class TableEarlierValues(ReleasedOperator):
     """
 
     config: EarlierValuesTableConfig
-    operator: Any
     state = {"operator": Part()}
 
     def __init__(self, config: EarlierValuesTableConfig) -> None:
@@ -116,9 +113,6 @@ class TableEarlierValues(ReleasedOperator):
     def _count_invalid(self, rows: pa.Table) -> None:
         self.counts["invalid"] += int((~self._are_duplicates(rows)).sum())
 
-    def forget(self, codes: np.ndarray) -> None:
-        self.operator.forget(codes)
-
 
 def _answers_table(rows: pa.Table, earlier: Floats, age: Floats) -> pa.Table:
     columns = {ROW: rows.column(ROW)}
@@ -136,7 +130,6 @@ def earlier_values_job(
     forget_after: str | timedelta | float | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `earlier_values`. Raises ValueError or TypeError for invalid arguments."""
     wanted = frame.resolve("attributes", attributes)
     if not wanted:
         raise ValueError("`attributes` must name at least one numeric column; got none")
@@ -204,7 +197,6 @@ def released_values(
 
 
 def require_ages(frame: Frame, order: str) -> None:
-    """Raise TypeError for an order that is neither a timestamp nor numeric."""
     if not frame.is_time(order) and frame.kind(order) not in NUMBER_KINDS:
         raise TypeError(
             f"`order` must be a timestamp or a number; `{order}` is {frame.type_name(order)}"

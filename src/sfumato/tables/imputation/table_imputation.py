@@ -119,7 +119,6 @@ def imputed_columns(
 
 
 def count_imputed(columns: pa.Table) -> dict[str, int]:
-    """Return the counters of rows with the columns of `impute_table`."""
     complete = columns.column(IMPUTED_BY).null_count
     unimputable = columns.column(ALTERNATIVES).null_count
     imputed = columns.num_rows - complete - unimputable
@@ -220,15 +219,15 @@ class TableStreamImputation(TableEarlierValues):
             for name, count in zip(("tested", "covered", "widened"), counts, strict=True):
                 self.counts[name] += count
             for imputed in found:
-                weight = None if existence is None else existence[of[imputed.places]]
-                own = self.repository.changes.own or self.repository.levels.own
+                places, own = of[imputed.places], changes.own or levels.own
+                weight = None if existence is None else existence[places]
                 shared = bool(own) and imputed.ways[0][0] in (changes.shared, levels.shared)
                 columns = imputed_rows_columns(imputed, weight, shared)
                 if self.config.gap_values is not None:
-                    gaps = gaps_of(keys, of[imputed.places], imputed.since)
+                    gaps = gaps_of(keys, places, imputed.since)
                     for name, gap in zip(self.gap_columns, gaps, strict=True):
                         columns = columns.append_column(name, gap)
-                parts.append((of[imputed.places], columns))
+                parts.append((places, columns))
         return self._answer(rows, merge_parts(parts))
 
     def _answer(self, rows: pa.Table, found: pa.Table) -> pa.Table:
@@ -292,7 +291,6 @@ def stream_imputation_job(
     gap_values: int | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `impute` with an order. Raises ValueError or TypeError if invalid."""
     gaps = [] if gap_values is None else [f"gap_{of}" for of in settings.attributes]
     if gap_values is not None:
         check_gap_values(gap_values, frame, settings)
@@ -316,7 +314,6 @@ def stream_imputation_job(
 
 
 def check_gap_values(count: int, frame: Frame, settings: ImputationSettings) -> None:
-    """Raise ValueError or TypeError for invalid `gap_values`."""
     check_alternatives("gap_values", count, frame.max_alternatives)
     if count == 1:
         raise ValueError("`gap_values` must be at least 2, because one value has no range; got 1")

@@ -40,7 +40,6 @@ class JoinMetric:
             distance("within", scale)
 
     def dimensions(self, attributes: int) -> int:
-        """Return the number of coordinates. Raises ValueError for a wrong number of attributes."""
         if self.name == "haversine" and attributes != 2:
             raise ValueError(
                 '`metric`="haversine" needs `on`=[longitude, latitude], in this order; '
@@ -49,8 +48,7 @@ class JoinMetric:
         return 3 if self.name == "haversine" else attributes
 
     def bounds(self, attributes: Sequence[str]) -> list[tuple[str, float, str]]:
-        """Return (name, maximum magnitude, error) per bounded attribute. Raises ValueError for a
-        wrong number of attributes."""
+        """Return (name, maximum magnitude, error) per bounded attribute."""
         self.dimensions(len(attributes))
         if self.name == "euclidean":
             return []
@@ -79,7 +77,6 @@ EUCLIDEAN = JoinMetric()
 
 
 def bounds_of(metric: str, attributes: str | Sequence[str] | None) -> list[tuple[str, float, str]]:
-    """Return `JoinMetric.bounds` of the argument `attributes`. Raises ValueError or TypeError."""
     named = JoinMetric(metric)
     return [] if named == EUCLIDEAN else named.bounds(column_names("attributes", attributes))
 
@@ -107,7 +104,6 @@ def raise_unscaled(within: Mapping[str, float], attributes: list[str]) -> NoRetu
 
 
 def finite_number(argument: str, given: Any) -> float:
-    """Return `given` as a float. Raises TypeError unless it is a finite number."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise TypeError(f"`{argument}` must be a finite number; got {given!r}")
     return float(given)

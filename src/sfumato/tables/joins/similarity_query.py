@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import flag, one_of, whole
 from sfumato.operators.distributions.aggregate import OVER_TIME
@@ -32,7 +33,6 @@ from sfumato.tables.reading.frame import (
     Frame,
     column_names,
     forget_after_of,
-    milliseconds_of,
     require_same_keys,
     require_same_worlds,
 )
@@ -100,13 +100,10 @@ class JoinSide:
         frame.require_event_time(f"order{of}", self.orders)
         if frame.streams:  # static frames are sorted as a whole
             check_order(self.keys, frame.in_order_for)
-        self.attributes = frame.attributes if frame.uncertain else self.on
-        missing = [a for a in self.on if a not in self.attributes]
-        if missing:
-            raise ValueError(
-                f"`on` names {missing}, which are not in the alternatives{of}; the alternatives "
-                f"have {self.attributes}"
-            )
+        self.attributes = self.on
+        if frame.uncertain:
+            self.attributes = frame.attributes
+            frame.require_attributes(self.on, of)
         self.points = self.on if frame.uncertain else frame.resolve(f"on{of}", self.on)
         self.texts = self._texts(query, of)
         self.bounds = query.distance.bounds(self.points)
@@ -133,7 +130,6 @@ class JoinSide:
         self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
-        """Return the positions of text attributes in `on`. Raises TypeError or ValueError."""
         frame = self.frame
         type_of = frame.attribute_type if frame.uncertain else frame.type
         allowed, what, hint = {*NUMBER_KINDS, "text"}, "columns of numbers or strings", ""
@@ -163,7 +159,6 @@ class JoinSide:
 
     @property
     def fields(self) -> list[OutputField]:
-        """Return the fields of this side's attributes in the alternatives of a pair."""
         found = []
         for i, attribute in enumerate(self.attributes):
             if attribute in self.on:
@@ -176,10 +171,7 @@ class JoinSide:
         return found
 
     def input(self, aligned: bool) -> Input:
-        """Return how the operator reads the frame.
-
-        aligned : whether to read `late` and `punctuation`; late rows may then be invalid
-        """
+        """Return how the operator reads the frame. aligned : whether late rows may be invalid"""
         certain, aggregated = self.imputed is None, self.aggregated
         values: list[tuple[str, ColumnReader]] = [
             (ALTERNATIVES, Samples(tuple(self.points), self.texts))
@@ -205,13 +197,21 @@ class JoinSide:
         reading = Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tie_columns))
         if aggregated is None:
             return Input(self.frame, reading)
-        return Input(self.frame, reading, {"values": aggregated.expressions}, aggregated.computed)
+        return Input(
+            self.frame, reading, {"values": aggregated.expressions}, aggregated.computation[1]
+        )
 
 
 @dataclass(eq=False)
 class JoinQuery:
-    """The validated arguments of the similarity joins."""
+    """The validated arguments of the similarity joins.
 
+    frames : two frames, or one frame that is joined with itself    function : name in errors
+    sides : both sides; each side of a self-join has the same frame
+    """
+
+    frames: Sequence[Frame]
+    function: str
     on: str | Sequence[str]
     within: float | str | Mapping[str, float]
     probability: float
@@ -225,7 +225,6 @@ class JoinQuery:
     forget_after: str | timedelta | float | None
     tasks: int | None
     imputation: ImputationArguments | None = None
-    function: str | None = None  # name in errors; None for the join's name
     how: str = INNER
 
     def __post_init__(self) -> None:
@@ -253,6 +252,7 @@ class JoinQuery:
         if self.imputation is not None:
             self._check_imputation(self.imputation)
             self.imputed = self.imputation.settings.names
+        self.sides = self._read_sides(self.frames)
 
     @property
     def numbers_only(self) -> str:
@@ -311,19 +311,17 @@ class JoinQuery:
                 f"rows; got {self.tasks!r}. {instead}"
             )
 
-    def sides(self, *frames: Frame) -> list[JoinSide]:
-        """Return both sides of two frames, or of one frame joined with itself."""
+    def _read_sides(self, frames: Sequence[Frame]) -> list[JoinSide]:
         if self.imputation is not None:
             self.imputation = self.imputation.with_bound(frames[0].max_alternatives)
         require_same_worlds(frames, self.how)
         is_self_join = len(frames) == 1
-        called = self.function or ("self_join" if is_self_join else "similarity_join")
         for frame in frames:
-            frame.require_independent(called)
-        if self.lockstep and called != "similarity_join":
+            frame.require_independent(self.function)
+        if self.lockstep and self.function != "similarity_join":
             raise ValueError(
-                f"`lockstep` of sf.Rows is allowed only in similarity_join; got {called}. Leave "
-                "`lockstep` out"
+                f"`lockstep` of sf.Rows is allowed only in similarity_join; got {self.function}. "
+                "Leave `lockstep` out"
             )
         sides = [
             JoinSide(self, frame, name, is_self_join)
@@ -349,7 +347,8 @@ class JoinQuery:
             )
         return sides
 
-    def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
+    def job(self, name: str | None, idle_timeout: str | timedelta | None = None) -> Job:
+        config, sides = self._config(idle_timeout), self.sides
         certain = self.imputation is None and all(side.frame.certain for side in sides)
         found = [Output(s.name, (s.name,), row_of(s.frame, s.passthrough)) for s in sides]
         found += world_outputs(sides[0].frame, sides[0].name)
@@ -360,21 +359,23 @@ class JoinQuery:
         if self.output == "changes":
             found.append(Output("change", ("change",), pa.string()))
         if not certain:
-            return mark_shared(found, PAIRS)
+            return self._job(name, config, mark_shared(found, PAIRS))
         own = [ALTERNATIVES, "probability"]  # certain, so they share nothing
-        return [
+        outputs = [
             with_metadata(of, {SHARED_KEY: ""}) if of.name in own else of
             for of in mark_repeated(found, PAIRS, own)
         ]
+        return self._job(name, config, outputs)
 
-    def config(
-        self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None = None
-    ) -> JoinTableConfig:
-        """Return the config for a join of two frames, or of one frame with itself.
+    def _job(self, name: str | None, config: JoinTableConfig, outputs: Sequence[Output]) -> Job:
+        sides = self.sides[: len(self.frames)]
+        inputs = [side.input(config.aligned is not None or side.marks_late) for side in sides]
+        metrics = self.function.removeprefix("similarity_")
+        return Job(self.function, metrics, name, inputs, config, outputs, config.idle_timeout)
 
-        The repository of an imputation is read after all checks.
-        """
-        side = sides[0]
+    def _config(self, idle_timeout: str | timedelta | None) -> JoinTableConfig:
+        """Return the config; the repository of an imputation is read after all checks."""
+        side = self.sides[0]
         common: dict[str, Any] = {
             "within": self.limit,
             "probability": finite_number("probability", self.probability),
@@ -398,21 +399,21 @@ class JoinQuery:
                 "on": tuple(f"on{i}" for i in range(len(self.attributes))),
                 "tasks": tasks_for(self.windows, keys) if tasks is None else tasks_of(tasks),
             }
-        if len(sides) == 1:
+        if len(self.frames) == 1:
             in_order = side.frame.is_strictly_ordered(side.orders, [])
             return SelfJoinTableConfig(
                 **common, marks_late=side.marks_late, one_controller=in_order
             )
         needed = self.how != INNER and f'`how`="{self.how}"'
         needed = needed or (self.lockstep and "`lockstep` of sf.Rows")
-        ordered = [(side.frame, side.orders, side.keys) for side in sides]
+        ordered = [(side.frame, side.orders, side.keys) for side in self.sides]
         common |= alignment_of(ordered, idle_timeout, needed or None)
         if self.imputation is None:
             if self.how != INNER:
                 return OuterJoinTableConfig(**common, how=self.how)
             kind = LockstepJoinTableConfig if self.lockstep else SimilarityJoinTableConfig
             return kind(**common)
-        imputer = self.imputation.prepared(sides[0].frame)
+        imputer = self.imputation.prepared(side.frame)
         units = dict(zip(self.attributes, self.distance.scales, strict=bool(self.distance.scales)))
         return IncompleteJoinTableConfig(
             imputer=imputer,
@@ -421,40 +422,59 @@ class JoinQuery:
             **common,
         )
 
-    def config_neighbours(
-        self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None, **asked: Any
-    ) -> OtherNeighboursTableConfig:
-        """Return the config for neighbours in the right frame, or in a single frame."""
-        # Windows contain all tuples that may be among their newest rows.
-        own, other = (replace(of, confidence=1.0 - NEGLIGIBLE_MEMBER) for of in self.windows)
-        kind: type[OtherNeighboursTableConfig] = NeighboursTableConfig
-        if len(sides) == 2:
-            kind, own = OtherNeighboursTableConfig, JoinWindow(1)  # left tuples are not searched
-        return kind(**(vars(self.config(sides, idle_timeout)) | {"windows": (own, other)}), **asked)
-
-    def aggregates_of(
+    def neighbours_job(
         self,
-        sides: Sequence[JoinSide],
-        aggregates: Mapping[str, str],
+        name: str | None,
+        idle_timeout: str | timedelta | None,
+        fewer_than: int | None,
+        aggregates: Mapping[str, str] | None,
         distribution: int | None,
         quantiles: Sequence[float],
-    ) -> NeighbourAggregates:
-        """Return the aggregates over neighbours in the last side's frame.
-
-        Raises ValueError for a count window over uncertain rows.
-        """
-        own, frame = sides[0].frame, sides[-1].frame
-        if self.windows[-1].rows is not None and not frame.certain:
+    ) -> Job:
+        """Return the job of `neighbours`, in the right frame or in the single frame."""
+        left, right = self.sides
+        left.passthrough, right.passthrough = list(left.frame.columns), right.orders
+        certain = left.frame.certain and right.frame.certain
+        settings: Any = None
+        aggregated, results = None, list[Output]()
+        if aggregates is not None:
+            if self.windows[-1].rows is not None and not right.frame.certain:
+                raise ValueError(
+                    "`aggregates` of neighbours needs a time window over uncertain rows, because "
+                    "the newest rows depend on which rows exist: write "
+                    f'window=sf.Range("10 minutes"); got {self.window!r}'
+                )
+            aggregated = NeighbourAggregates(
+                right.frame, parse_aggregates(aggregates), Rows(1), right.orders, right.keys, None,
+                distribution, quantiles=quantiles, own=tuple(left.frame.columns),
+                structs=right.frame.certain and not certain,
+            )  # fmt: skip
+            settings, results = aggregated.settings, aggregated.result_outputs
+        elif quantiles or distribution is not None:
             raise ValueError(
-                "`aggregates` of neighbours needs a time window over uncertain rows, because "
-                "the newest rows depend on which rows exist: write "
-                f'window=sf.Range("10 minutes"); got {self.window!r}'
+                "`quantiles` and `distribution` describe the results of `aggregates`, which is not "
+                "given: add aggregates={...}, or leave them out. The column `neighbours` always "
+                "has its distribution"
             )
-        return NeighbourAggregates(
-            frame, parse_aggregates(aggregates), Rows(1), sides[-1].orders, sides[-1].keys, None,
-            distribution, quantiles=quantiles, own=tuple(own.columns),
-            structs=frame.certain and not own.certain,
-        )  # fmt: skip
+        self.sides[len(self.frames) - 1].aggregated = aggregated
+        names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
+        outputs = passthrough_outputs(left.frame, left.frame.columns, ROW, taken=names)
+        moments = (OutputField("mean", pa.float64()), OutputField("stddev", pa.float64()))
+        counts = Struct((*moments, OutputField("distribution", VALUE_PAIRS)))
+        for title, kind in zip(names, (counts, pa.float64()), strict=False):
+            outputs.append(Output(title, (title,), kind))
+        outputs = mark_shared([*outputs, *results], None if certain else WINDOWS)
+        # Windows contain all tuples that may be among their newest rows.
+        own, other = (replace(of, confidence=1.0 - NEGLIGIBLE_MEMBER) for of in self.windows)
+        kind_of: type[OtherNeighboursTableConfig] = NeighboursTableConfig
+        if len(self.frames) == 2:
+            kind_of, own = OtherNeighboursTableConfig, JoinWindow(1)  # left tuples are not searched
+        config = kind_of(
+            **(vars(self._config(idle_timeout)) | {"windows": (own, other)}),
+            fewer_than=fewer_than,
+            aggregated=settings,
+        )
+        return self._job(name, config, outputs)
 
 
 def alignment_of(
@@ -466,8 +486,6 @@ def alignment_of(
 
     sides : the frame, order and keys of each side
     needed : name of the feature that needs punctuations on streams; None if there is none
-    Raises TypeError for keys of different types, and ValueError for missing punctuations, if
-    `needed` or `idle_timeout` is given.
     """
     frames, _, keys = zip(*sides, strict=True)
     require_same_keys(frames, keys)
@@ -479,7 +497,9 @@ def alignment_of(
                 tuple(map(names.index, scope or ()))
                 for names, scope in zip(keys, scopes, strict=True)
             ),
-            "idle_timeout": milliseconds_of(idle_timeout),
+            "idle_timeout": None
+            if idle_timeout is None
+            else microseconds("idle_timeout", idle_timeout),
             "one_controller": all(
                 frame.is_strictly_ordered(order, key) for frame, order, key in sides
             ),
@@ -494,24 +514,9 @@ def alignment_of(
     return {"pace_matters": all(frame.streams for frame in frames)}
 
 
-def join_job(
-    function: str,
-    metrics: str,
-    name: str | None,
-    sides: Sequence[JoinSide],
-    config: JoinTableConfig,
-    outputs: Sequence[Output],
-) -> Job:
-    inputs = [side.input(config.aligned is not None or side.marks_late) for side in sides]
-    return Job(function, metrics, name, inputs, config, outputs, config.idle_timeout_us)
-
-
 @dataclass(eq=False)
 class NeighbourAggregates(WindowQuery):
-    """The validated aggregates over the neighbours of each row.
-
-    own : the columns of the rows that have neighbours
-    """
+    """Aggregates over the neighbours of each row. own : the columns of rows that have neighbours"""
 
     function_name: ClassVar[str] = "neighbours"
     picks: ClassVar[bool] = False
@@ -535,23 +540,7 @@ class NeighbourAggregates(WindowQuery):
                 )
 
 
-def neighbours_outputs(
-    sides: Sequence[JoinSide], fewer_than: int | None, results: Sequence[Output]
-) -> list[Output]:
-    """Return the output columns: the first side's columns, the neighbour counts, and results."""
-    names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
-    frame = sides[0].frame
-    found = passthrough_outputs(frame, frame.columns, ROW, taken=names)
-    moments = (OutputField("mean", pa.float64()), OutputField("stddev", pa.float64()))
-    counts = Struct((*moments, OutputField("distribution", VALUE_PAIRS)))
-    for name, kind in zip(names, (counts, pa.float64()), strict=False):
-        found.append(Output(name, (name,), kind))
-    found += results
-    return mark_shared(found, None if all(side.frame.certain for side in sides) else WINDOWS)
-
-
 def check_streams(streams: object) -> None:
-    """Raise TypeError unless `streams` maps at least two names."""
     if isinstance(streams, Mapping) and len(streams) >= 2:
         return
     shape = f"a {type(streams).__name__}. Give each stream a name"  # without its rows
@@ -599,7 +588,6 @@ def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
 
 
 def tasks_of(tasks: Any) -> int:
-    """Return `tasks` as an int. Raises TypeError or ValueError if it is invalid."""
     if not whole("tasks", tasks) <= MAX_TASKS:
         raise ValueError(
             f"`tasks` must be at most {MAX_TASKS}, because each task reads all rows; got {tasks}"

@@ -16,7 +16,7 @@ from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
 from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.similarity_query import alignment_of
-from sfumato.tables.joins.table_join import TypedAnswersConfig, cast_answers, nulls_of_side
+from sfumato.tables.joins.table_join import TypedAnswersConfig, cast_answers
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import EXISTENCE, Frame, forget_after_of, require_same_worlds
@@ -37,7 +37,7 @@ from sfumato.tables.reading.rows import (
     controller_readers,
 )
 from sfumato.tables.reading.types import lengths_of
-from sfumato.tables.reading.user_warnings import MATCHED, PAIRS
+from sfumato.tables.reading.user_warnings import PAIRS
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import duration_us
 
@@ -110,18 +110,14 @@ class TableAsofJoin(TwoSides):
         if not len(found.place):
             return []
         turn = np.cumsum(rows.side == 0) - 1  # the position of each row among left rows
+        right = pa.nulls(len(found.place))
         if matched.any():
             given = as_array(self.right.take(found.number[matched]).column(ROW))
             right = given.take(pa.array(np.cumsum(matched) - 1, mask=~matched))
-        else:
-            right = as_array(nulls_of_side(SIDES[1], len(found.place), 0, self.config.answers)[0])
         columns = {"left": left.take(pa.array(turn[found.place])), "right": right}
         if self.config.uncertain:
             columns["probability"] = pa.array(found.probability)
         return [cast_answers(pa.table(columns), self.config.answers)]
-
-    def forget(self, codes: np.ndarray) -> None:
-        self.operator.forget(codes)
 
     def after_loading(self) -> None:
         super().after_loading()
@@ -142,7 +138,6 @@ def asof_join_job(
     forget_after: str | timedelta | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `asof_join`. Raises ValueError or TypeError for invalid arguments."""
     frames, orders, keys = (left, right), [], []
     require_same_worlds(frames)
     for side, frame in zip(SIDES, frames, strict=True):
@@ -181,7 +176,7 @@ def asof_join_job(
         outputs.append(Output("probability", ("probability",), pa.float64()))
         outputs = mark_shared(outputs, PAIRS)
     else:
-        outputs = mark_repeated(outputs, MATCHED, ["left"])
+        outputs = mark_repeated(outputs, "pairs of an as-of join", ["left"])
     config = AsofTableConfig(
         keys=len(keys[0]),
         within=None if within is None else duration_us("within", within),
@@ -191,4 +186,4 @@ def asof_join_job(
         forget_after=forget_after_of(left, orders[0][0], keys[0], forget_after),
         **aligned,
     )
-    return Job("asof_join", "asof", name, inputs, config, outputs, config.idle_timeout_us)
+    return Job("asof_join", "asof", name, inputs, config, outputs, config.idle_timeout)

@@ -138,7 +138,6 @@ class ExtentSide(Stateful):
         self.waiting = fresh if self.waiting is None else self.waiting.concat(fresh)
 
     def drop(self, unwanted: Bools) -> ExtentRows | None:
-        """Drop rows and return them, or None if there are none."""
         if self.waiting is None or not unwanted.any():
             return None
         dropped = self.waiting.filter(unwanted)
@@ -238,15 +237,13 @@ class TableExtentJoin(TableOperator):
         if not len(at[0]):
             return []
         taken = [table.take(pa.array(of)) for table, of in zip(sides, at, strict=True)]
-        answers = pa.table({side: of.column(ROW) for side, of in zip(SIDES, taken, strict=True)})
+        attributes: list[dict[str, pa.Array]] = [{}, {}]
         if found is not None:
             samples, lengths = (found.left_sample, found.right_sample), np.diff(found.offsets)
-            one, other = (
-                (of.column(ROW), attributes_at(of, sample, lengths))
-                for of, sample in zip(taken, samples, strict=True)
-            )
-            answers = answers_table(one, other, found)
-        return [self._with_window(answers, taken[0])]
+            both = zip(taken, samples, strict=True)
+            attributes = [attributes_at(rows, sample, lengths) for rows, sample in both]
+        one, other = zip((rows.column(ROW) for rows in taken), attributes, strict=True)
+        return [self._with_window(answers_table(one, other, found), taken[0])]
 
     def _with_window(self, answers: pa.Table, rows: pa.Table) -> pa.Table:
         answers = answers.add_column(0, "window", rows.column("window"))
@@ -274,12 +271,9 @@ class TableExtentJoin(TableOperator):
             )
             side.newest[over] = BEGINNING
         outputs = self._drop(unwanted)
-        self.index.drop_unneeded(self._waiting_codes)
-        return outputs
-
-    def _waiting_codes(self) -> Ints:
         codes = [side.waiting.code for side in self.sides if side.waiting is not None]
-        return np.concatenate([np.empty(0, np.int64), *codes])
+        self.index.drop_unneeded(lambda: np.concatenate([np.empty(0, np.int64), *codes]))
+        return outputs
 
     def _drop(self, unwanted: Sequence[Bools]) -> list[pa.Table]:
         """Drop rows of both sides; return their one-to-one pairs and unmatched rows, if emitted."""
@@ -357,7 +351,6 @@ def extent_join_job(
     how: str,
     one_to_one: bool,
 ) -> Job:
-    """Return the job of `extent_join`. Raises ValueError or TypeError for invalid arguments."""
     attributes, frames = column_names("on", on), {"left": left, "right": right}
     require_same_worlds([left, right], how)
     require_together(on, within, probability)
@@ -377,12 +370,7 @@ def extent_join_job(
         independent = frame.describe_shared() in INDEPENDENT_WITHIN_EXTENTS
         if attributes and how != INNER and not independent:
             frame.require_independent("extent_join")
-        missing = [a for a in attributes if a not in frame.attributes]
-        if missing:
-            raise ValueError(
-                f"`on` names {missing}, which are not in the alternatives of {called}; the "
-                f"alternatives have {frame.attributes}"
-            )
+        frame.require_attributes(attributes, f" of {called}")
     values: list[tuple[str, ColumnReader]] = [("window", Column("window"))]
     values += [(ALTERNATIVES, Alternatives())] if attributes else []
     keys = [frame.keys(f"key of the {side} {frame.noun}", key) for side, frame in frames.items()]

@@ -91,7 +91,6 @@ class TableJoin(TwoSides):
         return (self.left, self.right)[: self.operator.streams]
 
     def stored_columns(self, side: int) -> list[str]:
-        """Return the columns of a side's rows that answers need."""
         return [ROW, *self.kept_columns]
 
     @abstractmethod
@@ -130,7 +129,6 @@ class TableJoin(TwoSides):
         return output
 
     def process_arrivals(self, rows: OrderedSides) -> list[pa.Table]:
-        """Process arrivals like `join`; return the output."""
         answers = self.join(rows)
         self.counts["pairs"] += int((answers.change > 0).sum())
         return [self._table(answers)] if len(answers) else []
@@ -144,9 +142,6 @@ class TableJoin(TwoSides):
             change = pa.array(np.where(answers.change > 0, "+", "-"), pa.string())
             table = table.append_column("change", change)
         return table
-
-    def forget(self, codes: Ints) -> None:
-        self.operator.forget(codes)
 
     def gauges(self) -> dict[str, Any]:
         done = self.operator.counters
@@ -219,10 +214,7 @@ def unmatched_table(
 
 @dataclass(frozen=True, kw_only=True)
 class TypedAnswersConfig(TableConfig):
-    """Settings of an operator whose answers have NULLs for a side that may have had no rows.
-
-    answers : the schema of the answers; None if it is unknown
-    """
+    """Settings of an operator whose answers have NULLs for a side that may have had no rows."""
 
     answers: pa.Schema | None = field(default=None, metadata=CHANGEABLE)
 
@@ -243,20 +235,19 @@ def cast_answers(answers: pa.Table, schema: pa.Schema | None) -> pa.Table:
 
 
 def nulls_of_side(side: str, rows: int, samples: int, schema: pa.Schema | None) -> RowsOfSide:
-    """Return NULLs for the missing side of answers, of type null if the schema is unknown."""
-    row, attributes = pa.null() if schema is None else schema.field(side).type, {}
+    """Return NULLs for the missing side of answers; only `schema` knows their attributes."""
+    attributes = {}
     if schema is not None and ALTERNATIVES in schema.names:
         for of in schema.field(ALTERNATIVES).type.value_type:
             if of.name.startswith(f"{side}_"):
                 attributes[of.name.removeprefix(f"{side}_")] = pa.nulls(samples, of.type)
-    return pa.chunked_array([pa.nulls(rows, row)]), attributes
+    return pa.chunked_array([pa.nulls(rows)]), attributes
 
 
 def attributes_at(rows: pa.Table, sample: Numbers, lengths: Ints) -> dict[str, pa.Array]:
     """Return, by name, the attributes of the given samples of each row's alternatives.
 
     lengths : int64[n], samples per row    sample : sample numbers, row by row
-    Raises ValueError for samples that do not exist, which only happens with damaged state.
     """
     alternatives = rows.column(ALTERNATIVES).combine_chunks()
     offsets = alternatives.offsets.to_numpy()
@@ -270,10 +261,7 @@ def attributes_at(rows: pa.Table, sample: Numbers, lengths: Ints) -> dict[str, p
 def samples_of(
     table: pa.Table, on: Sequence[str], numbers: Callable[[pa.Array], Any] | None = None
 ) -> SampledTuples:
-    """Return the alternatives of a table's rows, with the attributes `on`.
-
-    numbers : encodes string columns as numbers
-    """
+    """Return the alternatives of a table's rows. numbers : encodes string columns as numbers"""
     column = table.column(ALTERNATIVES).combine_chunks()
     offsets = offsets_of(np.diff(column.offsets.to_numpy()))
     flat = column.flatten()

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Floats
 from sfumato.operators.distributions.aggregate import AggregateResult
-from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.neighbours import (
     NearSamples,
@@ -99,8 +98,8 @@ class TableOtherNeighbours(TableSimilarityJoin):
             offsets, prob, values = config.tuples(self.stores[-1].take(numbers))
             place = np.repeat(offsets[row], np.diff(near.begins)) + near.sample
             prob, values = prob[place], values[place]
-        options = DistributionOptions(**config.options)
-        return results_of_neighbours(config.aggregates, options, arrivals, near, prob, values.T)
+        given = config.aggregates, config.options, arrivals, near
+        return results_of_neighbours(*given, prob, values.T)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,7 +112,6 @@ class TableSimilarityJoin(TableJoin):
         return codes.astype(np.float64) * self._spacing
 
     def _held_texts(self) -> Ints:
-        """Return the codes of the strings of held tuples."""
         held = self.operator.tuples.points[:, list(self.config.metric.texts)]
         return np.unique(np.rint(held / self._spacing).astype(np.int64))
 
@@ -270,7 +269,6 @@ class TableOuterJoin(TableSimilarityJoin):
         return cast_answers(super()._table(answers), self.config.answers)
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
-        """Return the rows that cannot have further partners."""
         reached = None if self.sides is None else self.sides.emitted_until()
         tables = []
         for side, found in self.operator.release(reached, end):

@@ -112,10 +112,7 @@ class AlignedSides(Stateful):
         self.sides = self.left, self.right = [AlignedSide(keys, forget_after) for keys in scopes]
 
     def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
-        """Add on-time rows of a side; return the numbers of (dropped rows, rows out of order).
-
-        An on-time row can be below a punctuation only if the rows come from several controllers.
-        """
+        """Add on-time rows of a side; return the numbers of (dropped rows, rows out of order)."""
         mine = self.sides[side]
         mine.seen = now
         if not rows.num_rows:
@@ -136,13 +133,11 @@ class AlignedSides(Stateful):
         return int(gone.sum()), behind
 
     def set_clock(self, now: int) -> None:
-        """Limit saved times to `now`, see `TableOperator.set_clock`."""
         if self.idle_timeout is not None:
             for side in self.sides:
                 side.seen = None if side.seen is None else min(side.seen, now)
 
     def take_ready(self, now: int) -> list[tuple[int, pa.Table]]:
-        """Return the complete rows as (side, rows) pairs."""
         if self.idle_timeout is not None:
             self._release_idle(now, self.idle_timeout)
         out = self._release()
@@ -152,7 +147,6 @@ class AlignedSides(Stateful):
         return out
 
     def take_waiting(self) -> list[tuple[int, pa.Table]]:
-        """Return all waiting rows as (side, rows) pairs at the end of the streams."""
         self._release_all()
         return self._release()
 
@@ -236,7 +230,7 @@ class TwoSidesConfig(TableConfig):
 
     aligned : per side, the numbers of its controller's keys; rows then wait for the slower side,
         see `AlignedSides`. None to process rows on arrival
-    idle_timeout : milliseconds, for aligned sides
+    idle_timeout : microseconds, for aligned sides
     pace_matters : whether both sides are streams that are not aligned, with rows counted as
         `unaligned`
     """
@@ -244,10 +238,6 @@ class TwoSidesConfig(TableConfig):
     aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
     pace_matters: bool = field(default=False, metadata=CHANGEABLE)
-
-    @property
-    def idle_timeout_us(self) -> int | None:
-        return None if self.idle_timeout is None else 1000 * self.idle_timeout
 
     @property
     def by_punctuation(self) -> bool:
@@ -298,7 +288,8 @@ class TwoSides(TableOperator):
     def _new_sides(self) -> AlignedSides:
         config = self.config
         assert config.aligned is not None
-        return AlignedSides(config.aligned, config.idle_timeout, config.forget_after)
+        timeout = config.idle_timeout and max(1, config.idle_timeout // 1000)
+        return AlignedSides(config.aligned, timeout, config.forget_after)
 
     def set_clock(self, now: int) -> None:
         if self.sides is not None:
@@ -330,7 +321,6 @@ class TwoSides(TableOperator):
         """Return the answers to complete rows of both sides."""
 
     def order_rows(self, batch: Sequence[tuple[int, pa.Table]]) -> OrderedSides | None:
-        """Return the rows of a batch in one order, or None if there are none."""
         present = sorted({side for side, table in batch if table.num_rows})
         if not present:
             return None

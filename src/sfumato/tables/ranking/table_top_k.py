@@ -1,6 +1,4 @@
-"""Multi-top-k over Arrow tables, with one top-k window per key.
-
-Contents: the operator, its config, and the arguments of `top_k`.
+"""Multi-top-k over Arrow tables, with one top-k window per key: the operator and its job.
 
 A window refers to a tuple by its *row id*, the number of its row in the shared `RowStore`, or -1 if
 the row is not needed. A *stream id*, see `StreamIds`, is -1 if streams are not ranked.
@@ -11,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +37,7 @@ from sfumato.tables.disorder.released import (
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.frame import CONTROLLER_COLUMNS, Frame, forget_after_of
+from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import (
     Output,
     mark_repeated,
@@ -47,7 +46,6 @@ from sfumato.tables.reading.results import (
     row_of,
 )
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.user_warnings import RANKED
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
@@ -125,7 +123,6 @@ class TopKTableConfig(ReleasedTableConfig):
         return self.window.length_us if isinstance(self.window, Range) else None
 
     def windows(self) -> TopKWindows:
-        """Return the windows, without keys. Raises ValueError for an invalid config."""
         held: dict[str, Any] = {"length": self.length_us}
         if isinstance(self.window, Rows):
             shape = ("rows", "confidence", "max_tuples")
@@ -296,8 +293,7 @@ class TableTopK(TableOperator):
         if not self.config.shared:
             key = scope = self.codes(rows)
         else:
-            shared = [f"key{i}" for i in self.config.scope or ()]
-            scope = self.scopes.index.encode(rows.select(shared))
+            scope = self.scopes.index.encode(rows.select(self.config.scope_columns))
             key = np.zeros(len(scope), np.int64)
             key[~late] = self.codes(rows.filter(pa.array(~late)))
         self.windows.grow(max(self.index.size, 1))
@@ -413,14 +409,12 @@ class TableTopK(TableOperator):
         return tables
 
     def _table(self, found: list[TopKAnswers]) -> pa.Table:
-        """Return a table of answers, sorted by time, key, query and rank."""
         columns = map(np.concatenate, list(zip(*found, strict=True))[1:-1])
         of = TopKAnswers._make([found[0].names, *columns, found[0].ranked])
         of = _select(of, np.lexsort((of.rank, of.query, of.window, of.time)))
         self._count(of)
-        table = {f"key{i}": self.index.take(of.window, i) for i in range(self.config.keys)}
         kind = ARROW_TIMES[self.config.time]
-        table |= {
+        table: dict[str, Any] = self.index.columns(of.window) | {
             "query": pa.array(list(of.names)).take(pa.array(of.query)),
             "k": pa.array(of.k),
             "time": as_times(of.time, kind),
@@ -473,10 +467,7 @@ def _select(answers: TopKAnswers, which: Any) -> TopKAnswers:
 
 @dataclass(eq=False)
 class RankingQuery(WindowQuery):
-    """The validated arguments of `top_k` over a frame.
-
-    queries : name -> (k, every in microseconds)    least : name -> `probability`, if given
-    """
+    """The validated arguments of `top_k` that name columns, and the window."""
 
     function_name: ClassVar[str] = "top_k"
     scored: ClassVar[bool] = True
@@ -484,48 +475,6 @@ class RankingQuery(WindowQuery):
 
     exclusive: str | None
     group: str | None
-    queries: Mapping[str, tuple[int, int]]
-    ascending: bool
-    least: Mapping[str, float]
-
-    @classmethod
-    def from_arguments(
-        cls,
-        frame: Frame,
-        queries: Top | int | Sequence[Top | int],
-        by: str,
-        ascending: bool | None,
-        window: Any,
-        **columns: Any,
-    ) -> Self:
-        """Check the arguments; `columns` are the arguments that name columns."""
-        window = window_of(window)
-        if not isinstance(window, Range | Rows):
-            raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
-        if isinstance(window, Range) and (window.empty or window.offset is not None):
-            argument = "empty" if window.empty else "offset"
-            raise ValueError(
-                f"`{argument}` of sf.Range is allowed only for aggregates, because a ranking is "
-                f"answered at the times of its queries even without tuples; got {window!r}. Leave "
-                f"`{argument}` out"
-            )
-        if isinstance(window, Rows) and window.slide is not None:
-            raise ValueError(
-                "`slide` of sf.Rows is allowed only for aggregates; a ranking needs the `every` "
-                f"of its queries instead; got {window!r}. Leave `slide` out"
-            )
-        by, ascending = split_direction(by, ascending)
-        named = intervals_by_name(queries, window.slide_us if isinstance(window, Range) else None)
-        return cls(
-            frame,
-            [AggregateSpec("", "sum", by)],
-            window,
-            distribution=None,
-            queries=named,
-            ascending=ascending,
-            least=probabilities_by_name(queries),
-            **columns,
-        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -543,40 +492,6 @@ class RankingQuery(WindowQuery):
                 "this name: rename the key"
             )
 
-    def config(
-        self,
-        semantics: Semantics,
-        plan: str,
-        forget_after: str | timedelta | float | None,
-        rescale: bool,
-        processing_time: bool,
-    ) -> TopKTableConfig:
-        """Return the operator's config. Raises ValueError or TypeError if it is invalid."""
-        if flag("rescale", rescale) and self.exclusive is None:
-            raise ValueError(
-                "`rescale` needs `exclusive`, the column that identifies rows that exclude each "
-                "other"
-            )
-        assert isinstance(self.window, Range | Rows)
-        return TopKTableConfig(
-            queries=tuple((query, k, every) for query, (k, every) in self.queries.items()),
-            least=tuple(self.least.items()),
-            window=self.window,
-            semantics=semantics,
-            plan=plan,
-            ascending=self.ascending,
-            rules=self.exclusive is not None,
-            rescale=rescale,
-            streams=self.group is not None,
-            keys=len(self.keys),
-            scope=self.scope,
-            time=self.time,
-            one_controller=self.one_controller,
-            forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
-            by=str(self.specs[0].expression),
-            processing_time=flag("processing_time", processing_time),
-        )
-
     @cached_property
     def controlled(self) -> bool:
         """Return whether instants follow a controller's punctuations, even for sf.Rows."""
@@ -593,7 +508,17 @@ class RankingQuery(WindowQuery):
             if name is not None
         }
 
-    def answers(self) -> list[Output]:
+    @property
+    def emits_rows(self) -> bool:
+        return True
+
+    @property
+    def row_columns(self) -> list[str]:
+        added = CONTROLLER_COLUMNS if self.controlled else ()
+        return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]
+
+    @property
+    def outputs(self) -> list[Output]:
         kinds = {
             "query": pa.string(), "k": pa.int64(), "time": self.time_type, "rank": pa.int64(),
             "score": pa.float64(), "probability": pa.float64(), "answered": self.time_type,
@@ -603,15 +528,66 @@ class RankingQuery(WindowQuery):
             kinds["stream"] = self.frame.type(self.unchanged_columns["stream"])
         found = passthrough_outputs(self.frame, self.keys, prefix="key")
         found += [Output(name, (name,), kinds[name]) for name in TOP_K_COLUMNS if name in kinds]
-        if self.certain:
-            return mark_repeated(found, RANKED, self.keys)
-        return mark_shared(found, RANKED)
+        rows = "answers of a ranking"
+        return mark_repeated(found, rows, self.keys) if self.certain else mark_shared(found, rows)
 
-    @property
-    def emits_rows(self) -> bool:
-        return True
 
-    @property
-    def row_columns(self) -> list[str]:
-        added = CONTROLLER_COLUMNS if self.controlled else ()
-        return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]
+def top_k_job(
+    frame: Frame,
+    queries: Top | int | Sequence[Top | int],
+    by: str,
+    ascending: bool | None,
+    window: Any,
+    semantics: Semantics,
+    plan: str,
+    forget_after: str | timedelta | float | None,
+    rescale: bool,
+    processing_time: bool,
+    name: str | None,
+    **columns: Any,
+) -> Job:
+    """Return the job of `top_k`. columns : the arguments that name columns, except `by`"""
+    window = window_of(window)
+    if not isinstance(window, Range | Rows):
+        raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
+    if isinstance(window, Range) and (window.empty or window.offset is not None):
+        argument = "empty" if window.empty else "offset"
+        raise ValueError(
+            f"`{argument}` of sf.Range is allowed only for aggregates, because a ranking is "
+            f"answered at the times of its queries even without tuples; got {window!r}. Leave "
+            f"`{argument}` out"
+        )
+    if isinstance(window, Rows) and window.slide is not None:
+        raise ValueError(
+            "`slide` of sf.Rows is allowed only for aggregates; a ranking needs the `every` "
+            f"of its queries instead; got {window!r}. Leave `slide` out"
+        )
+    by, ascending = split_direction(by, ascending)
+    named = intervals_by_name(queries, window.slide_us if isinstance(window, Range) else None)
+    asked = RankingQuery(
+        frame, [AggregateSpec("", "sum", by)], window, distribution=None, **columns
+    )
+    if flag("rescale", rescale) and asked.exclusive is None:
+        raise ValueError(
+            "`rescale` needs `exclusive`, the column that identifies rows that exclude each other"
+        )
+    config = TopKTableConfig(
+        queries=tuple((query, k, every) for query, (k, every) in named.items()),
+        least=tuple(probabilities_by_name(queries).items()),
+        window=window,
+        semantics=semantics,
+        plan=plan,
+        ascending=ascending,
+        rules=asked.exclusive is not None,
+        rescale=rescale,
+        streams=asked.group is not None,
+        keys=len(asked.keys),
+        scope=asked.scope,
+        time=asked.time,
+        one_controller=asked.one_controller,
+        forget_after=forget_after_of(frame, asked.orders[0], asked.keys, forget_after),
+        by=str(asked.specs[0].expression),
+        processing_time=flag("processing_time", processing_time),
+    )
+    idle = asked.idle_timeout_us
+    return Job("top_k", "top_k", name, [asked.input], config, asked.outputs, idle)

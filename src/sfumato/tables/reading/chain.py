@@ -80,7 +80,6 @@ class Feed:
 
     @property
     def checks(self) -> bool:
-        """Return whether rows may be invalid."""
         return self.reading is not None and self.reading.rule.checks
 
     def table(self, given: pa.Table) -> pa.Table:
@@ -175,7 +174,6 @@ class ChainConfig:
         )
 
     def layout(self) -> Layout:
-        """Return the places of every input's columns in state, as JSON values."""
         return [[feed.layout.as_json() for feed in step.feeds] for step in self.steps]
 
     def change_from(self, before: Layout) -> LayoutChange:

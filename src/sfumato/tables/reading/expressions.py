@@ -165,7 +165,6 @@ def _combined(sign: str, parts: list[Operation]) -> Operation:
 
 
 def names_in(expression: Expression) -> Iterator[ColumnRef]:
-    """Yield the columns and attributes of an expression."""
     if isinstance(expression, ColumnRef):
         yield expression
     elif isinstance(expression, Operation):
@@ -213,7 +212,6 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
 
 
 def _has_arithmetic(expression: Expression) -> bool:
-    """Return whether an expression adds, subtracts, multiplies or divides."""
     if not isinstance(expression, Operation):
         return False
     inner = [side for side in (expression.left, expression.right) if side is not None]

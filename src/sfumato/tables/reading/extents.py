@@ -12,16 +12,22 @@ from sfumato.tables.reading.validity import why_invalid
 from sfumato.windows import Range
 
 
-def extents_per_row(window: Range) -> int:
-    """Return the maximum number of extents that contain a row."""
+def unplaced_reason(window: Range) -> str:
+    """Return the reason why `spread_over_extents` gives a row no time."""
+    extents = _extents_per_row(window)
+    return (
+        "an alternative has no time or a time beyond 2**60 microseconds from 1970, or the row has "
+        f"more than {max_alternatives_with_uncertain_time(extents)} alternatives, each in up to "
+        f"{extents} extents"
+    )
+
+
+def _extents_per_row(window: Range) -> int:
     return -(-window.length_us // window.slide_us)
 
 
 def one_copy_window(window: Range) -> Range:
-    """Return the tumbling window over rows that have one copy per extent.
-
-    Raises ValueError for a window with gaps between its extents.
-    """
+    """Return the tumbling window over rows that have one copy per extent."""
     if window.slide_us > window.length_us:
         raise ValueError(
             "`window` over an uncertain event time must have a `slide` of at most its `length`: a "
@@ -46,7 +52,7 @@ def spread_over_extents(
     time = times.fill_null(0).to_numpy()
     known &= (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
     valid = ~why_invalid(tuples, [], max_alternatives=max_alternatives).invalid
-    valid &= tuples.lengths <= max_alternatives_with_uncertain_time(extents_per_row(window))
+    valid &= tuples.lengths <= max_alternatives_with_uncertain_time(_extents_per_row(window))
     valid[tuples.owner[~known]] = False
     row, extent, chosen, lengths = _pair(tuples, np.where(known, time, 0), valid, window)
     last = (extent + 1) * window.slide_us + window.offset_us - 1

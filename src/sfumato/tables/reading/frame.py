@@ -22,17 +22,16 @@ from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_of
 from sfumato.tables.reading.types import Kind, is_list
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
+    CERTAIN_WARNING,
     GAPS,
     GAPS_KEY,
     PAIRS,
     REPEATED_KEY,
+    REPEATED_WARNING,
     SHARED_KEY,
-    describe_independence,
     shared_rows_error,
-    warn_of_certain,
     warn_of_digits,
-    warn_of_repeated,
-    warn_of_two_existences,
+    warn_user,
 )
 from sfumato.windows import Range
 
@@ -115,7 +114,6 @@ def column_names(argument: str, given: str | Sequence[str] | None) -> list[str]:
 
 
 def number_tuple(argument: str, given: Any) -> tuple[float, ...]:
-    """Return the numbers in an argument, a list or array. Raises TypeError."""
     try:
         if isinstance(given, str | bytes | Mapping):
             raise TypeError
@@ -226,9 +224,7 @@ class Frame(ABC):
     def computation(
         self, expressions: Sequence[ReadExpression]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """Return a `ColumnReader` per expression, and the columns that only the engine can compute,
-        with their types, by name.
-        """
+        """Return a `ColumnReader` per expression, and the columns that only the engine computes."""
 
     @abstractmethod
     def by_extent(self, attribute: str, order: str, window: Range) -> Frame:
@@ -250,17 +246,13 @@ class Frame(ABC):
 
     @property
     def attributes(self) -> list[str]:
-        """Return the attributes of the alternatives. Raises TypeError for a wrong type."""
         if not self.uncertain:
             return []
         kind = self.type(ALTERNATIVES)
         return attributes_of(self.arrow_type(kind), self.text_of(kind))
 
     def common_attributes(self, columns: Sequence[str]) -> list[str]:
-        """Return the attributes that several columns of alternatives have in common.
-
-        Raises TypeError for a column without alternatives, or if the columns' attributes differ.
-        """
+        """Return the attributes that several columns of alternatives have in common."""
         shown: list[dict[str, str]] = []  # per column, the types of its attributes
         for column in columns:
             kind = self.arrow_type(self.type(column))
@@ -312,7 +304,6 @@ class Frame(ABC):
         return is_hashable(self.arrow_type(self.type(name)))
 
     def type_name(self, name: str) -> str:
-        """Return a column's type as shown in errors."""
         return self.text_of(self.type(name))
 
     def collation(self, name: str) -> str | None:
@@ -320,7 +311,6 @@ class Frame(ABC):
         return None
 
     def is_case_sensitive(self) -> bool:
-        """Return whether column names are case-sensitive."""
         return False
 
     @property
@@ -394,15 +384,15 @@ class Frame(ABC):
         rows = self.describe_shared(existence)
         if rows:
             raise shared_rows_error(function, rows)
-        key, warn, metadata = SHARED_KEY, warn_of_certain, self.all_metadata
-        column = ALTERNATIVES if self.uncertain else existence
+        metadata, column = self.all_metadata, ALTERNATIVES if self.uncertain else existence
+        key, warning = SHARED_KEY, CERTAIN_WARNING
         if column in self.columns:
             if SHARED_KEY in self.metadata(column):
                 return
-            key, warn = REPEATED_KEY, warn_of_repeated
+            key, warning = REPEATED_KEY, REPEATED_WARNING
         rows = next((of[key] for of in metadata if of.get(key)), None)
         if rows and not any(ASSUMED_KEY in of for of in metadata):
-            warn(function, rows)
+            warn_user(f"{function}: {rows} {warning}")
 
     def describe_independence(
         self, existence: str | None = EXISTENCE, shared: bool = False
@@ -414,7 +404,9 @@ class Frame(ABC):
         rows = self._sharing(SHARED_KEY, existence)
         if not rows and not shared and self._sharing(GAPS_KEY, existence):
             return GAPS
-        return describe_independence(rows) if rows else None
+        if not rows:
+            return None
+        return f"rows are treated as independent by assume_independent, but {rows} may share tuples"
 
     @property
     def is_assumed_independent(self) -> bool:
@@ -422,7 +414,6 @@ class Frame(ABC):
 
     @property
     def has_imputed_gaps(self) -> bool:
-        """Return whether values of one gap depend on each other, without `assume_independent`."""
         return bool(self._sharing(GAPS_KEY, None)) and not self._sharing(ASSUMED_KEY, None)
 
     @property
@@ -432,7 +423,6 @@ class Frame(ABC):
         return next(((name, int(n)) for name, n in found if n is not None), None)
 
     def describe_worlds(self) -> str | None:
-        """Describe drawn worlds and the error of shares of worlds, or return None."""
         if self.worlds is None:
             return None
         world, worlds = self.worlds
@@ -471,7 +461,6 @@ class Frame(ABC):
         )
 
     def single_column(self, argument: str, given: Any) -> str:
-        """Return the column named by an argument. Raises TypeError if it is not a string."""
         if not isinstance(given, str):
             raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
         return self.resolve(argument, given)[0]
@@ -511,7 +500,6 @@ class Frame(ABC):
         return next((of for of in self.columns if of.lower() == name.lower()), None)
 
     def free_name(self, wanted: str) -> str:
-        """Return the wanted name, with underscores appended if a column already has it."""
         return free_name(wanted, self.columns)
 
     def is_time(self, name: str) -> bool:
@@ -524,7 +512,6 @@ class Frame(ABC):
         return order in self.attributes
 
     def require_uncertain_time(self, attribute: str) -> None:
-        """Raise TypeError or ValueError if an attribute cannot be an uncertain event time."""
         kind = self.attribute_type(attribute)
         if self.kind_of(kind) not in ("timestamp", "whole"):
             raise TypeError(
@@ -548,7 +535,6 @@ class Frame(ABC):
         self.warn_of_time_unit(argument, name)
 
     def require_orders(self, argument: str, names: Sequence[str]) -> None:
-        """Raise TypeError for columns that cannot be ordered."""
         for name in names:
             if self.kind(name) in ("text", ""):
                 raise TypeError(
@@ -565,6 +551,15 @@ class Frame(ABC):
                 )
             if self.has_more_digits(name):
                 warn_of_digits(f"`{argument}`", name, self.type_name(name))
+
+    def require_attributes(self, names: Sequence[str], of: str) -> None:
+        """Raise ValueError if `on` names other attributes. of : the frame, for the error"""
+        missing = [name for name in names if name not in self.attributes]
+        if missing:
+            raise ValueError(
+                f"`on` names {missing}, which are not in the alternatives{of}; the alternatives "
+                f"have {self.attributes}"
+            )
 
     def require_free(self, names: Sequence[str]) -> None:
         for name in names:
@@ -587,7 +582,11 @@ class Frame(ABC):
         if self.uncertain:
             _ = self.attributes  # raises for a wrong type
             if EXISTENCE in self.columns and WEIGHTED not in self.metadata(ALTERNATIVES):
-                warn_of_two_existences()
+                warn_user(
+                    "the column `existence` is ignored, because the rows have `alternatives`, "
+                    "whose probabilities must include it: multiply `prob` by `existence`, and drop "
+                    "`existence`"
+                )
             return
         plain = existence is None and EXISTENCE in self.columns
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
@@ -620,12 +619,10 @@ class Frame(ABC):
 
     @property
     def has_extents(self) -> bool:
-        """Return whether rows are extents from window_aggregate, in a column `window`."""
         return self.ordered_by_keys("window") is not None
 
     @property
     def filtered_by(self) -> str | None:
-        """Return the filters that removed alternatives, or None."""
         return self.metadata(ALTERNATIVES).get(FILTERED) if self.uncertain else None
 
     @property
@@ -644,17 +641,14 @@ class Frame(ABC):
 
     @property
     def arrival_column(self) -> str | None:
-        """Return the column by which the rows were reordered, or None."""
         return next(iter(self.columns_with_role(ARRIVED)), None)
 
     @property
     def early_column(self) -> str | None:
-        """Return the column that flags rows shown on arrival, or None."""
         return next(iter(self.columns_with_role(EARLY_COLUMN)), None)
 
     @property
     def duplicate_column(self) -> str | None:
-        """Return the column that flags duplicates, or None."""
         return next(iter(self.columns_with_role(DUPLICATE)), None)
 
     @property
@@ -679,10 +673,7 @@ class Frame(ABC):
         return renamed or groups <= set(keys)
 
     def is_strictly_ordered(self, order: list[str], keys: list[str]) -> bool:
-        """Return whether on-time rows with equal `keys` are always in order.
-
-        On-time rows are in order if they come from one controller whose keys never expire.
-        """
+        """Return whether on-time rows with equal `keys` are always in order."""
         return self.controller(order, keys) is not None and not self.forgets
 
     @property
@@ -691,8 +682,7 @@ class Frame(ABC):
         return FORGETS in self._metadata("punctuation")
 
     def require_late(self, metadata: bool = True) -> None:
-        """Raise ValueError if a controller's rows have lost the column `late` or, if it is needed,
-        the metadata. Late rows would be processed as rows in order."""
+        """Raise ValueError if a controller's rows have lost `late`, or their needed metadata."""
         if metadata and self.has_punctuations and not self.has_controller_metadata:
             raise ValueError(
                 "the rows have the columns `late` and `punctuation` of sf.reorder, but "
@@ -707,18 +697,7 @@ class Frame(ABC):
                 "`punctuation`, so that rows are assumed to be in order of event time"
             )
 
-    def require_forgetting_controller(self) -> None:
-        """Raise ValueError if keys advance separately and may hold their last rows forever."""
-        for of in self.all_metadata:
-            if json.loads(of.get(CONTROLLED_BY, "[]")) and FORGETS not in of:
-                raise ValueError(
-                    "`forget_after` is also needed upstream, where each `key` of sf.reorder or "
-                    "sf.resample holds its last rows until a later row of the key arrives: give "
-                    "that call the same `forget_after`, or leave its `key` out"
-                )
-
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
-        """Raise ValueError unless a controller's rows are ordered by its event time."""
         if not self.has_controller_metadata or not orders:
             return
         known = self.columns_with_role(ORDERED)
@@ -764,14 +743,7 @@ def _names_an_attribute(argument: str, name: str) -> str:
     return found + f"compute a column from it, as with expected({name!r})"
 
 
-def milliseconds_of(idle_timeout: str | timedelta | None) -> int | None:
-    if idle_timeout is None:
-        return None
-    return max(1, microseconds("idle_timeout", idle_timeout) // 1000)
-
-
 def check_keys(keys: Sequence[str]) -> None:
-    """Raise ValueError if `forget_after` is given without keys."""
     if not keys:
         raise ValueError("`forget_after` needs a `key`: name one, or leave `forget_after` out")
 
@@ -783,7 +755,13 @@ def forget_after_of(
     if given is None:
         return None
     check_keys(keys)
-    frame.require_forgetting_controller()
+    for of in frame.all_metadata:
+        if json.loads(of.get(CONTROLLED_BY, "[]")) and FORGETS not in of:
+            raise ValueError(
+                "`forget_after` is also needed upstream, where each `key` of sf.reorder or "
+                "sf.resample holds its last rows until a later row of the key arrives: give that "
+                "call the same `forget_after`, or leave its `key` out"
+            )
     kind = frame.kind(order)
     if kind in NUMBER_KINDS and isinstance(given, int | float) and not isinstance(given, bool):
         if not (math.isfinite(given) and given > 0):
@@ -800,7 +778,6 @@ def forget_after_of(
 
 
 def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) -> None:
-    """Raise TypeError if the keys of two sides cannot be compared."""
     (left, right), sides = frames, zip(*keys, strict=True)
     for one, other in sides:
         kinds = left.kind(one), right.kind(other)

@@ -1,4 +1,4 @@
-"""A job: an operator, its input frames, and the columns and origins of its result.
+"""Jobs (an operator, its input frames, and the columns of its result), unions, and their origins.
 
 A frame of uncertain rows that no operator created is a source. An operator writes the sources of
 its answers to the metadata of their columns. Selections and filters keep this metadata, so a join
@@ -10,6 +10,7 @@ alternatives are recorded, because two of them may keep parts of the same tuples
 from __future__ import annotations
 
 import json
+import re
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,13 +19,28 @@ from typing import Any
 from uuid import uuid4
 
 from sfumato.tables.operator import TableConfig
-from sfumato.tables.reading.frame import FILTERED, Frame
+from sfumato.tables.reading.frame import (
+    ADDED_COLUMN,
+    FILTERED,
+    WEIGHTED,
+    WORLDS,
+    Frame,
+    require_same_worlds,
+)
 from sfumato.tables.reading.results import Output, with_metadata
 from sfumato.tables.reading.rows import Reading
 from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.user_warnings import (
+    ASSUMED_KEY,
+    GAPS_KEY,
+    REPEATED_KEY,
+    SHARED_KEY,
+)
 
 # Functions that return rows of their input, with other columns
 ROW_FUNCTIONS = ("reorder", "impute", "earlier_values")
+KEPT_METADATA = (ADDED_COLUMN, WEIGHTED, WORLDS)  # of a union's column that has it in both frames
+NO_TYPE = {"null", "void"}  # types of columns without values
 ORIGINS_KEY = "sfumato.origins"  # metadata: the `Origins` of a result's rows
 _PROCESS = uuid4().hex
 _FRAME_NUMBERS = count()
@@ -43,11 +59,19 @@ class Origins:
     combined_by: str
     sources: Mapping[str, bool]
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        return {ORIGINS_KEY: json.dumps(asdict(self))}
+
+
+def _new_name() -> str:
+    return f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
+
 
 def _name_of(given: Any) -> str:
     """Return the name of a frame's object; the name stays the same as long as the object exists."""
     if id(given) not in _FRAME_NAMES:
-        _FRAME_NAMES[id(given)] = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
+        _FRAME_NAMES[id(given)] = _new_name()
         weakref.finalize(given, _FRAME_NAMES.pop, id(given), None)
     return _FRAME_NAMES[id(given)]
 
@@ -104,7 +128,7 @@ def filtered_metadata(frame: Frame, by: str) -> dict[str, str]:
     return {
         **frame.metadata(ALTERNATIVES),
         FILTERED: by if frame.filtered_by is None else f"{frame.filtered_by}; {by}",
-        ORIGINS_KEY: json.dumps(asdict(origins)),
+        **origins.metadata,
     }
 
 
@@ -151,52 +175,33 @@ class Job:
 
     def with_origins(self) -> Job:
         """Return the job with the sources of its uncertain input rows in its outputs' metadata."""
-        found = [origins for origins in (origins_of(one.frame) for one in self.inputs) if origins]
-        if not found:
+        origins = _common_origins([one.frame for one in self.inputs])
+        if origins is None:
             return self
-        sources, by = _merged_sources(found), found[0].combined_by
         if self.function not in ROW_FUNCTIONS:
-            by = f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
-        mark = {ORIGINS_KEY: json.dumps(asdict(Origins(by, sources)))}
-        return replace(self, outputs=[with_metadata(of, mark) for of in self.outputs])
+            origins = replace(origins, combined_by=_new_name())
+        return replace(self, outputs=[with_metadata(of, origins.metadata) for of in self.outputs])
 
     @property
     def shares_readings(self) -> bool:
-        """Return whether two inputs are known to contain the same uncertain readings."""
         frames = [one.frame for one in self.inputs]
-        return any(share_readings(*pair) for pair in combinations(frames, 2))
+        return any(_share_readings(*pair) for pair in combinations(frames, 2))
 
 
-def _merged_sources(found: Sequence[Origins]) -> dict[str, bool]:
+def _common_origins(frames: Sequence[Frame]) -> Origins | None:
+    """Return the origins of the rows of all frames; None if all are certain rows of a source."""
+    found = [of for of in map(origins_of, frames) if of is not None]
+    if not found:
+        return None
     sources: dict[str, bool] = {}
     for origins in found:
         for name, whole in origins.sources.items():
             sources[name] = whole or sources.get(name, False)
-    return sources
-
-
-def common_origins(one: Frame, other: Frame) -> Origins | None:
-    """Return the origins of the rows of two frames; None if all are certain rows of a source."""
-    found = [of for of in (origins_of(one), origins_of(other)) if of is not None]
-    if not found:
-        return None
     calls = {of.combined_by for of in found}
-    by = calls.pop() if len(calls) == 1 else f"{_PROCESS}.{next(_FRAME_NUMBERS)}"
-    return Origins(by, _merged_sources(found))
+    return Origins(calls.pop() if len(calls) == 1 else _new_name(), sources)
 
 
-def contain_same_readings(one: Frame, other: Frame) -> bool:
-    """Return whether a union of two frames is known to contain parts of one reading twice."""
-    if share_readings(one, other):
-        return True
-    assumed = one.is_assumed_independent or other.is_assumed_independent
-    if assumed or not (one.filtered_by or other.filtered_by):
-        return False
-    a, b = origins_of(one), origins_of(other)
-    return a is not None and b is not None and bool({*a.sources} & {*b.sources})
-
-
-def share_readings(one: Frame, other: Frame) -> bool:
+def _share_readings(one: Frame, other: Frame) -> bool:
     """Return whether two frames are known to contain the same uncertain readings."""
     if one.certain or other.certain or one.is_assumed_independent or other.is_assumed_independent:
         return False
@@ -213,3 +218,67 @@ def share_readings(one: Frame, other: Frame) -> bool:
     # All rows of a source share readings with each of its answers, but not with each of its rows.
     known = any if a.combined_by or b.combined_by else all
     return any(known(pair) for pair in both)
+
+
+def check_union(df: Frame, other: Frame) -> None:
+    for argument, frame in (("df", df), ("other", other)):
+        if frame.has_controller_metadata:
+            raise ValueError(
+                f"`{argument}` is in order of event time, but a union is not: apply sf.reorder to "
+                "the union, with a `source` column if the frames arrive at a different pace"
+            )
+    missing = {*df.columns} ^ {*other.columns}
+    if missing:
+        name = min(missing)
+        side = "df" if name in df.columns else "other"
+        raise ValueError(
+            f"`df` and `other` must have the same columns; only `{side}` has `{name}`: drop it, or "
+            "add it to the other frame"
+        )
+    for name in df.columns:
+        texts = {_type_text(df, name), _type_text(other, name)} - NO_TYPE
+        if len(texts) > 1:
+            raise TypeError(
+                f"column `{name}` must have the same type in both frames; got {df.type_name(name)} "
+                f"in `df` and {other.type_name(name)} in `other`: convert one of them"
+            )
+    require_same_worlds((df, other))
+
+
+def _type_text(frame: Frame, name: str) -> str:
+    """Return a column's type, without the names of elements and whether values may be NULL."""
+    return re.sub(r"(list<)\w+: | not null", r"\1", frame.type_name(name))
+
+
+def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
+    frames = (df, other)
+    shared = next((rows for of in frames if (rows := of.describe_shared())), None)
+    if shared is None and _contain_same_readings(df, other):
+        shared = "rows of a union whose parts contain the same readings"
+    marks = {} if shared is None else {SHARED_KEY: shared}
+    for key in (REPEATED_KEY, GAPS_KEY, *(() if shared else (ASSUMED_KEY,))):
+        given = (of[key] for frame in frames for of in frame.all_metadata if of.get(key))
+        if (value := next(given, None)) is not None:
+            marks[key] = value
+    if (origins := _common_origins(frames)) is not None:
+        marks |= origins.metadata
+    found = {}
+    for name in df.columns:
+        both = [frame.metadata(name) for frame in frames]
+        kept = {key: both[0][key] for key in KEPT_METADATA if all(key in of for of in both)}
+        found[name] = {**kept, **marks}
+    filters = [by for frame in frames if (by := frame.filtered_by)]
+    if filters:
+        found[ALTERNATIVES][FILTERED] = "; ".join(filters)
+    return found
+
+
+def _contain_same_readings(one: Frame, other: Frame) -> bool:
+    """Return whether a union of two frames is known to contain parts of one reading twice."""
+    if _share_readings(one, other):
+        return True
+    assumed = one.is_assumed_independent or other.is_assumed_independent
+    if assumed or not (one.filtered_by or other.filtered_by):
+        return False
+    a, b = origins_of(one), origins_of(other)
+    return a is not None and b is not None and bool({*a.sources} & {*b.sources})

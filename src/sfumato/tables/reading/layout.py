@@ -37,7 +37,6 @@ class InputLayout:
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the parts that are saved in state."""
         return {"columns": [[*of] for of in self.columns], "row": [*self.row], "chunk": self.chunk}
 
 
@@ -120,10 +119,7 @@ def has_rows(table: pa.Table) -> bool:
 
 
 class LayoutChange:
-    """The conversion of a chain's state to a layout with more columns; see `AddedColumns`.
-
-    now : the layouts of every step's inputs
-    """
+    """The conversion of a chain's state to a layout with more columns; see `AddedColumns`."""
 
     def __init__(self, before: Layout, now: Sequence[Sequence[InputLayout]]) -> None:
         self.steps: list[list[AddedColumns]] = []

@@ -170,7 +170,6 @@ ResultColumn = tuple[tuple[str, ...], pa.Field]  # source, see `Output`, and fie
 
 
 def result_table(answers: Sequence[pa.Table], columns: Sequence[ResultColumn]) -> pa.Table:
-    """Concatenate an operator's answers into a table with these columns."""
     schema = pa.schema([field for _, field in columns])
     parts = [
         pa.table([cast_renamed(at_path(table, of), field.type) for of, field in columns], schema)
@@ -181,7 +180,6 @@ def result_table(answers: Sequence[pa.Table], columns: Sequence[ResultColumn]) -
 
 
 def at_path(table: pa.Table, path: Sequence[str]) -> pa.Array:
-    """Return a column of a table, or a field nested in it."""
     array = as_array(table.column(path[0]))
     for name in path[1:]:
         array = pc.struct_field(array, name)
@@ -192,6 +190,8 @@ def cast_renamed(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast an array to a type of the same shape, whose fields may have different names."""
     if array.type.equals(kind, check_metadata=True):
         return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
     if pa.types.is_run_end_encoded(array.type):
         return cast_renamed(pc.run_end_decode(array), kind)
     mask = array.is_null() if array.null_count else None

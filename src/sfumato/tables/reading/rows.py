@@ -4,6 +4,7 @@ The table is part of a Spark frame, an in-memory table, or an earlier operator's
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -228,7 +229,6 @@ class Rule:
         return self.probabilities or bool(self.complete) or bool(self.bounded_values)
 
     def names(self, frame: Frame) -> list[str]:
-        """Return the frame's columns that the rule reads."""
         found = [LATE] if self.unless_late and LATE in frame.columns else []
         if self.probabilities:
             existence = self.existence if self.existence in frame.columns else None
@@ -248,10 +248,7 @@ class Rule:
         return reasons
 
     def check_rows(self, rows: pa.Table, missing: Mapping[str, str]) -> Reasons:
-        """Return why rows are invalid, judged by the columns with fixed names.
-
-        missing : reasons for values that are missing or not finite, by fixed name
-        """
+        """Return why rows are invalid, by columns with fixed names, as the keys of `missing`."""
         reasons = Reasons(rows.num_rows)
         for name in self.complete:
             cells = rows.column(name)
@@ -320,13 +317,11 @@ class Reading:
     ties_by_order: bool = False
 
     def columns(self, frame: Frame) -> list[str]:
-        """Return the distinct columns of the frame that are read."""
         ties = [] if self.tie is None else self.tie.names(frame)
         return [*dict.fromkeys([*self.passthrough, *self.uses(frame), *ties])]
 
     def uses(self, frame: Frame) -> list[str]:
-        """Return the columns that are read for purposes other than passing them on or breaking
-        ties."""
+        """Return the columns that are read, except to pass them on or to break ties."""
         read = [name for _, cells in self.values for name in cells.names(frame)]
         return [*self.order, *self.key, *read, *self.rule.names(frame)]
 
@@ -346,23 +341,20 @@ class Reading:
             table = table.filter(pc.invert(flags))
         given, tuples = int(self._is_counted(table).sum()), UncertainTable(table)
         wrong = self.rule.check_table(tuples)
-        counts = self._count_left_out(table, wrong)
-        out, dropped = wrong.invalid, []
+        counts = Counter(self._count_left_out(table, wrong))
+        out, dropped = wrong.invalid, list[pa.Table]()
         if self.rule.probabilities and not self.rule.keeps_absent:
             out |= tuples.absent(self.rule.existence)
         if out.any():
-            if self.keeps_dropped:
-                dropped.append(self._dropped_rows(table.filter(pa.array(out)), wrong.invalid[out]))
+            dropped += self._dropped_rows(table, out, wrong.invalid)
             tuples = UncertainTable(table.filter(pa.array(~out)))
         rows = self._project(tuples, whole)
         wrong = self.rule.check_rows(rows, self._missing_reasons(tuples))
-        left_out = self._count_left_out(tuples.table, wrong)
-        if wrong.invalid.any():
-            if self.keeps_dropped:
-                left = tuples.table.filter(pa.array(wrong.invalid))
-                dropped.append(self._dropped_rows(left, np.ones(left.num_rows, np.bool_)))
-            rows = rows.filter(pa.array(~wrong.invalid))
-            counts = {of: counts.get(of, 0) + left_out.get(of, 0) for of in {**counts, **left_out}}
+        counts.update(self._count_left_out(tuples.table, wrong))
+        out = wrong.invalid
+        if out.any():
+            dropped += self._dropped_rows(tuples.table, out, out)
+            rows = rows.filter(pa.array(~out))
         return ReadRows(rows, given, counts, pa.concat_tables(dropped) if dropped else None)
 
     def _missing_reasons(self, tuples: UncertainTable) -> dict[str, str]:
@@ -375,9 +367,12 @@ class Reading:
                 found[fixed] = missing_attribute_reason(own or name, *([] if own else [""]))
         return found
 
-    def _dropped_rows(self, table: pa.Table, invalid: np.ndarray) -> pa.Table:
-        reasons = pa.array(np.where(invalid, "invalid", "absent"), pa.string())
-        return pa.table(self._passthrough_columns(table) | {"reason": reasons})
+    def _dropped_rows(self, table: pa.Table, dropped: Bools, invalid: Bools) -> list[pa.Table]:
+        if not self.keeps_dropped:
+            return []
+        reasons = pa.array(np.where(invalid[dropped], "invalid", "absent"), pa.string())
+        columns = self._passthrough_columns(table.filter(pa.array(dropped)))
+        return [pa.table(columns | {"reason": reasons})]
 
     def _passthrough_columns(self, table: pa.Table) -> dict[str, Any]:
         cells = [as_array(table.column(name)) for name in self.passthrough]
@@ -405,17 +400,13 @@ class Reading:
         columns |= {f"order{i}": table.column(name) for i, name in enumerate(self.order)}
         columns |= {fixed: cells.read(tuples) for fixed, cells in self.values}
         if self.tie is not None:
-            untied = whole and self.ties_by_order and _ascends(columns["order0"])
+            untied = whole and self.ties_by_order and not columns["order0"].null_count
+            if untied:
+                numbers = as_numbers(columns["order0"])
+                untied = bool((numbers[1:] > numbers[:-1]).all())
             zeros = np.zeros(table.num_rows, np.int64)
             columns[TIE] = pa.array(zeros) if untied else self.tie.read(tuples)
         return pa.table(columns)
-
-
-def _ascends(order: pa.ChunkedArray) -> bool:
-    if order.null_count:
-        return False
-    numbers = as_numbers(order)
-    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def controller_readers() -> list[tuple[str, ColumnReader]]:

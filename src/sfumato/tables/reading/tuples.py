@@ -147,13 +147,11 @@ class UncertainTable:
         return given
 
     def values(self, expression: Expression, exact: bool = False) -> pa.Array:
-        """Return an expression's values, list<double>, or in their own type if `exact`."""
         if exact:
             return self.lists(self.evaluate(expression))
         return self.lists(evaluate_doubles(expression, self.cells, len(self.owner)))
 
     def evaluate(self, expression: Expression) -> pa.Array:
-        """Return an expression's value for every alternative."""
         return evaluate(expression, self.cells, len(self.owner))
 
     def cells(self, name: ColumnRef) -> pa.Array:
@@ -172,7 +170,6 @@ class UncertainTable:
         return cells.take(pa.array(self.owner)) if self.uncertain else cells
 
     def has_attribute(self, expression: Expression) -> bool:
-        """Return whether an expression contains an attribute."""
         names = (name.parts[0] for name in names_in(expression))
         return any(find_name(name, self.attributes) is not None for name in names)
 

@@ -23,10 +23,7 @@ SPARK_TYPE_OF_UNSIGNED = {
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a column has after passing through Spark.
-
-    Raises TypeError for a type that Spark does not have.
-    """
+    """Return the type that a column has after passing through Spark."""
     if kind in SPARK_TYPE_OF_UNSIGNED:
         return SPARK_TYPE_OF_UNSIGNED[kind]
     if kind == pa.float16():

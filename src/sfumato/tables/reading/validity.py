@@ -30,7 +30,6 @@ def invalid_radius_reason(name: str) -> str:
 
 
 def has_invalid_radius(table: pa.Table, name: str) -> Bools:
-    """Return bool[n]: whether a column's value is not a valid radius."""
     radii = floats_of(as_doubles(table.column(name), f"`within`: `{name}`"))
     return ~((radii >= 0.0) & (radii < np.inf))
 
@@ -50,7 +49,6 @@ class Reasons:
         return self.number >= 0
 
     def add(self, wrong: Bools, text: str) -> None:
-        """Set the reason of rows that have none."""
         fresh = wrong & (self.number < 0)
         if fresh.any():
             self.number[fresh] = len(self.texts)
@@ -130,7 +128,6 @@ def why_invalid_after_filter(
 
 
 def check_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> list[str] | None:
-    """Return the attributes or columns named by an argument. Raises for unknown names."""
     wanted = column_names("attributes", attributes)
     frame.require_tuples()
     if not frame.uncertain:

@@ -27,7 +27,7 @@ from sfumato.tables.reading.results import (
 )
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
-from sfumato.tables.reading.user_warnings import MERGED, SHARED_KEY
+from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.reading.validity import Reasons, why_invalid
 
 WORLD, ERROR = "world", "error"
@@ -52,7 +52,6 @@ class Draw:
 
     @classmethod
     def of(cls, frame: Frame, worlds: Any, source: Any, id_: Any) -> Draw:
-        """Check the arguments. Raises ValueError or TypeError."""
         if whole("n", worlds) > MAX_WORLDS:
             raise ValueError(f"`n` must be at most {MAX_WORLDS:,} worlds; got {worlds}")
         if not isinstance(source, str) or not source:
@@ -85,7 +84,6 @@ class Draw:
         )
 
     def outputs(self, frame: Frame) -> list[Output]:
-        """Return the columns of the drawn rows, with the fixed names c0, c1, ..."""
         added = {ADDED_COLUMN: "true"}  # so that ties are ordered equally in all worlds
         found = passthrough_outputs(frame, self.passthrough)
         for name in self.attributes:
@@ -142,7 +140,6 @@ class Merge:
 
     @classmethod
     def of(cls, frame: Frame, key: Any, columns: Any, worlds: Any) -> Merge:
-        """Check the arguments. Raises ValueError or TypeError."""
         if frame.streams:
             raise ValueError(
                 "merge_worlds needs a static frame, because an answer is complete once all worlds "
@@ -185,7 +182,7 @@ class Merge:
         return cls(tuple(keys), tuple(values), world, number)
 
     def outputs(self, frame: Frame) -> list[Output]:
-        shared = {SHARED_KEY: MERGED}
+        shared = {SHARED_KEY: "answers merged over worlds"}
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
             fields = (OutputField(name, frame.type(name)) for name in self.columns)
@@ -209,7 +206,8 @@ class Merge:
         if self.columns:
             values = normalize_zeros(table.select(list(self.columns)))
             code, one = group_rows(values)
-            order = np.array(_sorted_places(values.take(pa.array(one))), np.int64)
+            rows = [*zip(*(cells.to_pylist() for cells in values.take(one).columns), strict=True)]
+            order = np.array(sorted(range(len(rows)), key=lambda i: _comparable(rows[i])), np.int64)
             pairs, count = np.unique(of * one.size + np.argsort(order)[code], return_counts=True)
             places = pa.array(one[order][pairs % max(one.size, 1)])
             cells = [pa.array(count / self.worlds), *values.take(places).columns]
@@ -224,29 +222,21 @@ class Merge:
 
     @property
     def unknown_world_error(self) -> str:
-        """Return the error about numbers of unknown worlds."""
         return f"`{self.world}` must contain only world numbers from 0 to {self.worlds - 1}"
 
     @property
     def duplicate_answer_error(self) -> str:
-        """Return the error about several answers with the same key in one world."""
         return (
             "`key` must identify one answer per world, but a world has several answers with the "
             f"same {', '.join(self.key) or 'empty key'}: add the columns that differ"
         )
 
 
-def _sorted_places(table: pa.Table) -> list[int]:
-    """Return the positions of rows sorted by value: NULL first, NaN last."""
-    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    return sorted(range(len(rows)), key=lambda i: _comparable(rows[i]))
-
-
 def _comparable(value: Any) -> tuple[Any, ...]:
+    """Return a sort key: NULL first, NaN last."""
     if value is None:
         return (0,)
-    if isinstance(value, dict):
-        return (1, [_comparable(of) for of in value.values()])
-    if isinstance(value, list | tuple):
-        return (1, [_comparable(of) for of in value])
+    if isinstance(value, dict | list | tuple):
+        parts = value.values() if isinstance(value, dict) else value
+        return (1, [_comparable(part) for part in parts])
     return (2,) if value != value else (1, value)

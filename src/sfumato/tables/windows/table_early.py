@@ -31,7 +31,6 @@ class EarlyTableConfig(ExtentTableConfig):
     counters = (*ExtentTableConfig.counters, "revisions", "on_arrival")
 
     def check(self) -> None:
-        super().check()
         self.make()
 
 
@@ -82,8 +81,7 @@ class EarlyTableExtents(TableExtents):
         return self._revisions_and_finals(extents, *given)
 
     def _idle_keys(self) -> Ints:
-        """Return the keys that have no open extents and can be forgotten without a change of early
-        answers."""
+        """Return the keys whose removal changes no early answer."""
         return self.early.idle_groups(super()._idle_keys())
 
     def forget(self, codes: Ints) -> None:
@@ -122,9 +120,7 @@ class EarlyTableExtents(TableExtents):
                 continue
             final = isinstance(of, Extents)
             results = extents.results if final else _revision_results(revisions)
-            names = enumerate(self.config.key_names)
-            columns: dict[str, Any] = {name: self.index.take(of.group, i) for i, name in names}
-            columns |= self._times_of(of)
+            columns: dict[str, Any] = self.index.columns(of.group) | self._times_of(of)
             columns["late"] = pa.array(extents.late) if final else pa.nulls(len(of), pa.int64())
             columns |= {
                 "final": pa.array(np.full(len(of), final)),
@@ -154,6 +150,5 @@ def _struct(estimates: Floats, names: tuple[str, ...]) -> pa.StructArray:
 
 
 def _intervals(estimates: Floats) -> pa.StructArray:
-    """Return the interval of each result. estimates : float64[m, r, 3]"""
     parts = [_struct(estimates[:, i, 1:], ("low", "high")) for i in range(estimates.shape[1])]
     return pa.StructArray.from_arrays(parts, [f"result{i}" for i in range(len(parts))])

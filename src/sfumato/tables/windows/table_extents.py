@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arrays import pad
-from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.calendar import FIRST_US, LAST_US, Calendar
@@ -41,26 +40,21 @@ FIRST_MONDAY = 4  # days after 1970-01-01
 class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     """Settings of extents over tables.
 
-    by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
     members : whether each extent's rows are emitted with its results
     missed : whether rows that are in no extent are emitted, as the struct `missed`
     time : type of the order: "timestamp", "timestamp_ntz" or "long"
-    key_names : names of the columns key0.. in the answers
     """
 
     window: Range | Session
-    by_source: bool = False
     members: bool = False
     missed: bool = False
     time: str = "long"
-    key_names: tuple[str, ...] = ()
 
     kind, version = "extents", 10
     counters = (*WindowTableConfig.counters, "skipped")
 
     @property
     def stores_rows(self) -> bool:
-        """Return whether answers need the rows of their extents."""
         return self.members or bool(self.picked)
 
     def __post_init__(self) -> None:
@@ -70,7 +64,6 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     def check(self) -> None:
         of_extents = isinstance(self.window, Range)
         checked_aggregates(self.aggregates, self.all_attributes, over_time=of_extents)
-        DistributionOptions(**self.options)
 
 
 class TableExtents(ReleasedOperator):
@@ -98,7 +91,7 @@ class TableExtents(ReleasedOperator):
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.calendar: Calendar | None = None
         self.offset = 0  # of extents without a calendar, in microseconds
-        window, common = config.window, dict[str, Any](config.options)
+        window, common = config.window, dict[str, Any](vars(config.options))
         common |= {"members": config.stores_rows, "attributes": config.all_attributes}
         self.operator: ExtentAggregate | SessionAggregate
         if isinstance(window, Session):
@@ -158,23 +151,19 @@ class TableExtents(ReleasedOperator):
         return tables
 
     def _read(self, rows: pa.Table, now: int) -> tuple[Any, ...]:
-        """Return the rows' keys, scopes, times, punctuations and lateness, and their tuples.
-
-        Punctuations and lateness are None without a scope.
-        """
+        """Return keys, scopes, times, punctuations and lateness (None without scope), tuples."""
         group = scope = self.codes(rows)
         punctuation, late = None, None
         if self.config.scope is not None:
             punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
         if self.config.shared:
-            scope = self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
+            scope = self.scopes.encode(rows.select(self.config.scope_columns))
         self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         time = self._positions(as_numbers(rows.column("order0")))
         return group, scope, time, punctuation, late, self.config.tuples(rows)
 
     def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
-        """Return the extents that rows complete. given : the operator's arguments"""
         return self.operator.process(*given, scope=scope)
 
     def process_invalid(self, rows: pa.Table) -> list[pa.Table]:
@@ -200,9 +189,6 @@ class TableExtents(ReleasedOperator):
 
     def _idle_keys(self) -> np.ndarray:
         return self.operator.idle_groups()
-
-    def forget(self, codes: np.ndarray) -> None:
-        self.operator.forget(codes)
 
     def set_clock(self, now: int) -> None:
         if self.config.window.idle_timeout_us is not None:
@@ -235,8 +221,7 @@ class TableExtents(ReleasedOperator):
             return []
         answers = self._answers(extents)
         if not self.config.members:
-            names = enumerate(self.config.key_names)
-            keys = {name: self.index.take(extents.group, i) for i, name in names}
+            keys = self.index.columns(extents.group)
             if self.config.missed:
                 assert self.rows.empty is not None
                 missed = pa.struct([*self.rows.empty.schema, pa.field("reason", pa.string())])
@@ -251,7 +236,6 @@ class TableExtents(ReleasedOperator):
         return [pa.table(found | {name: column.take(of) for name, column in answers.items()})]
 
     def _stored(self, rows: pa.Table) -> pa.Table:
-        """Return the rows with only the columns that answers need."""
         values = {column for _, column in self.config.picked.values()}
         if not values:
             return pa.table(fields_of(rows.column(ROW)))
@@ -315,14 +299,12 @@ class TableExtents(ReleasedOperator):
         return np.where(positions == NO_PUNCTUATION, positions, positions + self.offset)
 
     def _missed_rows(self, rows: pa.Table, reasons: np.ndarray) -> list[pa.Table]:
-        """Return the rows that have a reason, with NULL as their results."""
         self.rows.append(pa.table(fields_of(rows.column(ROW))).slice(0, 0))
         rows, reasons = rows.filter(pa.array(reasons != "")), reasons[reasons != ""]
         if not rows.num_rows:
             return []
         cells = fields_of(rows.column(ROW)) | {"reason": pa.array(reasons, pa.string())}
-        names = enumerate(self.config.key_names)
-        columns: dict[str, Any] = {name: rows.column(f"key{i}") for i, name in names}
+        columns: dict[str, Any] = {name: rows.column(name) for name in self.config.key_columns}
         columns["missed"] = pa.StructArray.from_arrays([*cells.values()], [*cells])
         nothing = self._answers(self.operator.idle(np.empty(0, np.int64)))
         nulls = {name: pa.nulls(rows.num_rows, column.type) for name, column in nothing.items()}

@@ -38,11 +38,12 @@ from sfumato.tables.reading.rows import (
     controller_readers,
 )
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.user_warnings import RESAMPLED, SHARED_KEY
+from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.scope import BEGINNING, check_order, scope_of
 from sfumato.windows import duration_us
 
+RESAMPLED = "points of a resampling"  # see SHARED_KEY
 FILLS = ("last", "linear", "mean", None)
 AGE = "age"
 MAX_GAP = 1_000_000  # maximum number of points between two rows of a key; longer gaps are skipped
@@ -63,7 +64,6 @@ class ResampleTableConfig(ReleasedTableConfig):
     columns: int = 0
 
     kind, version = "resample", 1
-    by_source: ClassVar[bool] = False  # late rows are dropped, so they are not buffered
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "late", "out_of_order", "skipped")
 
 
@@ -167,7 +167,6 @@ class TableResample(ReleasedOperator):
         return answers
 
     def _resample(self, rows: pa.Table, segments: Segments) -> list[pa.Table]:
-        """Return the grid points in emission order."""
         every, fill, table = self.config.every, self.config.fill, segments.table
         new, before, after = segments[:3]
         points = after // every - before // every
@@ -284,7 +283,6 @@ def resample_job(
     forget_after: str | timedelta | None,
     name: str | None,
 ) -> Job:
-    """Build the job of `resample`. Raises ValueError or TypeError for invalid arguments."""
     step, most = duration_us("every", every), None if limit is None else duration_us("limit", limit)
     if fill not in FILLS:
         raise ValueError(f'`fill` must be "last", "linear", "mean" or None; got {fill!r}')
@@ -350,7 +348,6 @@ def resample_job(
 def _columns(
     frame: Frame, given: str | Sequence[str] | None, order: str, keys: Sequence[str], fill: object
 ) -> list[str]:
-    """Return the columns to resample. Raises ValueError or TypeError for unsuitable columns."""
     fixed = {
         order,
         *keys,

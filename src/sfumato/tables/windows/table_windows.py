@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import pad
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrow import as_numbers, fields_of
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TableConfig, TableOperator, window_gauges
@@ -36,10 +37,7 @@ ARROW_TIMES = {
 def alternatives_of(
     rows: pa.Table, attributes: int, unused: Collection[int | None] = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return offsets int64[n + 1], prob float64[m], values float64[m, a] (NULL as NaN).
-
-    unused : attributes whose values are not read but set to 0
-    """
+    """Return offsets int64[n + 1], prob float64[m], values float64[m, a] (0 if `unused`)."""
     column = rows.column("prob").combine_chunks()
     offsets = column.offsets.to_numpy().astype(np.int64)
     values = np.zeros((len(column.flatten()), attributes))
@@ -52,36 +50,19 @@ def _flat(rows: pa.Table, attribute: int) -> pa.Array:
     return rows.column(f"value{attribute}").combine_chunks().flatten()
 
 
-class _Result(NamedTuple):
-    """A result of a window, see `WindowTableConfig`; kind is "" if results are structs."""
-
-    name: str
-    function: str
-    attribute: Any
-    argument: float | None
-    kind: str
-    exact: ExactNumber | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class WindowTableConfig(TableConfig):
     """Settings of all windows over tables.
 
     results : per aggregate, (name, function, attribute number, argument); count(*) has no number
-    kinds : "whole", "number", "timestamp", "timestamp_ntz", "exact" or PICKED_RESULT per result;
-        empty if results are structs
-    exact : the exact form of each result, or None for doubles; empty if no result is exact
-    quantiles, distribution, seed, samples : see `DistributionOptions`
+    kinds : "whole", "number", "timestamp", "timestamp_ntz", PICKED_RESULT or the exact form per
+        result; empty if results are structs
     attributes : number of columns value0.., which precede the parts of exact values
     """
 
     results: tuple[tuple[str, str, int | None, float | None], ...]
-    kinds: tuple[str, ...] = ()
-    exact: tuple[ExactNumber | None, ...] = field(default=(), metadata={"fingerprint": "added"})
-    quantiles: tuple[float, ...] = ()
-    distribution: int | None = None
-    seed: int = 0
-    samples: int = 1000
+    kinds: tuple[str | ExactNumber, ...] = ()
+    options: DistributionOptions = field(default_factory=DistributionOptions)
     attributes: int
 
     counters: ClassVar[tuple[str, ...]] = (
@@ -92,24 +73,24 @@ class WindowTableConfig(TableConfig):
     def _parts(self) -> dict[tuple[int, int, bool], range]:
         """Map (attribute, bits, ordered) of exact values to the numbers of their parts."""
         found, end = dict[tuple[int, int, bool], range](), self.attributes
-        for *_, attribute, _, _, of in self._results:
-            if of is not None and (attribute, of.bits, of.ordered) not in found:
+        for _, _, attribute, _, of in self._results:
+            exact = isinstance(of, ExactNumber)
+            if exact and (attribute, of.bits, of.ordered) not in found:
                 found[attribute, of.bits, of.ordered] = range(end, end + of.parts)
                 end += of.parts
         return found
 
     @cached_property
-    def _results(self) -> list[_Result]:
+    def _results(self) -> list[tuple[str, str, Any, Any, Any]]:
+        """Return `results` with their kinds, "" for structs."""
         kinds = self.kinds or ("",) * len(self.results)
-        exact = self.exact or (None,) * len(self.results)
-        parts = zip(self.results, kinds, exact, strict=True)
-        return [_Result(*of, kind, number) for of, kind, number in parts]
+        return [(*of, kind) for of, kind in zip(self.results, kinds, strict=True)]
 
     @property
     def picked(self) -> dict[str, tuple[str, str]]:
         """Return the results that are values of rows: name -> (function, column of the values)."""
-        picked = (of for of in self._results if of.kind == PICKED_RESULT)
-        return {of.name: (of.function, f"value{of.attribute}") for of in picked}
+        picked = (of for *of, kind in self._results if kind == PICKED_RESULT)
+        return {name: (function, f"value{attribute}") for name, function, attribute, _ in picked}
 
     @property
     def distances(self) -> set[int]:
@@ -125,10 +106,10 @@ class WindowTableConfig(TableConfig):
     def aggregates(self) -> list[Aggregate]:
         """Return the operator's aggregates: one per result, or per part of an exact result."""
         found = []
-        for _, function, attribute, argument, kind, of in self._results:
+        for _, function, attribute, argument, kind in self._results:
             numbers: Any = [] if kind == PICKED_RESULT else [attribute]
-            if of is not None:
-                numbers = self._parts[attribute, of.bits, of.ordered]
+            if isinstance(kind, ExactNumber):
+                numbers = self._parts[attribute, kind.bits, kind.ordered]
             found += [Aggregate(function, number, argument) for number in numbers]
         return found or [Aggregate("count")]
 
@@ -146,22 +127,18 @@ class WindowTableConfig(TableConfig):
             parts += ExactNumber(bits, ordered).split(_flat(rows, attribute))
         return offsets, prob, np.column_stack([values, *parts]) if parts else values
 
-    @property
-    def options(self) -> dict[str, Any]:
-        names = ("quantiles", "distribution", "seed", "samples")
-        return {name: getattr(self, name) for name in names}
-
     def result_columns(self, results: Sequence[AggregateResult]) -> dict[str, pa.Array]:
-        """Convert the results of the operator's aggregates to one column per result; picked results
-        are left out."""
+        """Convert the results of aggregates to one column per result, except picked results."""
         if not self.kinds:
             names = [result[0] for result in self.results]
-            structs = [_distribution_column(measured, self.quantiles) for measured in results]
+            structs = [
+                _distribution_column(measured, self.options.quantiles) for measured in results
+            ]
             return dict(zip(names, structs, strict=True))
         found, columns = iter(results), dict[str, pa.Array]()
-        for name, function, _, _, kind, of in self._results:
-            if of is not None:
-                columns[name] = of.join(function, [next(found).mean for _ in range(of.parts)])
+        for name, function, _, _, kind in self._results:
+            if isinstance(kind, ExactNumber):
+                columns[name] = kind.join(function, [next(found).mean for _ in range(kind.parts)])
             elif kind != PICKED_RESULT:
                 columns[name] = _value_column(next(found), kind)
         return columns
@@ -248,13 +225,13 @@ class RowWindowTableConfig(WindowTableConfig):
 
             return CountWindowAggregate(
                 window.rows, window.confidence, self.aggregates, max_tuples=window.max_tuples,
-                certain=bool(self.kinds), **self.options,
+                certain=bool(self.kinds), **vars(self.options),
             )  # fmt: skip
         from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 
         return DeltaWindowAggregate(
             window.delta, self.on_attribute, self.aggregates, threshold=window.threshold,
-            max_tuples=window.max_tuples, attributes=self.all_attributes, **self.options,
+            max_tuples=window.max_tuples, attributes=self.all_attributes, **vars(self.options),
         )  # fmt: skip
 
 
@@ -271,7 +248,7 @@ class TableRowWindow(TableOperator):
 
     def __init__(self, config: RowWindowTableConfig) -> None:
         super().__init__(config)
-        self.operator: Any = config.operator()
+        self.operator = config.operator()
         self.newest = np.empty(0, np.int64)  # order of each key's newest row, if controlled
         self._largest = 0  # size of the largest window in the micro-batch
 
@@ -320,6 +297,6 @@ class TableRowWindow(TableOperator):
             raise ValueError("its newest rows must belong to known keys")
 
     def forget(self, codes: np.ndarray) -> None:
-        self.operator.forget(codes)
+        super().forget(codes)
         if self.config.controlled:
             self.newest[codes] = BEGINNING

@@ -14,8 +14,10 @@ from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import flag
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber, exact_number
+from sfumato.tables.reading.extents import unplaced_reason
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     CONTROLLER_COLUMNS,
@@ -30,6 +32,7 @@ from sfumato.tables.reading.frame import (
     number_tuple,
     order_metadata,
 )
+from sfumato.tables.reading.job import Input
 from sfumato.tables.reading.results import (
     Output,
     OutputField,
@@ -54,14 +57,12 @@ from sfumato.tables.reading.rows import (
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import (
     AVERAGES,
-    REVISIONS,
-    SHARED_ERRORS,
+    GAPS,
     UNCERTAIN_TIMES,
     WINDOW_ROWS,
     WINDOWS,
-    warn_of_copies,
     warn_of_digits,
-    warn_of_gaps,
+    warn_user,
 )
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
@@ -115,7 +116,6 @@ class AggregateSpec:
     expression : None for count(*)    argument : q of a quantile
     kind, type : of the results of certain rows; see `WindowTableConfig`
     cast : the type of the result column, if it is not `type`
-    exact : the exact form of the values, or None for doubles
     hashed : whether values are read as hashes, because doubles may not distinguish them
     """
 
@@ -123,28 +123,22 @@ class AggregateSpec:
     function: str
     expression: str | None
     argument: float | None = None
-    kind: str = "whole"
+    kind: str | ExactNumber = "whole"
     type: Any = field(default_factory=pa.int64)
     cast: Any = None
-    exact: ExactNumber | None = None
     hashed: bool = False
 
     @property
     def place(self) -> str:
-        """Return the name of the argument that has the expression, for errors."""
         return f"aggregates[{self.name!r}]" if self.name else "by"
 
     @property
     def entry(self) -> str:
-        """Return the aggregate's name in errors."""
         return f"{self.function} in `aggregates[{self.name!r}]`"
 
 
 def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
-    """Parse aggregates such as ``{"n": "count(*)"}``, by result name.
-
-    Raises TypeError or ValueError that names the wrong entry.
-    """
+    """Parse aggregates such as ``{"n": "count(*)"}``, by result name."""
     if not isinstance(aggregates, Mapping) or not aggregates:
         raise TypeError(
             "`aggregates` must map at least one result name to an aggregate, like "
@@ -213,8 +207,18 @@ class WindowQuery:
     """The validated arguments of `window_aggregate`, which documents the other arguments.
 
     specs : the aggregates
-    by_extent : whether rows come from `Frame.by_extent`
+    placed : the window whose extents the rows belong to, if they come from `Frame.by_extent`
     structs : whether certain rows also give structs, and distributions have no size limit
+
+    existence_column : the probability column of a frame without alternatives
+    certain : whether all rows are certain    plain : whether results are plain values
+    ids : the columns that identify a row within a key
+    expressions : the distinct expressions that the operator reads, see `cells`
+    time : the type of the order: "timestamp", "timestamp_ntz" or "long"
+    marks_late : whether a count or delta window drops rows that a controller flags as late
+    in_order_within : the keys of the upstream controller, or all keys if they are unknown
+    scope : the positions of the controller's keys in `keys`; None without a controller
+    one_controller : whether out-of-order rows are an error; they are not with an idle timeout
     """
 
     function_name: ClassVar[str] = "window_aggregate"  # the function's name in messages
@@ -229,7 +233,7 @@ class WindowQuery:
     key: str | Sequence[str] | None
     existence: str | None
     distribution: int | None
-    by_extent: bool = field(default=False, kw_only=True)
+    placed: Range | None = field(default=None, kw_only=True)
     missed: bool = field(default=False, kw_only=True)
     early: str | timedelta | None = field(default=None, kw_only=True)
     level: float | None = field(default=None, kw_only=True)
@@ -244,8 +248,9 @@ class WindowQuery:
     structs: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        frame = self.frame
+        frame, window = self.frame, self.window
         self.quantiles = number_tuple("quantiles", self.quantiles)
+        self.timed = isinstance(window, TIME_WINDOWS)
         frame.require_late(metadata=not self.timed)
         frame.require_tuples(self.existence)
         self.specs = [
@@ -255,40 +260,38 @@ class WindowQuery:
         for w in self.specs:
             if w.expression is not None:
                 frame.check_expression(w.place, w.expression)
+        self.existence_column = EXISTENCE if EXISTENCE in frame.columns else None
         if self.existence is not None:
-            frame.require_numbers("existence", [frame.single_column("existence", self.existence)])
+            self.existence_column = frame.single_column("existence", self.existence)
+            frame.require_numbers("existence", [self.existence_column])
+        self.certain = not frame.uncertain and self.existence_column is None
+        self.plain = self.certain and not self.structs
         self.specs = [*map(self._plan, self.specs)]
-        if not isinstance(self.window, Rows | Range | Delta | Session):
+        read = [w.expression for w in self.specs if w.expression is not None]
+        read += [window.on] if isinstance(window, Delta) else []
+        self.expressions = list(dict.fromkeys(read))
+        exact = (
+            w for w in self.specs if isinstance(w.kind, ExactNumber) or w.kind == PICKED_RESULT
+        )
+        self._exact = {w.expression for w in exact}
+        self._over_time = {w.entry: w.function for w in self.specs if w.function in OVER_TIME}
+        if not isinstance(window, Rows | Range | Delta | Session):
             raise TypeError(
-                f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {self.window!r}"
+                f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {window!r}"
             )
-        if isinstance(self.window, Rows) and self.window.within is not None:
+        if isinstance(window, Rows) and window.within is not None:
             raise ValueError(
                 "`within` of sf.Rows is allowed only in joins: write window=sf.Rows(500) for the "
-                'newest rows, or window=sf.Range("10 minutes") for extents of time; got '
-                f"{self.window!r}"
+                f'newest rows, or window=sf.Range("10 minutes") for extents of time; got {window!r}'
             )
-        if isinstance(self.window, Rows) and self.window.lockstep:
+        if isinstance(window, Rows) and window.lockstep:
             raise ValueError(
-                f"`lockstep` of sf.Rows is allowed only in joins; got {self.window!r}. Leave "
-                "`lockstep` out"
+                f"`lockstep` of sf.Rows is allowed only in joins; got {window!r}. Leave `lockstep` "
+                "out"
             )
-        if not self.orders:
-            raise ValueError("`order` must name the column(s) that give the order; got none")
-        if self.existence is not None and frame.uncertain:
-            raise ValueError(
-                f"`existence` is not allowed, because the {frame.noun} has alternatives with "
-                "their own probabilities: leave `existence` out"
-            )
-        frame.require_orders("order", self.orders)
-        if not self.by_extent:
-            frame.require_event_time("order", self.orders)
-        if self.timed:
-            self._check_time()
-        if frame.streams and not self.controlled:  # static frames are sorted as a whole
-            check_order(self.keys, frame.in_order_for)
-        if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
-            frame.single_column("window.on", self.window.on)
+        self._check_order()
+        if isinstance(window, Delta) and window.on not in frame.attributes:
+            frame.single_column("window.on", window.on)
         self._check_rows()
         if self.early is not None:
             self._check_early()
@@ -311,22 +314,57 @@ class WindowQuery:
             self._warn_of_gaps()
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
-            warn_of_copies(self.function_name)
+            warn_user(
+                f"{self.function_name}: a duplicate that arrives after sf.reorder has forgotten "
+                "its id is a late row, and is counted again while its window is open. Give "
+                "sf.reorder a `remember` longer than the window and its delay"
+            )
+
+    def _check_order(self) -> None:
+        frame, window = self.frame, self.window
+        self.orders = self._resolve_orders()
+        if not self.orders:
+            raise ValueError("`order` must name the column(s) that give the order; got none")
+        if self.existence is not None and frame.uncertain:
+            raise ValueError(
+                f"`existence` is not allowed, because the {frame.noun} has alternatives with "
+                "their own probabilities: leave `existence` out"
+            )
+        frame.require_orders("order", self.orders)
+        if self.placed is None:
+            frame.require_event_time("order", self.orders)
+        kind = frame.kind(self.orders[0])
+        self.time = kind if kind in ("timestamp", "timestamp_ntz") else "long"
+        self.time_type = pa.int64() if self.time == "long" else frame.type(self.orders[0])
+        if self.timed:
+            self._check_time()
+        self.keys = frame.keys("key", self.key)
+        known = frame.ordered_by_keys("punctuation") if self.controlled else None
+        self.in_order_within = self.keys if known is None else known
+        self.scope = scope_of(self.keys, self.in_order_within) if self.controlled else None
+        if frame.streams and not self.controlled:  # static frames are sorted as a whole
+            check_order(self.keys, frame.in_order_for)
+        self.marks_late = not self.timed and frame.marks_late(self.orders)
+        self.idle_timeout_us = window.idle_timeout_us if isinstance(window, TIME_WINDOWS) else None
+        ordered = frame.is_strictly_ordered(self.orders, self.keys)
+        self.one_controller = ordered and self.idle_timeout_us is None
 
     def _warn_of_gaps(self) -> None:
         attributes = "|".join(map(re.escape, self.frame.attributes))
         for w in self.specs:
             read = re.search(rf"\b({attributes})\b", w.expression or "", re.IGNORECASE)
             if w.function in ("sum", "avg") and read:
-                warn_of_gaps(self.function_name, w.entry if w.name else "`by`")
+                warn_user(
+                    f"{self.function_name}: {w.entry if w.name else '`by`'} combines several "
+                    f"values of one gap, and {GAPS}, so ranges are too narrow. Let values of one "
+                    "gap share their error: sf.impute(..., gap_values=20), then a time window with "
+                    'shared="gap_ATTR"; or accept this with sf.assume_independent(df)'
+                )
                 return
 
     @property
     def _needed_us(self) -> float:
-        """Return the time for which windows need a row, in microseconds.
-
-        A calendar unit counts as MIN_UNIT_US.
-        """
+        """Return the time for which windows need a row; a calendar unit counts as MIN_UNIT_US."""
         if isinstance(self.window, Session):
             return self.window.gap_us
         if not isinstance(self.window, Range):
@@ -335,10 +373,7 @@ class WindowQuery:
         return self.window.grid[0] * (1 if unit is None else MIN_UNIT_US[unit])
 
     def _plan(self, w: AggregateSpec) -> AggregateSpec:
-        """Return an aggregate with the fields that define how it is computed.
-
-        Raises TypeError for values that are not numbers, unless they are counted or picked.
-        """
+        """Return an aggregate with the fields that define how it is computed."""
         text = w.expression
         if text is None:
             return w
@@ -348,7 +383,9 @@ class WindowQuery:
         if w.function == "count":
             return w if is_number else replace(w, expression=f"({text}) = ({text})")
         is_text = known in PICKED and "collate" not in shown
-        if is_text and w.function in VALUE_FUNCTIONS and self._picks_values:
+        others = (self.placed, self.early, self.version, self.shared)
+        picks = self.picks and self.plain and self.timed and others == (None,) * len(others)
+        if is_text and w.function in VALUE_FUNCTIONS and picks:
             return replace(separate, kind=PICKED_RESULT, type=own)
         if w.function == "count_distinct" and is_text:
             return replace(w, hashed=True)
@@ -361,7 +398,7 @@ class WindowQuery:
             raise TypeError(
                 f"{argument} needs a numeric expression{of}; `{text}` is {shown}: {hint}"
             )
-        plain = self._plain and not self.scored and self.early is None
+        plain = self.plain and not self.scored and self.early is None
         if plain and w.function in EXACT_FUNCTIONS:
             exact = exact_number(w.function, self.frame.arrow_type(own))
             if exact is not None:
@@ -369,7 +406,7 @@ class WindowQuery:
                 if exact.precision:
                     precise = pa.decimal128(exact.precision, exact.scale)
                 cast = None if w.function == "sum" else own
-                return replace(w, kind="exact", type=precise, cast=cast, exact=exact)
+                return replace(w, kind=exact, type=precise, cast=cast)
         digits = self.frame.rounded_type(text)
         if w.function == "count_distinct":
             # Parentheses keep hashed values separate from the same numbers in other aggregates.
@@ -385,17 +422,6 @@ class WindowQuery:
             return replace(w, cast=cast)
         return replace(w, kind="number", type=pa.float64(), cast=cast)
 
-    @property
-    def _picks_values(self) -> bool:
-        """Return whether results may be unchanged values of the window's rows."""
-        others = (self.early, self.version, self.shared)
-        plain = self._plain and self.timed and not self.by_extent
-        return self.picks and plain and all(of is None for of in others)
-
-    @property
-    def timed(self) -> bool:
-        return isinstance(self.window, TIME_WINDOWS)
-
     def _check_time(self) -> None:
         kind = type(self.window).__name__
         if len(self.orders) != 1:
@@ -410,11 +436,8 @@ class WindowQuery:
                 f"zone={zone}; `{self.orders[0]}` has no time zone: convert it to instants, for "
                 "example with dt.tz_localize in pandas or CAST(... AS TIMESTAMP) in Spark"
             )
-        if self.controlled:
-            assert self.scope is not None  # `scope` raises for unsuitable keys
 
     def _check_rows(self) -> None:
-        """Check `missed` and `with_rows`, which return rows of extents."""
         for argument in ("missed", "with_rows"):
             if not flag(argument, getattr(self, argument)):
                 continue
@@ -445,7 +468,7 @@ class WindowQuery:
         self._require_certain_times(asked, or_else and f": {or_else}")
 
     def _require_certain_times(self, asked: str, hint: str = "") -> None:
-        if self.by_extent:
+        if self.placed is not None:
             raise ValueError(f"{asked} needs certain event times, but `order` is uncertain{hint}")
 
     def _check_early(self) -> None:
@@ -464,12 +487,6 @@ class WindowQuery:
                 "sf.reorder(..., early=True) upstream"
             )
 
-    @property
-    def _over_time(self) -> dict[str, str]:
-        """Return the functions of aggregates whose values hold until the next value, by the name of
-        the aggregate in errors."""
-        return {w.entry: w.function for w in self.specs if w.function in OVER_TIME}
-
     def _check_over_time(self) -> None:
         for entry in self._over_time:
             if not isinstance(self.window, Range):
@@ -485,6 +502,7 @@ class WindowQuery:
             self._require_certain_times(entry, DRAWN_TIMES)
 
     def _check_versions(self) -> None:
+        self.ids: list[str] = []
         if self.version is None:
             if self.unique is not None:
                 raise ValueError(
@@ -492,6 +510,7 @@ class WindowQuery:
                     'version="...", or drop duplicates with sf.reorder(..., unique=...)'
                 )
             return
+        self.ids = self.frame.group_columns("unique", self.unique)
         if not self.ids:
             raise ValueError(
                 "`version` needs `unique`, the columns that identify a row: add unique=..., or "
@@ -539,7 +558,7 @@ class WindowQuery:
     def _check_distributions(self) -> None:
         asked = {"quantiles": bool(self.quantiles), "distribution": self.distribution is not None}
         for argument in (name for name, given in asked.items() if given):
-            if self._plain:
+            if self.plain:
                 raise ValueError(
                     f"`{argument}` needs uncertain rows, but this {self.frame.noun} has neither "
                     "`alternatives` nor an `existence`, so results are plain values. Leave "
@@ -554,7 +573,6 @@ class WindowQuery:
                 )
 
     def _check_results(self) -> None:
-        """Raise ValueError for a result whose name is used by another column of the answers."""
         apart = self.frame.is_case_sensitive()
         columns = [*self.emitted_columns, *self.added_columns]
         taken = set(columns if apart else map(str.lower, columns))
@@ -573,8 +591,7 @@ class WindowQuery:
                 )
             taken.add(name)
 
-    @cached_property
-    def orders(self) -> list[str]:
+    def _resolve_orders(self) -> list[str]:
         found, arrival = self.frame.resolve("order", self.order), self.frame.arrival_column
         if not self.ties_by_arrival or self.timed or len(found) > 1 or arrival in (None, *found):
             return found
@@ -582,39 +599,9 @@ class WindowQuery:
         return [*found, str(arrival)] if self.frame.marks_late(found) else found
 
     @cached_property
-    def keys(self) -> list[str]:
-        return self.frame.keys("key", self.key)
-
-    @cached_property
-    def ids(self) -> list[str]:
-        """Return the columns that identify a row within a key."""
-        return self.frame.group_columns("unique", self.unique)
-
-    @cached_property
-    def existence_column(self) -> str | None:
-        """Return the probability column of a frame without alternatives."""
-        if self.existence is not None:
-            return self.frame.single_column("existence", self.existence)
-        return EXISTENCE if EXISTENCE in self.frame.columns else None
-
-    @property
-    def certain(self) -> bool:
-        """Return whether all rows are certain, so that results are plain values."""
-        return not self.frame.uncertain and self.existence_column is None
-
-    @property
-    def _plain(self) -> bool:
-        return self.certain and not self.structs
-
-    @cached_property
     def controlled(self) -> bool:
         """Return whether a controller's punctuations complete extents."""
         return self.timed and self.frame.has_punctuations
-
-    @cached_property
-    def marks_late(self) -> bool:
-        """Return whether a count or delta window drops rows that a controller flags as late."""
-        return not self.timed and self.frame.marks_late(self.orders)
 
     @property
     def unchanged_columns(self) -> dict[str, str]:
@@ -625,37 +612,6 @@ class WindowQuery:
             return {}
         ids = {f"id{i}": name for i, name in enumerate(self.ids)}
         return ids | {ROW_VERSION: self.frame.single_column("version", self.version)}
-
-    @cached_property
-    def in_order_within(self) -> list[str]:
-        """Return the keys of the upstream controller, or all keys if they are unknown."""
-        known = self.frame.ordered_by_keys("punctuation") if self.controlled else None
-        return self.keys if known is None else known
-
-    @cached_property
-    def scope(self) -> tuple[int, ...] | None:
-        """Return the positions of the controller's keys in `keys`; None without a controller."""
-        return scope_of(self.keys, self.in_order_within) if self.controlled else None
-
-    @property
-    def idle_timeout_us(self) -> int | None:
-        return self.window.idle_timeout_us if isinstance(self.window, TIME_WINDOWS) else None
-
-    @property
-    def one_controller(self) -> bool:
-        """Return whether out-of-order rows are an error; they are not with an idle timeout."""
-        ordered = self.frame.is_strictly_ordered(self.orders, self.keys)
-        return ordered and self.idle_timeout_us is None
-
-    @cached_property
-    def time(self) -> str:
-        """Return the type of the order: "timestamp", "timestamp_ntz" or "long"."""
-        kind = self.frame.kind(self.orders[0])
-        return kind if kind in ("timestamp", "timestamp_ntz") else "long"
-
-    @property
-    def time_type(self) -> Any:
-        return pa.int64() if self.time == "long" else self.frame.type(self.orders[0])
 
     # ---- inputs of the operator
 
@@ -679,48 +635,29 @@ class WindowQuery:
         """Return the input columns that are emitted: columns of rows, or keys of extents."""
         return self.row_columns if self.emits_rows else self.keys
 
-    @property
-    def expressions(self) -> list[str]:
-        given = [w.expression for w in self.specs if w.expression is not None]
-        if isinstance(self.window, Delta):
-            given.append(self.window.on)
-        return list(dict.fromkeys(given))
-
     def number_of(self, expression: str | None) -> Any:
-        """Return an expression's number among the operator's attributes."""
         return None if expression is None else self.expressions.index(expression)
 
-    @property
-    def _exact_expressions(self) -> list[str]:
-        """Return the expressions whose values are read in their own type."""
-        return [str(w.expression) for w in self.specs if w.kind in ("exact", PICKED_RESULT)]
-
     @cached_property
-    def _computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    def computation(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
         hashed = {w.expression for w in self.specs if w.hashed}
-        places, exact = {w.expression: w.place for w in self.specs}, self._exact_expressions
+        places, exact = {w.expression: w.place for w in self.specs}, self._exact
         return self.frame.computation(
             [ReadExpression(x, places.get(x), x in exact, x in hashed) for x in self.expressions]
         )
 
     @property
-    def computed(self) -> Mapping[str, Any]:
-        """Return the columns that only the frame's engine computes, see `Input`."""
-        return self._computation[1]
-
-    @property
     def cells(self) -> list[tuple[str, ColumnReader]]:
-        values = ((f"value{i}", cells) for i, cells in enumerate(self._computation[0]))
+        values = ((f"value{i}", cells) for i, cells in enumerate(self.computation[0]))
         return [("prob", Probabilities(self.existence_column)), *values]
 
     @property
     def bounded_values(self) -> tuple[str, ...]:
         """Return the fixed names of the values that must be within ±MAX_ABS_VALUE."""
-        doubles = (text not in self._exact_expressions for text in self.expressions)
-        return tuple(f"value{i}" for i, is_double in enumerate(doubles) if is_double)
+        return tuple(f"value{i}" for i, x in enumerate(self.expressions) if x not in self._exact)
 
-    def reading(self, without_order: str = "") -> Reading:
-        """Return how the operator reads the frame. without_order : see `Rule`"""
+    @property
+    def input(self) -> Input:
         values = self.cells
         reordered = self.controlled or self.marks_late
         values += controller_readers() if reordered else []
@@ -738,7 +675,7 @@ class WindowQuery:
             ),
             bounded_values=self.bounded_values,
             scored=self.scored,
-            without_order=without_order,
+            without_order="" if self.placed is None else unplaced_reason(self.placed),
             max_alternatives=self.frame.max_alternatives,
             duplicate=self.frame.duplicate_column if self.controlled else None,
             early_copy=self.frame.early_column if self.controlled else None,
@@ -748,7 +685,13 @@ class WindowQuery:
         carried = self.row_columns if self.missed or self.emits_rows else []
         passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
         tie = Ties(self.frame.tie_columns)
-        return Reading(passed, orders, keys, tuple(values), rule, tie, self.missed, True)
+        reading = Reading(passed, orders, keys, tuple(values), rule, tie, self.missed, True)
+        about: dict[str, Any] = {"values": self.expressions}
+        if self.version is not None:
+            about |= {"unique": self.ids, "version": self.version}
+        if self.shared is not None:
+            about |= {"shared": self.shared}
+        return Input(self.frame, reading, about, self.computation[1], bucket=self.scope)
 
     # ---- the columns of the result
 
@@ -771,7 +714,6 @@ class WindowQuery:
 
     @property
     def added_columns(self) -> list[str]:
-        """Return the answers' columns other than rows and results."""
         return [*self._added_types, *(["missed"] if self.missed else [])]
 
     @property
@@ -807,12 +749,13 @@ class WindowQuery:
 
     @property
     def result_outputs(self) -> list[Output]:
-        metadata, struct = {ADDED_COLUMN: "true"}, self._distribution_type
+        names = distribution_names(self.quantiles, self.distribution is not None)
+        kinds = {"distribution": VALUE_PAIRS}
+        struct = Struct(tuple(OutputField(name, kinds.get(name, pa.float64())) for name in names))
+        types = [(w.type, w.cast) if self.plain else (struct, None) for w in self.specs]
         return [
-            Output(w.name, (f"result{i}",), w.type, metadata, cast=w.cast)
-            if self._plain
-            else Output(w.name, (f"result{i}",), struct, metadata)
-            for i, w in enumerate(self.specs)
+            Output(w.name, (f"result{i}",), kind, {ADDED_COLUMN: "true"}, cast=cast)
+            for i, (w, (kind, cast)) in enumerate(zip(self.specs, types, strict=True))
         ]
 
     @property
@@ -821,10 +764,10 @@ class WindowQuery:
         if self.certain:
             return None
         if self.shared is not None:
-            return SHARED_ERRORS
+            return "answers of windows over shared errors"
         if self.early is not None:
-            return REVISIONS
-        if self.by_extent:
+            return "early answers of a window"
+        if self.placed is not None:
             return UNCERTAIN_TIMES
         if self._overlaps:
             return WINDOWS
@@ -834,20 +777,12 @@ class WindowQuery:
 
     @property
     def _overlaps(self) -> bool:
-        """Return whether a row may be in several windows."""
         return not self.timed or (isinstance(self.window, Range) and self.window.overlaps)
-
-    @property
-    def _distribution_type(self) -> Struct:
-        names = distribution_names(self.quantiles, self.distribution is not None)
-        kinds = {"distribution": VALUE_PAIRS}
-        return Struct(tuple(OutputField(name, kinds.get(name, pa.float64())) for name in names))
 
     # ---- the configuration
 
     @cached_property
     def settings(self) -> RowWindowTableConfig | ExtentTableConfig:
-        """Return the operator's configuration. Raises ValueError or TypeError."""
         window = self.window
         if not self.structs:
             check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
@@ -857,15 +792,15 @@ class WindowQuery:
                 "`forget_after` with time_avg or integral needs one controller per key: also "
                 f"write key={self.keys} in sf.reorder, or leave `forget_after` out"
             )
-        exact = tuple(w.exact for w in self.specs)
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.specs)
             ),
-            "kinds": tuple(w.kind for w in self.specs) if self._plain else (),
-            "exact": exact if any(exact) else (),
-            "distribution": self.distribution,
+            "kinds": tuple(w.kind for w in self.specs) if self.plain else (),
+            "options": DistributionOptions(
+                tuple(self.quantiles), self.distribution, self.seed, self.samples
+            ),
             "attributes": len(self.expressions),
             "orders": len(self.orders),
             "keys": len(self.keys),
@@ -873,9 +808,6 @@ class WindowQuery:
                 self.frame, self.orders[0], self.keys, self.forget_after
             ),
             "one_controller": self.one_controller,
-            "quantiles": tuple(self.quantiles),
-            "seed": self.seed,
-            "samples": self.samples,
         }
         if self.early is not None:
             level = DEFAULT_LEVEL if self.level is None else self.level
@@ -901,7 +833,6 @@ class WindowQuery:
                 missed=self.missed,
                 time=self.time,
                 by_source=self.controlled and self.frame.by_source,
-                key_names=tuple(f"key{i}" for i in range(len(self.keys))),
                 **common,
             )
         on = self.number_of(window.on) if isinstance(window, Delta) else 0
