@@ -55,7 +55,7 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
-    kind, version = "extents", 10
+    kind, version = "extents", 11
     counters = (*WindowTableConfig.counters, "skipped")
 
     @property
