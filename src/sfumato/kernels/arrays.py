@@ -17,6 +17,11 @@ def reals(names: str) -> np.dtype:
     return np.dtype([(name, np.float64) for name in names.split()])
 
 
+def integers_and_reals(integer_names: str, real_names: str) -> np.dtype:
+    """Return a structured dtype of int64 fields, then float64 fields."""
+    return np.dtype([*integers(integer_names).descr, *reals(real_names).descr])
+
+
 @lean
 def first_at_least(ascending, low, high, value):
     """Return the first index of ascending[low:high] whose value is >= `value`, or high."""

@@ -114,7 +114,8 @@ def feed(tau, t, control, key, area, ring):
         if tau > reached(key):
             wanted = estimators.slack_step(tau, control.slack, key, ring)
     elif control.estimator == FIXED:
-        wanted = estimators.fixed_step(tau, control.max_delay, key)
+        key.newest = tau if key.fed == 1 else max(key.newest, tau)
+        wanted = key.newest - control.max_delay
     elif control.estimator == NORMAL:
         wanted = estimators.normal_step(tau, t, control, key, ring)
     elif control.estimator == CONFORMAL:
@@ -418,17 +419,14 @@ def punctuate(
     n, total = event_time.size, control.max_buffer_total
     times, number = np.empty((2, n), np.int64), np.empty(n, np.int64)
     late, duplicate = np.empty(n, np.bool_), np.zeros(n, np.bool_)
-    group_of, buffered = np.empty(n, np.int64), 0  # group_of : the group of each place in `order`
+    slot_of, buffered = np.empty(n, np.int64), 0
     for group in range(which.size):
         rows = starts[group + 1] - starts[group]
         memory = reserve_memory(rows, control, states[which[group]], memory, usage)
         for j in range(starts[group], starts[group + 1]):
-            group_of[j] = group
+            slot_of[order[j]] = which[group]
     if total > 0:  # rows of all controllers, by arrival
-        by_arrival = np.empty(n, np.int64)
-        for j in range(n):
-            by_arrival[order[j]] = group_of[j]
-        order, group_of = np.arange(n), by_arrival
+        order = np.arange(n)
         for slot in range(states.size):
             buffered += states[slot].held
     room = n + buffered if total > 0 else 0
@@ -438,8 +436,8 @@ def punctuate(
     forced, slot = np.empty((5, room), np.int64), -1
     for j in range(n):
         i = order[j]
-        if which[group_of[j]] != slot:
-            slot = which[group_of[j]]
+        if slot_of[i] != slot:
+            slot = slot_of[i]
             key = states[slot]
             area, held, ring = memory_parts(key, control, memory)
         tau, t = event_time[i], max(arrival[i], key.clock)

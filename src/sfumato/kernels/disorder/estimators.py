@@ -40,13 +40,6 @@ def largest_step(tau, t, averaged, key):
 
 
 @compiled
-def fixed_step(tau, max_delay, key):
-    """Return the newest event time minus `max_delay`, int64 microseconds. O(1)."""
-    key.newest = tau if key.fed == 1 else max(key.newest, tau)
-    return key.newest - max_delay
-
-
-@compiled
 def add_exactly(high, low, value, value_low):
     """Add two double-doubles.  Error: 2**-104 of the largest partial sum.  Source: Knuth."""
     total = high + value
@@ -135,16 +128,6 @@ def normal_step(tau, t, control, key, ring):
 
 
 @compiled
-def remove_entry(heap, size, place):
-    """Swap the entry at `place` to the end; the other entries remain a heap. O(log n)."""
-    last = size - 1
-    swap(heap, place, last)
-    if place < last:
-        sift_up(heap, place)
-        sift_down(heap, last, place)
-
-
-@compiled
 def drop_range(heap, size, lane, low, high):
     """Remove the entries with low <= heap[lane] < high; return the new size. O(n log n)."""
     kept = 0
@@ -179,8 +162,11 @@ def slack_step(tau, slack, key, heap):
 @compiled
 def remove_held(place, key, held):
     key.aside -= held[2, place]
-    remove_entry(held, key.held, place)
     key.held -= 1
+    swap(held, place, key.held)
+    if place < key.held:
+        sift_up(held, place)
+        sift_down(held, key.held, place)
 
 
 @compiled

@@ -71,8 +71,8 @@ COMPLETION = integers("turn scope after up_to at")
 # A tuple that is late for some extents, and the extents that include it; or, with tuple NO_INDEX, a
 # row and the extents that do not include it; and the pane of the tuple.
 LATE_ROW = integers("group first last tuple pane")
-# Alternatives [begin, end), its pane's next tuple, its pane's place; alive: 0 if no longer needed.
-TUPLE = integers("index group time number begin end following pane alive")
+# Alternatives [begin, end), and its pane's next tuple; alive: 0 if no longer needed.
+TUPLE = integers("index group time number begin end following alive")
 # The group's previous pane, or the next free place; its first and last tuple; state: 1 if complete,
 # 2 if its partial includes the rest of its block.
 PANE = integers("number previous first last state")
@@ -204,15 +204,35 @@ def last_complete(punctuation, slide):
 
 
 @lean
-def _close(scopes, c, up_to, at, completions, found):
+def _close(scopes, c, up_to, at, turn, completions, found):
     """Record that a scope's extents up to `up_to` are complete; return the number of records."""
     scope = scopes[c]
     if up_to <= scope.closed:
         return found
     note = completions[found]
-    note.turn, note.scope, note.after, note.up_to, note.at = found, c, scope.closed, up_to, at
+    note.turn, note.scope, note.after, note.up_to, note.at = turn, c, scope.closed, up_to, at
     scope.closed = up_to
     return found + 1
+
+
+@lean
+def advance_scope(scopes, c, time, p, slide, row, completions, found):
+    """Advance a scope to a row's punctuation; record the extents that are complete before the row.
+
+    Rows released together are ordered by time: no earlier row follows.
+    Returns the number of records, and whether an earlier punctuation had excluded the row.
+    """
+    scope = scopes[c]
+    if p > scope.punctuation:
+        # All rows released by the previous punctuation have arrived, except rows of the same time,
+        # which a higher punctuation releases first.
+        done = last_complete(min(scope.punctuation, time - 1), slide)
+        found = _close(scopes, c, done, scope.punctuation, 2 * row, completions, found)
+        scope.before, scope.punctuation = scope.punctuation, p
+    excluded = p < scope.punctuation or time < scope.before
+    done = last_complete(min(scope.punctuation, time - 1), slide)
+    found = _close(scopes, c, done, scope.punctuation, 2 * row + 1, completions, found)
+    return found, excluded
 
 
 @lean
@@ -283,16 +303,8 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, completions, late_r
             # The punctuation is only the source's, and does not advance the scope.
             first = max(last_complete(p, slide), scope.closed) + 1
         else:
-            if p > scope.punctuation:
-                # All rows released by the previous punctuation have arrived, except rows of the
-                # same time, which a higher punctuation releases first.
-                done = last_complete(min(scope.punctuation, time - 1), slide)
-                found = _close(scopes, c, done, scope.punctuation, completions, found)
-                scope.before, scope.punctuation = scope.punctuation, p
-            excluded += not ordered and (p < scope.punctuation or time < scope.before)
-            # Rows released together are ordered by time: no earlier row follows.
-            done = min(j, last_complete(scope.punctuation, slide))
-            found = _close(scopes, c, done, scope.punctuation, completions, found)
+            found, early = advance_scope(scopes, c, time, p, slide, i, completions, found)
+            excluded += early and not ordered
             first = scope.closed + 1
         has_id = versioned and versions.id[i] != NO_INDEX
         if has_id:
@@ -356,10 +368,11 @@ def close_all(wanted, grid, scopes, completions):
     for c in wanted:
         scope, slide = scopes[c], grid.slide
         at = scope.punctuation
-        found = _close(scopes, c, last_complete(at, slide), at, completions, found)
+        found = _close(scopes, c, last_complete(at, slide), at, found, completions, found)
         if scope.newest > NO_EXTENT:
             up_to = (scope.newest + grid.length) // slide
-            found = _close(scopes, c, up_to, max(at, up_to * slide - 1), completions, found)
+            at = max(at, up_to * slide - 1)
+            found = _close(scopes, c, up_to, at, found, completions, found)
     return found
 
 
@@ -400,15 +413,6 @@ def _find_pane(panes, pool, group, number, apart):
     return s, panes
 
 
-@lean
-def _pane_number(time, grid):
-    """Return the number of the pane that contains a time."""
-    whole = time // grid.slide
-    if grid.cut > 0:
-        return 2 * whole + (1 if time - whole * grid.slide >= grid.cut else 0)
-    return whole
-
-
 @compiled
 def place_rows(rows, index, late, grid, groups, panes, pools, to):
     """Write the panes int64[n] of rows with an index to `to`; NO_INDEX for other rows.
@@ -425,15 +429,21 @@ def place_rows(rows, index, late, grid, groups, panes, pools, to):
         s = NO_INDEX if late[stored] else groups[g].pane  # most rows are in the newest pane
         inside = time - panes[s].number * grid.slide if s != NO_INDEX and grid.cut == 0 else -1
         if not 0 <= inside < grid.slide:
-            number = _pane_number(time, grid)
+            number = time // grid.slide
+            if grid.cut > 0:
+                number = 2 * number + (1 if time - number * grid.slide >= grid.cut else 0)
             s, panes = _find_pane(panes, pool, groups[g], number, late[stored])
         to[i], stored = s, stored + 1
     return panes
 
 
 @compiled
-def store_rows(rows, index, to, panes, tuples):
-    """Append the rows with an index to `tuples`, and link them to their panes `to`.  O(m)"""
+def store_rows(rows, index, to, per_tuple, panes, tuples, own):
+    """Append the rows with an index to `tuples`, and add them to their panes `to`.  O(m)
+
+    per_tuple : float64[channels, 3, n], see `tuple_moments`, added to the MomentPartials `own`; or
+        without rows
+    """
     pool, prob, values = tuples.pool[0], rows.prob, rows.values
     for i in range(index.size):
         s, n, m = to[i], pool.tuples, pool.alternatives
@@ -442,33 +452,22 @@ def store_rows(rows, index, to, panes, tuples):
         begin, end = rows.offsets[i], rows.offsets[i + 1]
         if panes[s].first == NO_INDEX:
             panes[s].first = n
+            if per_tuple.shape[2] > 0:
+                clear_set(own, s)
         else:
             tuples.at[panes[s].last].following = n
         panes[s].last, of = n, tuples.at[n]
         of.index, of.group = index[i], rows.group[i]
         of.time, of.number = rows.time[i], rows.number[i]
-        of.begin, of.end, of.following, of.pane, of.alive = m, m + end - begin, NO_INDEX, s, 1
+        of.begin, of.end, of.following, of.alive = m, m + end - begin, NO_INDEX, 1
         for k in range(begin, end):
             tuples.prob[m], tuples.owner[m] = prob[k], n
             for a in range(values.shape[0]):
                 tuples.values[a, m] = values[a, k]
             m += 1
         pool.tuples, pool.alternatives = n + 1, m
-
-
-@lean
-def fill_panes(to, begin, per_tuple, panes, at, own):
-    """Add rows to the partials of their panes to[i].
-
-    begin : place of the first row    per_tuple : float64[channels, 3, n], see `tuple_moments`
-    """
-    for i in range(to.size):
-        s = to[i]
-        if s != NO_INDEX:
-            if panes[s].first == begin:
-                clear_set(own, s)
+        if per_tuple.shape[2] > 0:
             add_tuple(per_tuple, i, own, s)
-            begin += 1
 
 
 @compiled_ieee

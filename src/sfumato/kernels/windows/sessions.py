@@ -3,7 +3,7 @@
 A row at time t joins a session [start, end) if it is less than `gap` before the start or after the
 last row, and the session's rows then span less than `most`. The end is last + gap, at most start +
 most. A row that is near several sessions merges them. A session is complete when all rows before
-its end have arrived: the scope is `reached` up to its end - 1.
+its end have arrived: the scope is `closed`, as for extents of length 1, up to its end.
 
 A late row is included if its punctuation has not completed a session of this row alone. The row can
 only join sessions that its punctuation has not completed. So its assignment does not depend on the
@@ -14,15 +14,18 @@ import numpy as np
 
 from sfumato.kernels.arrays import first_at_least, integers
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NO_INDEX, TAKEN, TOO_LATE
+from sfumato.kernels.windows.extents import (
+    ABSENT,
+    NO_EXTENT,
+    NO_INDEX,
+    TAKEN,
+    TOO_LATE,
+    advance_scope,
+)
 
-# Punctuation and the previous one; time up to which all rows have arrived.
-SESSION_SCOPE = integers("punctuation before reached")
 # Group and scope; times of the first and last row; number of rows that were too late for it; the
-# session it was merged into, the group's next session, and the call's last row that changed it.
+# session it was merged into, the group's next session; twice the call's last row that changed it.
 SESSION = integers("group scope start last late into following changed")
-# From row `turn` onwards, a scope is reached up to `reached`, by punctuation `at`.
-PROGRESS = integers("scope turn reached at")
 
 
 @lean
@@ -31,23 +34,12 @@ def _session_end(session, gap, most):
 
 
 @lean
-def _advance(scopes, c, reached, turn, progress, found):
-    """Record that a scope is reached up to a time; return the number of records."""
-    scope = scopes[c]
-    if reached <= scope.reached:
-        return found
-    scope.reached, note = reached, progress[found]
-    note.scope, note.turn, note.reached, note.at = c, turn, reached, scope.punctuation
-    return found + 1
-
-
-@lean
-def _drop_complete(heads, g, sessions, reached, gap, most):
+def _drop_complete(heads, g, sessions, closed, gap, most):
     """Remove a group's complete and merged sessions from its list."""
     above, s = NO_INDEX, heads[g]
     while s != NO_INDEX:
         following = sessions[s].following
-        if sessions[s].into == NO_INDEX and _session_end(sessions[s], gap, most) - 1 > reached:
+        if sessions[s].into == NO_INDEX and _session_end(sessions[s], gap, most) > closed:
             above = s
         elif above == NO_INDEX:
             heads[g] = following
@@ -75,14 +67,15 @@ def _nearest_session(heads, g, sessions, time, bound, target, gap, most):
 
 
 @compiled
-def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, verdicts, progress):
+def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, verdicts, completions):
     """Assign rows, in order, to sessions.  O(n) while few sessions of a group are open.
 
-    scopes : SESSION_SCOPE[], updated    sessions : SESSION[count + n], updated; `count` are in use
-    heads : int64[groups], all NO_INDEX    progress : PROGRESS[2 n], written
+    scopes : SCOPE[], updated; all rows before `closed` have arrived
+    sessions : SESSION[count + n], updated; `count` are in use
+    heads : int64[groups], all NO_INDEX    completions : COMPLETION[2 n], written
     places : int64[n], written: session of each row, or NO_INDEX
     verdicts : int8[n], written: TAKEN, TOO_LATE or ABSENT
-    Returns the numbers of sessions, of progress records, and of rows that a punctuation excluded.
+    Returns the numbers of sessions, of completions, and of rows that a punctuation excluded.
     """
     ordered, found, excluded = rows.punctuation.size == 0, 0, 0
     for s in range(count):
@@ -94,16 +87,11 @@ def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, ver
         p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
         bound = p
         if ordered or not rows.late[i]:
-            if p > scope.punctuation:
-                # As for extents, rows of the same time may have several punctuations.
-                done = min(scope.punctuation, time - 1)
-                found = _advance(scopes, c, done, i, progress, found)
-                scope.before, scope.punctuation = scope.punctuation, p
-            excluded += not ordered and (p < scope.punctuation or time < scope.before)
-            found = _advance(scopes, c, min(scope.punctuation, time - 1), i, progress, found)
-            bound = scope.reached
-        bound = max(bound, scope.reached)
-        _drop_complete(heads, g, sessions, scope.reached, gap, most)
+            found, early = advance_scope(scopes, c, time, p, np.int64(1), i, completions, found)
+            excluded += early and not ordered
+            bound = scope.closed - 1
+        bound = max(bound, scope.closed - 1)
+        _drop_complete(heads, g, sessions, scope.closed, gap, most)
         if rows.offsets[i] == rows.offsets[i + 1]:
             verdicts[i] = ABSENT
             continue
@@ -124,7 +112,7 @@ def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, ver
             one.into, one.following = NO_INDEX, heads[g]
             heads[g], count = target, count + 1
         own = sessions[target]
-        own.start, own.last, own.changed = min(own.start, time), max(own.last, time), i
+        own.start, own.last, own.changed = min(own.start, time), max(own.last, time), 2 * i
         s = _nearest_session(heads, g, sessions, time, bound, target, gap, most)
         while s != NO_INDEX:
             one = sessions[s]
@@ -136,29 +124,29 @@ def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, ver
 
 
 @compiled
-def find_complete(sessions, scopes, progress, gap, most):
+def find_complete(sessions, scopes, completions, gap, most):
     """Find the complete sessions after `assign_sessions`.
 
-    progress : by scope, then in order
+    completions : by scope, then in order
     Returns (int64[n], the session that each was merged into, or itself; int64[m], complete
     sessions; int64[m] each, the rows and the punctuations that completed the sessions).
     """
     n, found = sessions.size, 0
     root, done = np.empty(n, np.int64), np.empty(n, np.int64)
     turn, at = np.empty(n, np.int64), np.empty(n, np.int64)
-    of, reached = progress.scope, progress.reached
+    of, closed = completions.scope, completions.up_to
     for s in range(n):
         root[s] = s
         while sessions[root[s]].into != NO_INDEX:
             root[s] = sessions[root[s]].into
         one = sessions[s]
-        scope, last = scopes[one.scope], _session_end(one, gap, most) - 1
-        if one.into != NO_INDEX or last > scope.reached:
+        scope, end = scopes[one.scope], _session_end(one, gap, most)
+        if one.into != NO_INDEX or end > scope.closed:
             continue
         done[found], turn[found], at[found] = s, one.changed, scope.punctuation
         low = first_at_least(of, np.int64(0), of.size, one.scope)
-        i = first_at_least(reached, low, first_at_least(of, low, of.size, one.scope + 1), last)
+        i = first_at_least(closed, low, first_at_least(of, low, of.size, one.scope + 1), end)
         if i < of.size and of[i] == one.scope:
-            turn[found], at[found] = max(progress[i].turn, one.changed), progress[i].at
+            turn[found], at[found] = max(completions[i].turn, one.changed), completions[i].at
         found += 1
     return root, done[:found], turn[:found], at[:found]

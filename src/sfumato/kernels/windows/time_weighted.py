@@ -50,18 +50,6 @@ class TimeWindows(NamedTuple):
 
 
 @lean
-def _replaced(values, i, mean, variance):
-    """Return mean and variance of a value after reading i, which may not exist."""
-    e, m = values[READING_EXISTENCE, i], values[READING_MEAN, i]
-    if e == 1.0:
-        return m, values[READING_VARIANCE, i]
-    rest, step = 1.0 - e, m - mean
-    return e * m + rest * mean, e * values[
-        READING_VARIANCE, i
-    ] + rest * variance + e * rest * step * step
-
-
-@lean
 def _carry(values, i, existence, mean, variance):
     """Return existence, mean and variance of the newest value after reading i."""
     e = values[READING_EXISTENCE, i]
@@ -88,7 +76,7 @@ def _integral(values, clock, readings, begin, until, mean, variance):
         time = at
         if k < readings.size:
             i = readings[k]
-            mean, variance = _replaced(values, i, mean, variance)
+            _, mean, variance = _carry(values, i, 1.0, mean, variance)
             shared *= 1.0 - values[READING_EXISTENCE, i]
     return total, spread
 
@@ -121,16 +109,13 @@ def time_weighted(windows, columns, values, clock):
                 found += 1
         none, weight, centre, spread = 1.0, 0.0, 0.0, 0.0
         for k in range(-1, found):  # first existing reading; -1: before the window
-            i = readings[k] if k >= 0 else -1
-            e = values[READING_EXISTENCE, i] if k >= 0 else existence
+            begin, e, m, v = windows.begin[w], existence, mean, variance
+            if k >= 0:
+                i = readings[k]
+                begin, e = clock[i], values[READING_EXISTENCE, i]
+                m, v = values[READING_MEAN, i], values[READING_VARIANCE, i]
             if e == 0.0:
                 continue
-            begin = clock[i] if k >= 0 else windows.begin[w]
-            m, v = (
-                (values[READING_MEAN, i], values[READING_VARIANCE, i])
-                if k >= 0
-                else (mean, variance)
-            )
             steps = after_signals(steps + found - k)
             m, v = _integral(values, clock, readings[k + 1 : found], begin, windows.until[w], m, v)
             scale = float(windows.until[w] - begin) if windows.averaged[w] else SECOND_US
@@ -157,19 +142,9 @@ def fold(bound, columns, values):
     """
     kept = np.ones(bound.size, np.bool_)
     for i in range(1, bound.size):
-        before = i - 1
-        if (
-            columns[READING_SERIES, before] == columns[READING_SERIES, i]
-            and columns[READING_TIME, i] < bound[i]
-        ):
-            kept[before] = False
-            values[READING_EXISTENCE, i], values[READING_MEAN, i], values[READING_VARIANCE, i] = (
-                _carry(
-                    values,
-                    i,
-                    values[READING_EXISTENCE, before],
-                    values[READING_MEAN, before],
-                    values[READING_VARIANCE, before],
-                )
-            )
+        same_series = columns[READING_SERIES, i - 1] == columns[READING_SERIES, i]
+        if same_series and columns[READING_TIME, i] < bound[i]:
+            kept[i - 1] = False
+            old, new = values[:, i - 1], values[:, i]
+            new[0], new[1], new[2] = _carry(values, i, old[0], old[1], old[2])
     return kept

@@ -21,13 +21,11 @@ from sfumato.operators.distributions.aggregate import Aggregate, WindowAnswers
 from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.independent_distribution import check_aggregates, results_of
 from sfumato.operators.distributions.moment_channels import Channels
-from sfumato.operators.state.declared import Array, Record, Value
+from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
-from sfumato.operators.windows.count.group_store import GroupStore, SavedGroups
+from sfumato.operators.windows.count.group_store import GroupStore
 from sfumato.windows import Delta
-
-GROUP_SIZES = 3  # per group: tuples in the window's front, index of the next tuple, held tuples
 
 
 @dataclass(frozen=True)
@@ -70,15 +68,10 @@ class DeltaWindowAggregate(Operator):
     Memory: the held tuples.  Source: Dallachiesa et al. (2015), section 8.1.
     """
 
-    kind, version = "delta_window_aggregate", 5
+    kind, version = "delta_window_aggregate", 6
     flattened_records = ("options",)
     config: DeltaWindowConfig
-    state = {
-        "overflow": Value(low=0),
-        "codes": Array(int, "groups", low=0),
-        "sizes": Array(int, "groups", GROUP_SIZES, low=0),
-        "held": Record(TupleBatch),
-    }
+    state = {"overflow": Value(low=0), "store": Part()}
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -89,12 +82,9 @@ class DeltaWindowAggregate(Operator):
         self._measures = self._channels.measures
         most = NO_LIMIT if config.max_tuples is None else min(config.max_tuples, NO_LIMIT)
         self._rule = DeltaRule(config.on, float(config.delta), float(config.threshold), most)
-        self._stacks: PartialStacks | None = None
+        self._stacks = PartialStacks(*[self._channels.empty_partials(0, False)] * 3)
         self._has_uncertain = False
         self.store = GroupStore(self.attributes, 1, 0)  # the integer: tuples in a window's front
-        self.codes: Any = None  # saved groups and tuples
-        self.sizes: Any = None
-        self.held: Any = None
         self.overflow = 0  # tuples of all groups evicted so far only because of `max_tuples`
 
     def process(
@@ -110,7 +100,6 @@ class DeltaWindowAggregate(Operator):
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
-        self.codes = self.sizes = self.held = None  # free the last snapshot's tuples
         n = np.asarray(offsets).size - 1
         group = codes("group", group, n)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
@@ -164,36 +153,19 @@ class DeltaWindowAggregate(Operator):
 
     def _scratch_stacks(self, tuples: int, uncertain: bool) -> PartialStacks:
         """Return scratch partials for a number of tuples, with nodes once tuples are uncertain."""
-        strides, has_uncertain = tuples // STRIDE + 1, uncertain
-        if self._stacks is not None:
-            has_uncertain |= self._has_uncertain
-            if len(self._stacks.kept.sums) >= strides and has_uncertain == self._has_uncertain:
-                return self._stacks
-        self._has_uncertain, build = has_uncertain, self._channels.empty_partials
-        self._stacks = PartialStacks(
-            build(2 * strides, has_uncertain), build(STRIDE, has_uncertain), build(1, True)
-        )
+        strides, nodes = tuples // STRIDE + 1, uncertain or self._has_uncertain
+        if len(self._stacks.kept.sums) < strides or nodes != self._has_uncertain:
+            self._has_uncertain, build = nodes, self._channels.empty_partials
+            self._stacks = PartialStacks(
+                build(2 * strides, nodes), build(STRIDE, nodes), build(1, True)
+            )
         return self._stacks
 
     def forget(self, codes: npt.ArrayLike) -> None:
         """Delete groups whose input has ended; unknown codes are ignored."""
         self.store.forget(codes)
 
-    def before_saving(self) -> None:
-        of = self.store.saved
-        arrived = of.status[:, 0]
-        self.codes, self.sizes = of.codes, np.stack([of.integers[0], arrived, of.held], axis=1)
-        index = ranges_of(arrived - of.held, of.held)[1]
-        self.held = TupleBatch(of.offsets, of.prob, of.values, index)
-
     def after_loading(self) -> None:
-        held, (front, arrived, sizes) = self.held, np.ascontiguousarray(self.sizes.T)
-        if sizes.sum() != held.size or (front > sizes).any():
+        groups = self.store.saved
+        if (groups.integers[0] > groups.held).any():
             raise ValueError("the front of a window must be among its tuples")
-        if not np.array_equal(held.index, ranges_of(arrived - sizes, sizes)[1]):
-            raise ValueError("the tuples of a group must be numbered in order")
-        status = np.stack([arrived, arrived * 0, arrived * 0], axis=1)
-        none = np.empty((0, sizes.size, 3))
-        self.store.saved = SavedGroups(
-            self.codes, sizes, status, front[None], none, held.offsets, held.prob, held.values
-        )

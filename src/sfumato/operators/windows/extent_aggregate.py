@@ -257,7 +257,7 @@ class ExtentAggregate(ReleasedAggregate):
     """
 
     from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent together
-    kind, version = "extent_aggregate", 8
+    kind, version = "extent_aggregate", 9
     flattened_records = ("options",)
     config: ExtentConfig
     state = {
@@ -307,11 +307,8 @@ class ExtentAggregate(ReleasedAggregate):
         )  # fmt: skip
         # Nodes use most of the memory, so they are allocated on demand.
         self._has_uncertain = False
-        self._partials = extents.Partials(
-            channels.empty_partials(0, False),
-            channels.empty_partials(0, False),
-            self._tuples.below[:, :0],
-        )
+        nothing = channels.empty_partials(0, False)
+        self._partials = extents.Partials(nothing, nothing, self._tuples.below[:, :0])
         self.held: Any = None  # saved tuples, panes and totals
         self.panes: Any = None
         self.totals: Any = None
@@ -417,7 +414,7 @@ class ExtentAggregate(ReleasedAggregate):
     def after_loading(self) -> None:
         self._scopes = restored(self.scopes, NO_SCOPE)
         self._groups = groups = restored(self.groups, NO_GROUP)
-        self.readings.check(len(groups), MAX_TIME_US)
+        self.readings.check(len(groups))
         held, late_rows = self.held, restored(self.late_rows, NO_LATE_ROW)
         check_times("event_time", held.time)
         check_held(held.offsets, held.prob, held.values)
@@ -457,27 +454,23 @@ class ExtentAggregate(ReleasedAggregate):
         self._store(rows, held.index, late_rows)
 
     def _restore_panes(self, late_rows: Records) -> None:
-        group, number = self.panes.T
-        n, apart = group.size, np.zeros(group.size, bool)
-        apart[late_rows["tuple"][late_rows["tuple"] != NO_INDEX]] = True
-        follows = (group[1:] == group[:-1]) & ~apart[1:] & ~apart[:-1]
-        fine = self.totals.shape == (n, len(self._fields))
-        fine = fine and ((self.totals[:, 0] >= 1.0) & (self.totals[:, 0] <= 2.0**53)).all()
-        if not fine or (np.diff(apart.astype(int)) > 0).any() or (
-            (number[1:] <= number[:-1]) & follows
-        ).any():  # fmt: skip
-            raise ValueError("panes must be in order, each with the totals of at least one row")
-        previous = np.where(np.append(False, follows), np.arange(n) - 1, NO_INDEX)
-        self._panes = np.zeros(n, extents.PANE)
-        for name, values in {"number": number, "previous": previous, "last": group}.items():
-            self._panes[name] = values
-        self._panes["first"] = NO_INDEX
-        self._groups["pane"][group[~apart]] = np.flatnonzero(~apart)
-        late_rows["pane"] = late_rows["tuple"]
-        self._late_rows = late_rows
-        self._tuples.pool["panes"] = n
+        """Place one row at the start of each saved pane."""
+        (group, number), n, grid = self.panes.T.copy(), len(self.panes), self._grid
+        slides, second = np.divmod(number, grid.per_slide)
+        start, places, to = slides * self.slide + second * grid.cut, np.arange(n), np.empty(n, int)
+        late, values = np.isin(places, late_rows["tuple"]), np.empty((self.attributes, 0))
+        rows = ReleasedRows(group, NONE, start, NONE, NONE, np.empty(0), values, NONE, NONE > 0)
+        self._panes = extents.place_rows(
+            rows, places, late, grid, self._groups, self._panes, self._tuples.pool, to
+        )
+        fine = self.totals.shape == (n, len(self._fields)) and np.array_equal(to, places)
+        if not (fine and ((self.totals[:, 0] >= 1.0) & (self.totals[:, 0] <= 2.0**53)).all()):
+            raise ValueError("panes must differ, each with the totals of at least one row")
+        self._panes["last"][:n] = group
         self._totals = np.empty((n, totals.TOTALS_PER_PANE, len(self._fields)))
         self._totals[:, totals.OWN] = self.totals
+        late_rows["pane"] = late_rows["tuple"]
+        self._late_rows = late_rows
 
     def _store(self, rows: ReleasedRows, index: Ints, late_rows: Records) -> None:
         """Store the rows with an index. In `late_rows`, tuples are places among these rows."""
@@ -499,7 +492,9 @@ class ExtentAggregate(ReleasedAggregate):
                 rows.group, to, rows.values, attributes, self._signs, self._panes, self._totals
             )
         elif n:
-            extents.store_rows(rows, index, to, self._panes, self._tuples)
+            per_tuple = self._moments_of(rows)
+            own = self._partials.own
+            extents.store_rows(rows, index, to, per_tuple, self._panes, self._tuples, own)
         if late_rows.size:
             late_rows["pane"][joined] = to[index != NO_INDEX][late_rows["tuple"][joined]]
             late_rows["tuple"][joined] += begin
@@ -507,11 +502,9 @@ class ExtentAggregate(ReleasedAggregate):
                 late_rows["tuple"] = late_rows["pane"]
             late_rows = np.concatenate([self._late_rows, late_rows])
             self._late_rows = late_rows[np.argsort(late_rows["group"], kind="stable")]
-        if n and not self._plain:
-            self._add_moments(rows, to, begin)
 
-    def _add_moments(self, rows: ReleasedRows, to: Ints, begin: int) -> None:
-        """Add rows to the partials of their panes to[i]; the rows are stored from `begin`."""
+    def _moments_of(self, rows: ReleasedRows) -> Floats:
+        """Return the moments of rows, and make room for them in the partials of all panes."""
         per_tuple, uncertain = self._channels.tuple_moments(
             TupleBatch(rows.offsets, rows.prob, rows.values, rows.number)
         )
@@ -522,7 +515,7 @@ class ExtentAggregate(ReleasedAggregate):
             room = max(panes, have * 3 // 2) if panes > have else have
             own, prefix = self._widen(own, room), self._widen(prefix, room)
             self._partials = extents.Partials(own, prefix, resize(top, room))
-        extents.fill_panes(to, begin, per_tuple, self._panes, self._tuples.at, own)
+        return per_tuple
 
     def _widen(self, old: MomentPartials, room: int) -> MomentPartials:
         new = self._channels.empty_partials(room, self._has_uncertain)

@@ -122,7 +122,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
     bytes per id. Moments are computed when an extent is complete, in order of arrival.
     """
 
-    kind, version = "versioned_extents", 2
+    kind, version = "versioned_extents", 3
     state = {"corrections": Array(int, 2, low=0)}  # numbers of replaced rows and outdated rows
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -174,12 +174,13 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         extents.drop_rows(late["pane"][gone], self._panes, self._tuples)
         self._late_rows = np.delete(late, gone)
 
-    def _add_moments(self, rows: ReleasedRows, to: Ints, begin: int) -> None:
+    def _moments_of(self, rows: ReleasedRows) -> Floats:
         """Make room for the panes' extremes; moments are added when extents are complete."""
         top = self._partials.top
         panes = int(self._tuples.pool[0]["panes"])
         if panes > top.shape[1]:
             self._partials = self._partials._replace(top=resize(top, panes * 3 // 2))
+        return np.empty((self._channels.count, 3, 0))
 
     def _complete(self, completions: Records, at_once: bool = False) -> Extents:
         if completions.size:
@@ -213,7 +214,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
 
     config: SharedExtentConfig
     from_tuples = True
-    kind, version = "shared_extents", 2
+    kind, version = "shared_extents", 3
     state = {"unequal": Value(low=0)}
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows import sessions
-from sfumato.kernels.windows.extents import NO_EXTENT, NO_INDEX, ReleasedRows
-from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
+from sfumato.kernels.windows.extents import COMPLETION, NO_INDEX, SCOPE, ReleasedRows
+from sfumato.kernels.windows.sessions import SESSION
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import microseconds
 from sfumato.operators.arrays import Ints, pad
@@ -19,6 +19,8 @@ from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.tuple_batch import GroupedBatch, check_held
 from sfumato.operators.windows.extent_aggregate import (
     EXTENT_COUNTERS,
+    NO_SCOPE,
+    SAVED_FIELDS,
     TIME_BOUNDS,
     Extents,
     ReleasedAggregate,
@@ -28,7 +30,6 @@ from sfumato.operators.windows.extent_aggregate import (
     with_codes,
 )
 
-NO_SESSION_SCOPE = np.array((NO_EXTENT,) * 3, SESSION_SCOPE)
 NO_SESSION = np.array((0,) * 5 + (NO_INDEX, 0, 0), SESSION)
 SAVED_SESSION_FIELDS = 5  # leading fields of a session that are saved
 
@@ -71,11 +72,11 @@ class SessionAggregate(ReleasedAggregate):
     sessions.
     """
 
-    kind, version = "session_aggregate", 1
+    kind, version = "session_aggregate", 2
     flattened_records = ("options",)
     config: SessionConfig
     state = {
-        "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **TIME_BOUNDS),
+        "scopes": Array(int, "scopes", SAVED_FIELDS, **TIME_BOUNDS),
         "groups": Array(int, "groups", low=int(NO_INDEX)),
         "sessions": Array(int, "sessions", SAVED_SESSION_FIELDS, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
@@ -86,7 +87,7 @@ class SessionAggregate(ReleasedAggregate):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._bounds = self.config.gap, self.config.max_length or MAX_TIME_US * 2
-        self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
+        self._scopes, self._sessions = np.empty(0, SCOPE), np.empty(0, SESSION)
         self.groups = np.empty(0, np.int64)  # scope of each group, NO_INDEX for unknown groups
         # Tuples of open sessions in order of arrival; `group` is the place of the session.
         self.held = GroupedBatch.empty(attributes=self.attributes)
@@ -94,20 +95,21 @@ class SessionAggregate(ReleasedAggregate):
 
     def _process_rows(self, rows: ReleasedRows) -> tuple[Extents, int]:
         n, known = rows.number.size, len(self._sessions)
-        self._scopes = with_codes(self._scopes, rows.scope, NO_SESSION_SCOPE)
+        self._scopes = with_codes(self._scopes, rows.scope, NO_SCOPE)
         self.groups = pad(self.groups, int(rows.group.max(initial=-1)) + 1, NO_INDEX)
         self.groups[rows.group] = rows.scope
         found = np.concatenate([self._sessions, np.zeros(n, SESSION)])
         found["changed"][:known] = -1
         heads, places = np.full(len(self.groups), NO_INDEX), np.empty(n, np.int64)
-        progress = np.empty(2 * n, PROGRESS)
-        count, reached, excluded = sessions.assign_sessions(
-            rows, *self._bounds, self._scopes, heads, found, known, places, self.verdicts, progress
-        )
-        progress, self._sessions = progress[:reached], found[:count]
-        progress = progress[np.argsort(progress["scope"], kind="stable")]
+        completions = np.empty(2 * n, COMPLETION)
+        count, closed, excluded = sessions.assign_sessions(
+            rows, *self._bounds, self._scopes, heads, found, known, places, self.verdicts,
+            completions,
+        )  # fmt: skip
+        completions, self._sessions = completions[:closed], found[:count]
+        completions = completions[np.argsort(completions["scope"], kind="stable")]
         root, done, turn, at = sessions.find_complete(
-            self._sessions, self._scopes, progress, *self._bounds
+            self._sessions, self._scopes, completions, *self._bounds
         )
         of = rows.offsets, rows.prob, rows.values, rows.number
         arrived = GroupedBatch(*of, places, rows.time, rows.number)
@@ -128,15 +130,15 @@ class SessionAggregate(ReleasedAggregate):
         """Complete the sessions of groups, and delete the groups and their scopes. Each group must
         be the only one in its scope, and have the code of the scope."""
         complete = self.idle(groups)
-        self.groups[groups], self._scopes[groups] = NO_INDEX, NO_SESSION_SCOPE
+        self.groups[groups], self._scopes[groups] = NO_INDEX, NO_SCOPE
         return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
         of = self._sessions["scope"]
         done = np.flatnonzero(np.full(of.size, True) if scopes is None else np.isin(of, scopes))
         ends, of = self._ends(done), of[done]
-        np.maximum.at(self._scopes["reached"], of, ends - 1)
-        at = np.maximum(self._scopes["punctuation"], self._scopes["reached"])[of]
+        np.maximum.at(self._scopes["closed"], of, ends)
+        at = np.maximum(self._scopes["punctuation"], self._scopes["closed"] - 1)[of]
         return self._complete(done, np.zeros(done.size, np.int64), at)
 
     @property
@@ -149,11 +151,11 @@ class SessionAggregate(ReleasedAggregate):
         return self.held.number
 
     def before_saving(self) -> None:
-        self.scopes = as_numbers(self._scopes)
+        self.scopes = as_numbers(self._scopes)[:, :SAVED_FIELDS]
         self.sessions = as_numbers(self._sessions)[:, :SAVED_SESSION_FIELDS]
 
     def after_loading(self) -> None:
-        self._scopes = restored(self.scopes, NO_SESSION_SCOPE)
+        self._scopes = restored(self.scopes, NO_SCOPE)
         self._sessions = restored(self.sessions, NO_SESSION)
         held, of = self.held, self._sessions
         check_held(held.offsets, held.prob, held.values)

@@ -26,7 +26,7 @@ class EarlyTableConfig(ExtentTableConfig):
     early: int
     level: float
 
-    kind, version = "early_extents", 5
+    kind, version = "early_extents", 6
     reads_shown_early = True
     counters = (*ExtentTableConfig.counters, "revisions", "on_arrival")
 

@@ -50,7 +50,7 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     missed: bool = False
     time: str = "long"
 
-    kind, version = "extents", 10
+    kind, version = "extents", 11
     counters = (*WindowTableConfig.counters, "skipped")
 
     @property

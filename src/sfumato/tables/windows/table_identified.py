@@ -64,7 +64,7 @@ class IdentifiedTableExtents(TableExtents):
 class VersionedTableConfig(IdentifiedTableConfig):
     """Settings of extents of rows with versions."""
 
-    kind, version = "versioned_extents", 2
+    kind, version = "versioned_extents", 3
     counters = (*ExtentTableConfig.counters, "corrections", "outdated")
 
 
@@ -92,7 +92,7 @@ class VersionedTableExtents(IdentifiedTableExtents):
 class SharedTableConfig(IdentifiedTableConfig):
     """Settings of extents of rows whose ids identify shared outcomes."""
 
-    kind, version = "shared_extents", 2
+    kind, version = "shared_extents", 3
     counters = (*ExtentTableConfig.counters, "unequal")
 
     @property

@@ -26,7 +26,7 @@ counts l in use. A cell that comes into use is computed as a sum over the back s
 O(band), and is then updated. If a window may be empty, its moments are conditional on a value.
 
 An answer is used only if the rounding errors of its terms are small relative to the answer.
-Otherwise, and if a held value is missing, `average_of` computes the window in one pass from the
+Otherwise, and if a held value is missing, `recompute_average` passes over the window once, from the
 newest tuple to the oldest. For every count of existing tuples so far, the pass keeps the
 probability of the count, and the mean and variance of the sum given the count. Two cases with the
 same count are mixed,
@@ -51,13 +51,13 @@ MAX_ERROR_SHARE = 1e-10  # largest share of rounding errors in the variance
 
 
 @compiled_ieee
-def average_of(offsets, prob, value, head, end, w):
-    """Return mean and variance of the inside values' average, given a value, and Pr(any value).
+def recompute_average(tuples, head, end, w, out):
+    """Write the fields of an average over tuples[head:end], see `answer_average`.
 
-    offsets : int64[n + 1], prob, value : float64[...], NaN for no value; held: head ... end - 1
     Cost: O(held * band * min(g, w)) for g tuples with a NaN, because the state includes the number
     of tuples without a value.  Error: relative to the spread of the values, about held * 2**-53.
     """
+    offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     n, gaps, steps = min(w, end - head), 0, np.int64(0)
     for i in range(head, end):
         gaps += np.isnan(value[offsets[i] : offsets[i + 1]]).any()
@@ -98,9 +98,9 @@ def average_of(offsets, prob, value, head, end, w):
             total, centre, spread = _mix_cases(
                 total, centre, spread, distribution[x, z], mean[x, z] / k, variance[x, z] / (k * k)
             )
-    if total == 0.0:
-        return np.nan, np.nan, 0.0
-    return centre, spread, min(total, 1.0)
+    out.average_existence = min(total, 1.0)
+    out.average = centre if total > 0.0 else np.nan
+    out.average_variance = spread if total > 0.0 else np.nan
 
 
 @compiled_ieee
@@ -116,7 +116,7 @@ def _mix_cases(old, mean, variance, weight, new_mean, new_variance):
 
 
 # low, high : band of the curves; first_active : first cell of the functions in use
-# recomputed : number of windows computed by `average_of`
+# recomputed : number of windows computed by `recompute_average`
 AVERAGE_HEADER = integers("low high first_active recomputed")
 
 
@@ -224,15 +224,15 @@ def fill_cells(stack, low, cell):
 
 
 @lean
-def activate_cells(stack, mu, scalars, w, cell):
+def activate_cells(stack, mu, front, w, cell):
     """Activate the functions at the counts that the front stack is likely to need.
 
-    mu : mean count of the back stack    scalars : FRONT_SCALARS of the last build of the front
+    mu : mean count of the back stack    front : FRONT_HEADER of the last build of the front
     Lower cells are filled for each answer that needs them.
     """
-    total = min(w, scalars.count)
-    least = max(total - mu - 3.0 * np.sqrt(scalars.ratio * total), 0.0)
-    low = np.int64(max(least - 10.0 * np.sqrt(scalars.ratio * least) - 8.0, 0.0))
+    total = min(w, front.count)
+    least = max(total - mu - 3.0 * np.sqrt(front.ratio * total), 0.0)
+    low = np.int64(max(least - 10.0 * np.sqrt(front.ratio * least) - 8.0, 0.0))
     if low < stack.header[0].first_active:
         fill_cells(stack, low, cell)
         stack.header[0].first_active = low
@@ -270,23 +270,23 @@ def _back_stack_spread(stack, mean):
 
 
 @lean
-def _short_worlds(stack, front, depth, row, w, means):
+def _short_worlds(stack, depth, alone, w, means):
     """Write the expectations over worlds with fewer than w tuples; return Pr(no tuple exists).
 
+    alone : bool, whether the front stack is empty
     means : float64[7], written: E[r], E[M r], E[M^2 r], Var(r), Cov(r, M r), E[M^2 r^2], and the
         size of the terms cancelled in Var(r)
     """
     header, means[:] = stack.header[0], 0.0
     empty = stack.curves[0, w] if header.high == w + 1 else 0.0
-    if depth == 0:
+    if alone:
         _compute_functions(stack, np.int64(0), means)
         means[3], means[4] = _back_stack_spread(stack, means[0])
         means[6] = means[3]
         return empty
-    low, high = front.support[row, 0], front.support[row, 1]
-    base = front.span[front.header[0].block].base
-    end = min(high, header.high - 1)  # the functions are 0 beyond this cell
-    curves, functions = front.block_rows[row], stack.functions
+    low, base = depth.stats.low, depth.stats.base
+    end = min(depth.stats.high, header.high - 1)  # the functions are 0 beyond this cell
+    curves, functions = depth.curves, stack.functions
     if low < end:
         fill_cells(stack, low, means)
         r, mr, mmr = _products(curves, functions, low, base, end - low, np.int64(0))
@@ -297,13 +297,13 @@ def _short_worlds(stack, front, depth, row, w, means):
 
 
 @lean
-def answer_average(stack, front, depth, row, terms, held, w, short, out):
+def answer_average(stack, depth, alone, terms, held, w, short, out):
     """Write the fields of an average; return whether rounding errors are small enough.
 
     terms : sum of the m_i, e, variance of the sum of the rest, and reference, see `count_moments`
     short : float64[7], working memory;  out : one row of MOMENTS, with the other fields written
     """
-    empty = _short_worlds(stack, front, depth, row, w, short)
+    empty = _short_worlds(stack, depth, alone, w, short)
     if out.count_variance == 0.0:
         n = out.count
         out.average, out.average_variance = out.sum_mean / n, out.sum_variance / (n * n)

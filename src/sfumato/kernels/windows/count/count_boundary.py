@@ -30,6 +30,7 @@ from sfumato.kernels.distributions.poisson_binomial import (
     convolve_four,
     copy,
     count_one,
+    mix_next,
     padded,
     trim,
 )
@@ -83,9 +84,7 @@ def _add_to_back(front, header, p, negligible):
     # R decreases with each tuple, so both ends of the zone only move down. An end within rounding
     # of 1 stays outside; this error is comparable to the other rounding errors.
     reach = q + p * front[low]
-    zone = front[low:]
-    for x in range(padded(high - low)):
-        zone[x] = q * zone[x] + p * zone[x + 1]
+    mix_next(front[low:], padded(high - low), q, p)
     if low > 0 and reach < 1.0 - UNIT_ROUNDOFF:
         low -= 1
         front[low] = reach

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import integers, reals, stable_order, with_room
+from sfumato.kernels.arrays import integers_and_reals, reals, stable_order, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.poisson_binomial import mix_next
@@ -43,17 +43,18 @@ EXTRA_CANDIDATES = 64
 
 # size : number of candidates, in order of arrival; outcomes : number of their sorted outcomes
 # limit, want : largest number of outcomes, smallest number to choose; low, high : where 0 < F < 1
-EXTREME_HEADER = integers("mid built low high size outcomes limit want")
-EXTREME_SCALARS = reals("floor mu pq")  # mu, pq : mean and variance of the back stack's count
+# mu, pq : mean and variance of the back stack's count
+EXTREME_HEADER = integers_and_reals("mid built low high size outcomes limit want", "floor mu pq")
 # index : stream index; place, low, high : place of S_a, and its range of counts
-CANDIDATE_PLACES = integers("index place low high")
 # over : Pr(S_a's count >= w); mu, pq : mean and variance of the number of tuples between a and mid
 # mass_left, mass_passed : existence with values not yet passed, and passed
 # outside : Pr(a is outside)
-CANDIDATE_STATS = reals("existence over mu pq mass_left mass_passed outside")
+CANDIDATE = integers_and_reals(
+    "index place low high", "existence over mu pq mass_left mass_passed outside"
+)
 OUTCOME = reals("value prob mass_left_before mass_passed_before")
 # For each passed value: the end of its outcomes, Pr(none inside) and Pr(one inside).
-STAGE = np.dtype([("end", np.int64), ("none", np.float64), ("some", np.float64)])
+STAGE = integers_and_reals("end", "none some")
 
 
 class ExtremesState(NamedTuple):
@@ -61,20 +62,17 @@ class ExtremesState(NamedTuple):
 
     sign : 1.0 for the largest, -1.0 for the smallest value
     front : float64[2, w + 2], F and G    checkpoints : float64[...], the S_a, packed
-    places : CANDIDATE_PLACES[room]; stats : CANDIDATE_STATS[room]
+    candidates : CANDIDATE[room]    header : EXTREME_HEADER[1]
     outcomes : OUTCOME[room], descending sign * value; owner : int64[room], their candidates
-    header : EXTREME_HEADER[1]; scalars : EXTREME_SCALARS[1]
     """
 
     sign: float
     front: np.ndarray
     checkpoints: np.ndarray
-    places: np.ndarray
-    stats: np.ndarray
+    candidates: np.ndarray
     outcomes: np.ndarray
     owner: np.ndarray
     header: np.ndarray
-    scalars: np.ndarray
 
 
 def empty_extremes(w: int, sign: float) -> ExtremesState:
@@ -82,12 +80,10 @@ def empty_extremes(w: int, sign: float) -> ExtremesState:
         sign=sign,
         front=np.zeros((2, w + 2)),
         checkpoints=np.zeros(0),
-        places=np.zeros(0, CANDIDATE_PLACES),
-        stats=np.zeros(0, CANDIDATE_STATS),
+        candidates=np.zeros(0, CANDIDATE),
         outcomes=np.zeros(0, OUTCOME),
         owner=np.zeros(0, np.int64),
         header=np.zeros(1, EXTREME_HEADER),
-        scalars=np.zeros(1, EXTREME_SCALARS),
     )
 
 
@@ -118,14 +114,11 @@ def _add_to_curves(front, low, high, p, negligible, both):
 
 
 @compiled
-def _largest(tuples, i, sign):
-    """Return the largest sign * value of tuple i; NaN if it has no value."""
-    most = np.nan
+def _is_candidate(tuples, i, sign, floor):
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
-        x = sign * tuples.value[a]
-        if x > most or np.isnan(most):
-            most = x
-    return most
+        if sign * tuples.value[a] >= floor:  # false for NaN
+            return True
+    return False
 
 
 @compiled
@@ -159,10 +152,10 @@ def _insert(state, tuples, i, slot):
     O(outcomes + k log k).
     """
     outcomes, owner, header = state.outcomes, state.owner, state.header[0]
-    begin, end, floor = tuples.offsets[i], tuples.offsets[i + 1], state.scalars[0].floor
+    begin, end = tuples.offsets[i], tuples.offsets[i + 1]
     value = state.sign * tuples.value[begin:end]
     order, many = stable_order(-value), 0  # NaN at the end
-    while many < order.size and value[order[many]] >= floor:
+    while many < order.size and value[order[many]] >= header.floor:
         many += 1
     at = header.outcomes + many
     header.outcomes, old = at, header.outcomes
@@ -182,19 +175,18 @@ def _insert(state, tuples, i, slot):
 @compiled
 def _evict(state, oldest, w):
     """Drop candidates before `oldest` or certainly outside.  O(candidates + outcomes) if any."""
-    header, scalars, gone, kept = state.header[0], state.scalars[0], 0, 0
-    places, stats, outcomes, owner = state.places, state.stats, state.outcomes, state.owner
-    while gone < header.size and places[gone].index < header.mid:
-        newer = stats[gone].mu + scalars.mu
-        outside = _is_unlikely(newer - w + 1.0, stats[gone].pq + scalars.pq)
-        if places[gone].index >= oldest and not outside:
+    header, candidates, gone, kept = state.header[0], state.candidates, 0, 0
+    outcomes, owner = state.outcomes, state.owner
+    while gone < header.size and candidates[gone].index < header.mid:
+        own = candidates[gone]
+        outside = _is_unlikely(own.mu + header.mu - w + 1.0, own.pq + header.pq)
+        if own.index >= oldest and not outside:
             break
         gone += 1
     if gone == 0:
         return
     for slot in range(gone, header.size):
-        places[slot - gone] = places[slot]
-        stats[slot - gone] = stats[slot]
+        candidates[slot - gone] = candidates[slot]
     for j in range(header.outcomes):
         if owner[j] >= gone:
             owner[kept] = owner[j] - gone
@@ -206,14 +198,14 @@ def _evict(state, oldest, w):
 @compiled
 def _push_back(state, tuples, existence, i):
     """Add tuple i to the back stack.  O(band + outcomes)."""
-    header, scalars, p = state.header[0], state.scalars[0], existence[i]
-    scalars.mu += p
-    scalars.pq += p * (1.0 - p)
-    if _largest(tuples, i, state.sign) >= scalars.floor:
-        slot = header.size
-        state.places[slot].index, state.stats[slot].existence = tuples.first + i, p
+    header, p = state.header[0], existence[i]
+    header.mu += p
+    header.pq += p * (1.0 - p)
+    if _is_candidate(tuples, i, state.sign, header.floor):
+        own = state.candidates[header.size]
+        own.index, own.existence = tuples.first + i, p
+        _insert(state, tuples, i, header.size)
         header.size += 1
-        _insert(state, tuples, i, slot)
     else:
         header.low, header.high = _add_to_curves(
             state.front, header.low, header.high, p, NEGLIGIBLE, np.bool_(True)
@@ -233,47 +225,41 @@ def _oldest_possibly_inside(existence, head, mid, w):
 
 
 @compiled
-def _build(state, tuples, existence, head, mid, w, choose):
+def _build(state, tuples, existence, head, mid, end, w, choose):
     """Make tuples head ... mid - 1 (positions) the front stack, and empty the back stack.
 
-    choose : bool, choose a new floor and limit; otherwise use the floor and limit of the state, for
-        a restored window. Such a window may exceed the limit until outcomes that are certainly
-        outside are evicted
+    end : number of held tuples;  choose : bool, choose a new floor and limit; otherwise use the
+        floor and limit of the state, for a restored window. Such a window may exceed the limit
+        until outcomes that are certainly outside are evicted
     Returns the ExtremesState.  Cost: O(tuples * band + outcomes log outcomes).
     """
-    header, scalars, offsets = state.header[0], state.scalars[0], tuples.offsets
+    header, offsets, sign = state.header[0], tuples.offsets, state.sign
     begin, head = head, _oldest_possibly_inside(existence, head, mid, w)
     if choose:
-        scalars.floor = _choose_floor(tuples, existence, head, mid, state.sign, header.want)
-    found, until = 0, mid if choose else offsets.size - 1
-    for a in range(offsets[head if choose else begin], offsets[until]):
-        found += state.sign * tuples.value[a] >= scalars.floor
+        header.floor = _choose_floor(tuples, existence, head, mid, sign, header.want)
+    found = 0
+    for a in range(offsets[head if choose else begin], offsets[mid if choose else end]):
+        found += sign * tuples.value[a] >= header.floor
     if choose:
         header.limit = 2 * found + EXTRA_CANDIDATES + offsets[mid + 1] - offsets[mid]
-    room = max(header.limit, found)
-    state = ExtremesState(
-        state.sign, state.front, state.checkpoints, with_room(state.places, room),
-        with_room(state.stats, room), with_room(state.outcomes, room),
-        with_room(state.owner, room), state.header, state.scalars,
-    )  # fmt: skip
-    checkpoints = state.checkpoints
+    room, checkpoints = max(header.limit, found), state.checkpoints
+    candidates = with_room(state.candidates, room)
     distribution = np.zeros(w + 2)
     distribution[w] = 1.0
     low, high = w, w + 1  # cells in use
     over, mu, pq = 0.0, 0.0, 0.0
-    place, candidates = np.int64(0), np.int64(0)
+    place, slot = np.int64(0), np.int64(0)
     for i in range(head, mid):
-        candidates += _largest(tuples, i, state.sign) >= scalars.floor
-    slot = candidates
+        slot += _is_candidate(tuples, i, sign, header.floor)
+    header.size, header.outcomes = slot, 0
     for i in range(mid - 1, head - 1, -1):
         p = existence[i]
-        if _largest(tuples, i, state.sign) >= scalars.floor:
+        if _is_candidate(tuples, i, sign, header.floor):
             slot -= 1
-            stats, places = state.stats[slot], state.places[slot]
-            size = high - low
-            stats.existence, stats.over, stats.mu, stats.pq = p, over, mu, pq
-            places.index, places.place = tuples.first + i, place
-            places.low, places.high = w + 1 - high, w + 1 - low
+            own, size = candidates[slot], high - low
+            own.existence, own.over, own.mu, own.pq = p, over, mu, pq
+            own.index, own.place = tuples.first + i, place
+            own.low, own.high = w + 1 - high, w + 1 - low
             checkpoints = with_room(checkpoints, place + size)
             for x in range(size):
                 checkpoints[place + x] = distribution[high - 1 - x]
@@ -290,19 +276,14 @@ def _build(state, tuples, existence, head, mid, w, choose):
                 low += 1
         mu += p
         pq += p * (1.0 - p)
-    header.size, header.outcomes = candidates, 0
-    slot = np.int64(0)
-    for i in range(head, mid):
-        if _largest(tuples, i, state.sign) >= scalars.floor:
-            _insert(state, tuples, i, slot)
-            slot += 1
-    header.mid, header.built, header.low, header.high = tuples.first + mid, 1, w, w
     state.front[0, w:], state.front[1, w:] = 1.0, 0.0
-    scalars.mu, scalars.pq = 0.0, 0.0
-    return ExtremesState(
-        state.sign, state.front, checkpoints, state.places, state.stats, state.outcomes,
-        state.owner, state.header, state.scalars,
-    )  # fmt: skip
+    outcomes, owner = with_room(state.outcomes, room), with_room(state.owner, room)
+    state = ExtremesState(sign, state.front, checkpoints, candidates, outcomes, owner, state.header)
+    for slot in range(header.size):
+        _insert(state, tuples, candidates[slot].index - tuples.first, slot)
+    header.mid, header.built, header.low, header.high = tuples.first + mid, 1, w, w
+    header.mu, header.pq = 0.0, 0.0
+    return state
 
 
 # The error bound holds for any order of summation, so SIMD may choose it.
@@ -337,11 +318,10 @@ def _copy(source, low, high, target):
 @lean
 def _deep_candidates(state, w, base):
     """Write `outside` of the oldest candidates; return how many of them may lie outside."""
-    header, stats, places = state.header[0], state.stats, state.places
-    deep = 0
-    while deep < header.size and places[deep].index < header.mid:
-        newer = stats[deep].mu + state.scalars[0].mu
-        if _is_unlikely(w - newer, stats[deep].pq + state.scalars[0].pq):
+    header, candidates, deep = state.header[0], state.candidates, 0
+    while deep < header.size and candidates[deep].index < header.mid:
+        own = candidates[deep]
+        if _is_unlikely(w - own.mu - header.mu, own.pq + header.pq):
             break
         deep += 1
     if deep == 0:
@@ -349,22 +329,19 @@ def _deep_candidates(state, w, base):
     low, high = header.low, header.high
     _copy(state.front, low, high, base)
     for slot in range(deep, header.size):
-        low, high = _add_to_curves(
-            base, low, high, stats[slot].existence, NEGLIGIBLE, np.bool_(False)
-        )
+        p = candidates[slot].existence
+        low, high = _add_to_curves(base, low, high, p, NEGLIGIBLE, np.bool_(False))
     end = 0
     for slot in range(deep - 1, -1, -1):
-        own = places[slot]
+        own = candidates[slot]
         reach, _ = _split(
             state.checkpoints[own.place :], own.low, own.high, base, low, high, np.bool_(False)
         )
-        stats[slot].outside = reach + stats[slot].over
-        if end == 0 and stats[slot].outside > NEGLIGIBLE_DEEP:
+        own.outside = reach + own.over
+        if end == 0 and own.outside > NEGLIGIBLE_DEEP:
             end = slot + 1
         if slot > 0:
-            low, high = _add_to_curves(
-                base, low, high, stats[slot].existence, NEGLIGIBLE, np.bool_(False)
-            )
+            low, high = _add_to_curves(base, low, high, own.existence, NEGLIGIBLE, np.bool_(False))
     return end
 
 
@@ -374,10 +351,11 @@ def _bound_of_none(state, deep, clear):
 
     clear : Pr(none inside) of the shallow tuples alone
     """
-    stats, total = state.stats, 0.0
+    total = 0.0
     for slot in range(deep - 1, -1, -1):
-        total += clear * stats[slot].mass_passed * stats[slot].outside
-        clear *= 1.0 - stats[slot].existence + stats[slot].mass_left
+        own = state.candidates[slot]
+        total += clear * own.mass_passed * own.outside
+        clear *= 1.0 - own.existence + own.mass_left
     return total + clear
 
 
@@ -388,21 +366,21 @@ def _combine_deep(state, deep, front, low, high, none, some, negligible):
     none, some : Pr(none inside) and Pr(one inside) of the shallow tuples alone
     front : F and G including the shallow tuples, overwritten
     """
-    stats, places, oldest, both = state.stats, state.places, np.int64(0), some < 0.5
-    while oldest < deep and stats[oldest].mass_passed == 0.0:
+    candidates, oldest, both = state.candidates, np.int64(0), some < 0.5
+    while oldest < deep and candidates[oldest].mass_passed == 0.0:
         oldest += 1
     total, clear = 0.0, none
     for slot in range(deep - 1, oldest - 1, -1):
         if clear < NEGLIGIBLE_DEEP:
             break
-        passed, left = clear * stats[slot].mass_passed, stats[slot].mass_left
+        own = candidates[slot]
+        passed, left = clear * own.mass_passed, own.mass_left
         if passed > 0.0:
-            distribution = state.checkpoints[places[slot].place :]
-            begin, end = places[slot].low, places[slot].high
-            reach, stay = _split(distribution, begin, end, front, low, high, both)
-            total += passed * (reach + stats[slot].over)
+            distribution = state.checkpoints[own.place :]
+            reach, stay = _split(distribution, own.low, own.high, front, low, high, both)
+            total += passed * (reach + own.over)
             some += passed * stay
-        rest = 1.0 - stats[slot].existence + left
+        rest = 1.0 - own.existence + left
         clear *= rest
         if slot > oldest and left > 0.0:
             low, high = _add_to_curves(front, low, high, left / rest, negligible, both)
@@ -412,7 +390,7 @@ def _combine_deep(state, deep, front, low, high, none, some, negligible):
 @lean
 def _add_deep_terms(state, deep, stages, begin, last, work):
     """Add the deep tuples to `none` and `some` of stages begin ... last - 1, last stage first."""
-    header, stats, outcomes, owner = state.header[0], state.stats, state.outcomes, state.owner
+    header, candidates, outcomes = state.header[0], state.candidates, state.outcomes
     low, high = header.low, header.high
     base, front = work[0], work[1]
     _copy(state.front, low, high, base)
@@ -420,8 +398,9 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
     own = stages[begin]
     least, alone = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3), own.some >= 0.5
     for slot in range(deep, header.size):
-        if stats[slot].mass_left == stats[slot].existence:
-            low, high = _add_to_curves(base, low, high, stats[slot].existence, least, not alone)
+        exists = candidates[slot].existence
+        if candidates[slot].mass_left == exists:
+            low, high = _add_to_curves(base, low, high, exists, least, not alone)
     for s in range(last - 1, begin - 1, -1):
         own = stages[s]
         negligible = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3)
@@ -434,7 +413,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
         _copy(base, near, far, front)
         front[0, far], front[1, far] = 1.0, 0.0
         for slot in range(deep, header.size):
-            left, exists = stats[slot].mass_left, stats[slot].existence
+            left, exists = candidates[slot].mass_left, candidates[slot].existence
             if 0.0 < left < exists:
                 p = left / (1.0 - exists + left)
                 near, far = _add_to_curves(front, near, far, p, negligible, both)
@@ -442,12 +421,12 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
             state, deep, front, near, far, own.none, own.some, negligible
         )
         for j in range(own.end - 1, (stages[s - 1].end if s > 0 else 0) - 1, -1):
-            slot = owner[j]
-            exists, counted = stats[slot].existence, stats[slot].mass_left == stats[slot].existence
-            stats[slot].mass_left = outcomes[j].mass_left_before
-            stats[slot].mass_passed = outcomes[j].mass_passed_before
+            of = candidates[state.owner[j]]
+            exists, counted = of.existence, of.mass_left == of.existence
+            of.mass_left = outcomes[j].mass_left_before
+            of.mass_passed = outcomes[j].mass_passed_before
             # If an outcome is too unlikely to change `left`, the whole tuple is already counted.
-            if slot >= deep and not counted and stats[slot].mass_left == exists:
+            if state.owner[j] >= deep and not counted and of.mass_left == exists:
                 low, high = _add_to_curves(base, low, high, exists, least, not alone)
 
 
@@ -457,16 +436,15 @@ def _pass_value(state, j, deep, reached, some):
 
     Returns (next j, Pr(no shallow tuple takes its passed part), Pr(one does), whether one is deep).
     """
-    outcomes, stats, x, deeper = state.outcomes, state.stats, state.outcomes[j].value, False
+    outcomes, x, deeper = state.outcomes, state.outcomes[j].value, False
     while j < state.header[0].outcomes and outcomes[j].value == x:
-        slot, p = state.owner[j], outcomes[j].prob
-        before, passed = stats[slot].mass_left, stats[slot].mass_passed
-        exists = stats[slot].existence
+        own, p = state.candidates[state.owner[j]], outcomes[j].prob
+        before, passed, exists = own.mass_left, own.mass_passed, own.existence
         outcomes[j].mass_left_before, outcomes[j].mass_passed_before = before, passed
         left = before - p if before - p > REMAINDER * exists else 0.0
-        stats[slot].mass_left, stats[slot].mass_passed = left, min(passed + p, exists)
+        own.mass_left, own.mass_passed = left, min(passed + p, exists)
         rest = 1.0 - exists + before
-        if slot < deep:
+        if state.owner[j] < deep:
             deeper = True
         elif rest > 0.0:
             some += reached * min(p / rest, 1.0)
@@ -478,9 +456,10 @@ def _pass_value(state, j, deep, reached, some):
 @lean
 def _pass_values(state, w, stages, work):
     """Write the stages; return their number, or -1 if the candidates do not suffice."""
-    header, stats, deep = state.header[0], state.stats, _deep_candidates(state, w, work[0])
+    header, deep = state.header[0], _deep_candidates(state, w, work[0])
     for slot in range(header.size):
-        stats[slot].mass_left, stats[slot].mass_passed = stats[slot].existence, 0.0
+        own = state.candidates[slot]
+        own.mass_left, own.mass_passed = own.existence, 0.0
     j, last, begin, most, reached, one = np.int64(0), 0, -1, 1.0, 1.0, 0.0
     while j < header.outcomes and most >= LEAST_OUTCOME:
         j, reached, one, deeper = _pass_value(state, j, deep, reached, one)
@@ -489,7 +468,7 @@ def _pass_values(state, w, stages, work):
             begin = last
         most = reached if begin < 0 else _bound_of_none(state, deep, reached)
         last += 1
-    if most >= LEAST_OUTCOME and state.scalars[0].floor > -np.inf:
+    if most >= LEAST_OUTCOME and header.floor > -np.inf:
         return -1
     if begin >= 0:
         _add_deep_terms(state, deep, stages, begin, last, work)
@@ -545,7 +524,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
             arriving = offsets[i + 1] - offsets[i]
             stale = header.built == 0 or first + i - header.mid >= limit
             if stale or header.outcomes + arriving > header.limit:
-                state = _build(state, tuples, existence, head, i, w, np.bool_(True))
+                state = _build(state, tuples, existence, head, i, i, w, np.bool_(True))
                 if stages.size < state.owner.size:
                     stages = np.empty(state.owner.size, STAGE)
             _push_back(state, tuples, existence, i)
@@ -562,10 +541,10 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
 
 
 @compiled
-def resume_extremes(state, tuples, existence, mid, w):
-    """Return a window's state with the front stack up to `mid`, and the saved floor and limit."""
-    state = _build(state, tuples, existence, np.int64(0), mid, w, np.bool_(False))
-    for i in range(mid, tuples.offsets.size - 1):
+def resume_extremes(state, tuples, existence, mid, end, w):
+    """Return the state of tuples[:end] with the front stack up to `mid`, its floor and limit."""
+    state = _build(state, tuples, existence, np.int64(0), mid, end, w, np.bool_(False))
+    for i in range(mid, end):
         _evict(state, tuples.first, w)  # those certainly outside when tuple i arrived
         _push_back(state, tuples, existence, i)
     return state

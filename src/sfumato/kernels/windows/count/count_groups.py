@@ -117,10 +117,10 @@ def _group_tuples(groups, value, j):
     return WindowTuples(tuples.offsets[begin : end + 1], tuples.prob, value, groups.first[j])
 
 
-@compiled
-def _without_arrivals(tuples, arrivals):
-    offsets, prob, value, first = tuples
-    return WindowTuples(offsets[: offsets.size - arrivals], prob, value, first)
+@lean
+def _held(groups, j):
+    """Return the number of group j's tuples before its arrivals."""
+    return groups.begin[j + 1] - groups.begin[j] - (groups.arrivals[j + 1] - groups.arrivals[j])
 
 
 @compiled
@@ -136,8 +136,9 @@ def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
         first, last = groups.arrivals[j], groups.arrivals[j + 1]
         if fresh:
             boundary.header[0].built = 0
-        begin = held.size - (last - first)
-        boundary = slide_boundary(boundary, held, begin, rule, status[j], heads[first:last])
+        boundary = slide_boundary(
+            boundary, held, _held(groups, j), rule, status[j], heads[first:last]
+        )
     return boundary
 
 
@@ -153,25 +154,23 @@ def move_sums(
     numbers : float64[g, 3], updated: FRONT_SCALARS    out : MOMENTS[arrivals], written
     """
     (w, limit), (places, prob, counts) = sizes, distributions
-    header, scalars = stacks.front.header[0], stacks.front.scalars[0]
+    header = stacks.front.header[0]
     for j in range(span[0], span[1]):
         tuples = _group_tuples(groups, value, j)
         first, last = groups.arrivals[j], groups.arrivals[j + 1]
         if fresh:
             header.built = 0
             if middle[j] >= 0:
-                scalars.reference, scalars.ratio = numbers[j, 0], numbers[j, 1]
-                scalars.count = numbers[j, 2]
-                position = max(middle[j] - tuples.first, 0)
-                stacks = resume_moments(
-                    stacks, _without_arrivals(tuples, last - first), position, w
-                )
+                header.reference, header.ratio = numbers[j, 0], numbers[j, 1]
+                header.count = numbers[j, 2]
+                mid = max(middle[j] - tuples.first, 0)
+                stacks = resume_moments(stacks, tuples, mid, _held(groups, j), w)
         own = Distributions(places[first : last + 1], prob, counts)
         stacks, (_, prob, counts) = slide_moments(
             stacks, tuples, heads[first:last], w, limit, out[first:last], own
         )
-        middle[j], numbers[j, 0], numbers[j, 1] = header.mid, scalars.reference, scalars.ratio
-        numbers[j, 2] = scalars.count
+        middle[j], numbers[j, 0] = header.mid, header.reference
+        numbers[j, 1], numbers[j, 2] = header.ratio, header.count
     return stacks, Distributions(places, prob, counts)
 
 
@@ -182,7 +181,7 @@ def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbe
     Arguments as in `move_sums`; numbers : float64[g, 2], floor and limit of the candidates
     """
     (w, limit), (places, prob, found) = sizes, distributions
-    header, scalars = state.header[0], state.scalars[0]
+    header = state.header[0]
     for j in range(span[0], span[1]):
         tuples = _group_tuples(groups, value, j)
         first, last = groups.arrivals[j], groups.arrivals[j + 1]
@@ -190,95 +189,58 @@ def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbe
         if fresh:
             header.built, header.want = 0, 0
             if middle[j] >= 0:
-                scalars.floor, header.limit = numbers[j, 0], np.int64(numbers[j, 1])
-                held = _without_arrivals(tuples, last - first)
-                position = max(middle[j] - tuples.first, 0)
-                state = resume_extremes(state, held, existence, position, w)
+                header.floor, header.limit = numbers[j, 0], np.int64(numbers[j, 1])
+                mid = max(middle[j] - tuples.first, 0)
+                state = resume_extremes(state, tuples, existence, mid, _held(groups, j), w)
         own = Distributions(places[first : last + 1], prob, found)
         state, (_, prob, found) = slide_extremes(
             state, tuples, existence, heads[first:last], w, limit, own
         )
-        middle[j], numbers[j, 0], numbers[j, 1] = header.mid, scalars.floor, header.limit
+        middle[j], numbers[j, 0], numbers[j, 1] = header.mid, header.floor, header.limit
     return state, Distributions(places, prob, found)
 
 
-@compiled
-def _running_sums(x, first, mid, heads, begin, out):
-    """Write the sum of x over the held tuples after each arrival; return the new `mid`.
-
-    x : float64[n], held tuples, then arrivals from position `begin`;  out : float64[n - begin]
-    first, mid : stream indices of position 0 and of the front stack's end
-    The two stacks are suffix sums and one growing sum, so nothing is ever subtracted.
-    Cost: O(1) amortised.
-    """
-    older = np.zeros(max(mid - first, 0) + 1)
-    for i in range(older.size - 2, -1, -1):
-        older[i] = older[i + 1] + x[i]
-    newer = 0.0
-    for i in range(max(mid - first, 0), begin):
-        newer += x[i]
-    start = 0  # position of older[0]
-    for t in range(heads.size):
-        i = begin + t
-        if heads[t] > mid - first:
-            mid, start, newer = first + i, heads[t], 0.0
-            older = np.zeros(i - start + 1)
-            for j in range(older.size - 2, -1, -1):
-                older[j] = older[j + 1] + x[start + j]
-        newer += x[i]
-        out[t] = newer + older[heads[t] - start]
-    return mid
-
-
-@compiled
-def move_running_sums(means, groups, heads, middle, out):
-    """Write `_running_sums` of all groups; means : float64[n]; out : float64[arrivals]."""
-    for j in range(groups.first.size):
-        first, last = groups.arrivals[j], groups.arrivals[j + 1]
-        own = means[groups.begin[j] : groups.begin[j + 1]]
-        middle[j] = _running_sums(
-            own, groups.first[j], middle[j], heads[first:last], own.size - (last - first),
-            out[first:last],
-        )  # fmt: skip
+@lean
+def _fill_front(x, sign, head, mid, total, count):
+    """Write the totals and numbers of the values in x[i:mid] to mid - i, for i >= `head`."""
+    total[0], count[0] = 0.0 if sign == 0.0 else np.nan, 0
+    for k in range(1, mid - head + 1):
+        total[k], count[k] = total[k - 1], count[k - 1]
+        if x[mid - k] == x[mid - k]:
+            total[k], count[k] = add_to_total(sign, total[k], x[mid - k]), count[k] + 1
 
 
 @compiled_ieee
-def certain_totals(groups, value, sign, order, w, totals, counts):
-    """Write the sum, maximum or minimum of a value in windows of the w newest certain tuples.
+def move_totals(groups, value, sign, order, heads, middle, totals, counts):
+    """Write the sum, maximum or minimum of a value over the held tuples after each arrival.
 
-    A group's stream is cut into blocks of w tuples. A window is a suffix of one block and a prefix
-    of the next. Therefore nothing is subtracted, and answers do not depend on how arrivals are
-    divided into calls.
+    The front stack has suffix totals, and the back stack one growing total. Therefore nothing is
+    subtracted, and answers do not depend on how arrivals are divided into calls.
 
     value : float64[n], of each tuple; NaN for no value    sign : 0 sum, 1 maximum, -1 minimum
-    order : int64[arrivals], the arrivals of the groups one after another
-    counts : int64[arrivals], written: the numbers of values
+    order : int64[arrivals], where to write the answers    heads : as in `move_boundaries`
+    middle : int64[g], updated, stream index of the front stack's end, or -1
     totals : float64[arrivals], written; without a value, 0 for a sum, otherwise NaN
-    O(1) per arrival and held tuple.  Source: prefixes and suffixes of blocks, van Herk (1992).
+    counts : int64[arrivals], written: the numbers of values
+    O(1) amortised per arrival and held tuple.
     """
-    total, count = np.empty(w + 1), np.empty(w + 1, np.int64)  # of the previous block's suffixes
-    none = 0.0 if sign == 0.0 else np.nan
-    total[w], count[w], steps = none, 0, np.int64(0)
+    none, steps = 0.0 if sign == 0.0 else np.nan, np.int64(0)
+    front, numbers = np.empty(value.size + 1), np.empty(value.size + 1, np.int64)
     for j in range(groups.first.size):
         x = value[groups.begin[j] : groups.begin[j + 1]]
-        first = groups.arrivals[j]
-        arrived = x.size - (groups.arrivals[j + 1] - first)
+        begin, mid = _held(groups, j), max(middle[j] - groups.first[j], 0)
+        newest, many = none, 0
+        _fill_front(x, sign, np.int64(0), mid, front, numbers)
         steps = after_signals(steps + x.size)
-        newest, many, place, second = none, 0, groups.first[j] % w, False
-        for i in range(x.size):
-            if place == w:
-                place = 0
-            if place == 0:
-                newest, many, second = none, 0, i > 0
-                for k in range(min(w, i)):
-                    older, at = x[i - 1 - k], w - 1 - k
-                    total[at], count[at] = total[at + 1], count[at + 1]
-                    if older == older:
-                        total[at], count[at] = add_to_total(sign, total[at], older), count[at] + 1
+        for i in range(mid, x.size):
+            t = groups.arrivals[j] + i - begin
+            if i >= begin and heads[t] > mid:  # the front stack is used up
+                mid, newest, many = i, none, 0
+                _fill_front(x, sign, heads[t], mid, front, numbers)
             if x[i] == x[i]:
                 newest, many = add_to_total(sign, newest, x[i]), many + 1
-            place += 1
-            if i >= arrived:
-                t = order[first + i - arrived]
-                totals[t] = add_to_total(sign, newest, total[place]) if second else newest
-                counts[t] = many + count[place] if second else many
+            if i >= begin:
+                older = mid - heads[t]
+                totals[order[t]] = add_to_total(sign, newest, front[older])
+                counts[order[t]] = many + numbers[older]
+        middle[j] = groups.first[j] + mid

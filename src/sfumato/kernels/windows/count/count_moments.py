@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import integers, reals, with_room
+from sfumato.kernels.arrays import integers_and_reals, reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot, lean_fused
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.tuples import centred_moments
@@ -39,10 +39,10 @@ from sfumato.kernels.windows.count.count_average import (
     AverageStack,
     activate_cells,
     answer_average,
-    average_of,
     clear_average,
     empty_average,
     enter_average,
+    recompute_average,
 )
 from sfumato.kernels.windows.count.front_stack import (
     LEAD,
@@ -55,7 +55,6 @@ from sfumato.kernels.windows.count.front_stack import (
     T,
     build,
     empty_front,
-    is_outside,
     magnitude,
     row_of,
 )
@@ -67,9 +66,8 @@ MOMENTS = reals(
 )
 MAX_REFERENCE_RATIO = 2.0**10  # largest ratio of the reference to the values
 
-BACK_HEADER = integers("low high")
-BACK_SUMS = reals("mu sum_m sum_v pq mq scale")  # sums over the back stack, see DEPTH_STATS
-
+# low, high : see `BackStack`; sums over the back stack, see DEPTH_STATS
+BACK_HEADER = integers_and_reals("low high", "mu sum_m sum_v pq mq scale")
 
 # The curves of the back stack: C, CM, and E[D], E[D^2], E[M D].
 C, CM, D1, D2, DM = range(5)
@@ -80,12 +78,11 @@ class BackStack(NamedTuple):
 
     curves : float64[5, w + LEAD + PAD]: below `low`, C and CM are 0, and D1, D2 and DM are
         polynomials in l; from `high` onwards, C is 1 and the others are 0
-    header : BACK_HEADER[1]; sums : BACK_SUMS[1]
+    header : BACK_HEADER[1]
     """
 
     curves: np.ndarray
     header: np.ndarray
-    sums: np.ndarray
 
 
 class Stacks(NamedTuple):
@@ -100,9 +97,7 @@ def empty_stacks(w: int, averaged: bool) -> Stacks:
     """Return empty stacks.  averaged : bool, whether the average is needed."""
     return Stacks(
         front=empty_front(w, 5 if averaged else 4),
-        back=BackStack(
-            np.zeros((5, w + LEAD + PAD)), np.zeros(1, BACK_HEADER), np.zeros(1, BACK_SUMS)
-        ),
+        back=BackStack(np.zeros((5, w + LEAD + PAD)), np.zeros(1, BACK_HEADER)),
         average=empty_average(w, averaged),
     )
 
@@ -125,8 +120,8 @@ def _add_to_curves(curves, low, high, p, mq):
 
 @lean
 def _clear_back(back, average, w):
-    header, curves, sums = back.header[0], back.curves, back.sums[0]
-    header.low, header.high = w, w
+    sums, curves = back.header[0], back.curves
+    sums.low, sums.high = w, w
     curves[:, :] = 0.0
     curves[C, w:] = 1.0
     sums.mu, sums.sum_m, sums.sum_v, sums.pq, sums.mq, sums.scale = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -135,9 +130,9 @@ def _clear_back(back, average, w):
 
 
 @lean
-def _enter_back(curves, header, sums, tuples, i, reference, w):
+def _enter_back(curves, sums, tuples, i, reference, w):
     p, m, v = centred_moments(tuples, i, reference)
-    low, high = header.low, header.high
+    low, high = sums.low, sums.high
     if low > 0 and p * curves[C, low] >= NEGLIGIBLE:
         low -= 1
         away = w - low - sums.mu  # so far no world reaches w from here: D = w - l - B
@@ -150,7 +145,7 @@ def _enter_back(curves, header, sums, tuples, i, reference, w):
         curves[C, high] = 1.0
         for curve in range(CM, DM + 1):
             curves[curve, high] = 0.0
-    header.low, header.high = low, high
+    sums.low, sums.high = low, high
     sums.mu += p
     sums.sum_m += m
     sums.sum_v += v
@@ -174,9 +169,9 @@ def _outside_sums(row, back, base, begin, end):
 
 
 @lean_dot
-def _deficit_sums(row, back, sums, base, begin, zone, end, w):
-    """Return E[D], E[D^2], E[M D] over counts [begin, end); no world is full below `zone`."""
-    for x in range(begin, min(zone, end)):
+def _deficit_sums(row, back, sums, base, begin, end, w):
+    """Return E[D], E[D^2], E[M D] over counts [begin, end); no world is full below sums.low."""
+    for x in range(begin, min(sums.low, end)):
         away = w - x - sums.mu
         back[D1, x], back[D2, x], back[DM, x] = away, away * away + sums.pq, -sums.mq
     mean, square, cross = 0.0, 0.0, 0.0
@@ -192,29 +187,28 @@ def _deficit_sums(row, back, sums, base, begin, zone, end, w):
 # Not `lean`: the compiler would then reorder the sums of `_outside_sums` and `_deficit_sums`.
 # The function has few array arguments, because each costs a reference count.
 @compiled
-def _write_answer(depth, band, about, back, header, sums, w, out):
+def _write_answer(depth, reference, back, sums, w, out):
     """Write one row of answers; return the sum of the m_i, e, and the variance of the rest's sum.
 
-    depth : Depth of the head; band : int64[2], its range of counts; about : base and floor of its
-        curves, and the reference
+    depth : Depth of the head;  back, sums : curves and header of the back stack
     """
-    (curves, stats), (base, floor, reference) = depth, about
-    low, high = band[0], band[1]
+    curves, stats = depth
+    low, high, base = stats.low, stats.high, stats.base
     total, spread = stats.sum_m + sums.sum_m, stats.sum_v + sums.sum_v
-    if header.low >= high and stats.s_w == 0.0:  # no world has more than w tuples
+    if sums.low >= high and stats.s_w == 0.0:  # no world has more than w tuples
         pq = stats.sum_pq + sums.pq
         count = stats.mu + sums.mu
         cross = stats.sum_mq + sums.mq
         e = 0.0
     else:
-        begin = max(header.low, base, floor)
+        begin = max(sums.low, base, stats.floor)
         e, kc, gm = 0.0, 0.0, 0.0
         if begin < high:
             e, kc, gm = _outside_sums(curves, back, base, begin, high)
         e += stats.g_w
         spread += (kc + stats.k_w) - 2.0 * gm - e * e
         deficit, square, cross = _deficit_sums(
-            curves, back, sums, base, low, header.low, max(low, min(high, header.high)), w
+            curves, back, sums, base, low, max(low, min(high, sums.high)), w
         )
         pq = square - deficit * deficit
         cross = -(cross + e * deficit)
@@ -229,17 +223,11 @@ def _write_answer(depth, band, about, back, header, sums, w, out):
     return total, e, max(spread, 0.0)
 
 
-@lean
-def _is_outgrown(stats, sums, reference):
-    """Return whether the reference far exceeds the held values, so that differences lose digits."""
-    return abs(reference) * (stats.mu + sums.mu) > MAX_REFERENCE_RATIO * (stats.scale + sums.scale)
-
-
 @compiled
-def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at):
+def _write_count_distribution(depth, back, w, newer, to_prob, to_count, at):
     """Write the distribution of min(N, w), N the existing held tuples, to `at`; return its end.
 
-    row : depth of the head; newer : float64[w + 1], working memory
+    depth : Depth of the head; newer : float64[w + 1], working memory
     The differences of C[l] are the back stack's distribution; curve S is the front stack's.
     Cost: O(band of the front stack * band of the back stack).  Error: about 1e-16 per entry.
     """
@@ -248,12 +236,12 @@ def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at)
     for b in range(least, most + 1):
         before = reach[w - b - 1] if b < most else 0.0
         newer[b] = max(reach[w - b] - before, 0.0)
-    low, high = front.support[row, 0], front.support[row, 1]
-    older = front.block_rows[row, S, low - front.span[front.header[0].block].base + LEAD :]
+    low, high = depth.stats.low, depth.stats.high
+    older = depth.curves[S, low - depth.stats.base + LEAD :]
     begin = min(low + least, w)
     distribution = to_prob[at : at + w + 1 - begin]  # of counts begin ... w
     distribution[:] = 0.0
-    full = front.block_stats[row].s_w
+    full = depth.stats.s_w
     for x in range(high - low):
         p, shift = older[x], low + x + least - begin
         count = min(most + 1, w - low - x) - least
@@ -281,12 +269,12 @@ def _count_missing(offsets, value):
 
 
 @lean
-def _enter_all(back, average, tuples, i, scalars, w, cell):
-    """Add tuple i to the back stacks; cell : float64[6 or more], working memory."""
-    _enter_back(back.curves, back.header[0], back.sums[0], tuples, i, scalars.reference, w)
+def _enter_all(back, average, tuples, i, known, w, cell):
+    """Add tuple i to the back stacks. cell : float64[6 or more], working memory"""
+    _enter_back(back.curves, back.header[0], tuples, i, known.reference, w)
     if average.table.size > 0:
-        enter_average(average, tuples, i, scalars.reference)
-        activate_cells(average, back.sums[0].mu, scalars, w, cell)
+        enter_average(average, tuples, i, known.reference)
+        activate_cells(average, back.header[0].mu, known, w, cell)
 
 
 @compiled
@@ -299,69 +287,62 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     Rebuilds of the front stack depend only on the stream, not on its division into calls.
     Cost: O(band) amortised per arrival, the band about 20 standard deviations of the count; with
     distributions O(band of the front stack * band of the back stack). Averages with a missing
-    value, or with too few digits, cost as much as `average_of`.
+    value, or with too few digits, cost as much as `recompute_average`.
     Error: about 1e-13 of the terms in the module docstring; for averages, 1e-10 of the variance,
     and in the mean 1e-13 of the values' distance from their mean.
     Source: count and moments, Dallachiesa et al. (2015), section 4; averages original.
     """
     (front, back, average), first, (places, prob, counts) = stacks, tuples.first, distributions
-    curves, header, sums = back.curves, back.header[0], back.sums[0]
+    curves, sums = back.curves, back.header[0]
     begin, averaged = tuples.offsets.size - 1 - heads.size, average.table.size > 0
     newer, short = np.empty(w + 1 if places.size > 0 else 0), np.empty(7)
     missing, steps = np.empty(0, np.int64), np.int64(0)
     if averaged:
         missing = _count_missing(tuples.offsets, tuples.value)
-    # Records of the front stay in place when its arrays grow.
-    known, scalars = front.header[0], front.scalars[0]
+    known = front.header[0]  # stays in place when the arrays of the front grow
     for t in range(heads.size):
         i, head = begin + t, heads[t]
         steps = after_signals(steps + 8 * w + tuples.offsets[i + 1] - tuples.offsets[i])
-        mid, row = known.mid - first, np.int64(0)
+        mid = known.mid - first
         stale = known.built == 0 or i - mid >= limit
-        if not stale:
-            stale = is_outside(front.span[(mid - head) >> known.shift], known, header.low - 1)
+        if not stale:  # the curves must be built for counts as low as those of the back stack
+            own = front.stats[(mid - head) >> known.shift]
+            stale = sums.low <= own.floor and sums.low <= own.high + (1 << known.shift)
         while True:
             if stale:
                 _clear_back(back, average, w)
                 front, mid = build(front, tuples, head, i, w, np.bool_(True)), i
-            _enter_all(back, average, tuples, i, scalars, w, short)
+            _enter_all(back, average, tuples, i, known, w, short)
             row = row_of(front, tuples, mid, head, w)
-            if stale or not _is_outgrown(front.block_stats[row], sums, scalars.reference):
+            depth = Depth(front.block_rows[row], front.block_stats[row])
+            # Differences from a reference that far exceeds the held values would lose digits.
+            size, scale = depth.stats.mu + sums.mu, depth.stats.scale + sums.scale
+            if stale or abs(known.reference) * size <= MAX_REFERENCE_RATIO * scale:
                 break
             stale = True
-        span, depth = front.span[known.block], Depth(front.block_rows[row], front.block_stats[row])
-        about = span.base, span.floor, scalars.reference
-        m, e, rest = _write_answer(
-            depth, front.support[row], about, curves, header, sums, w, out[t]
-        )
+        m, e, rest = _write_answer(depth, known.reference, curves, sums, w, out[t])
         if places.size > 0:
             prob = with_room(prob, places[t] + w + 1)
             counts = with_room(counts, places[t] + w + 1)
             places[t + 1] = _write_count_distribution(
-                front, back, row, w, newer, prob, counts, places[t]
+                depth, back, w, newer, prob, counts, places[t]
             )
         if averaged:
-            certain = missing[i + 1] == missing[head]
-            if certain:
-                terms, held = (m, e, rest, scalars.reference), i + 1 - head
-                certain = answer_average(
-                    average, front, mid - head, row, terms, held, w, short, out[t]
-                )
-            if not certain:
+            terms, held = (m, e, rest, known.reference), i + 1 - head
+            if missing[i + 1] > missing[head] or not answer_average(
+                average, depth, mid == head, terms, held, w, short, out[t]
+            ):
                 average.header[0].recomputed += 1
-                of = tuples.offsets, tuples.prob, tuples.value
-                out[t].average, out[t].average_variance, out[t].average_existence = average_of(
-                    of[0], of[1], of[2], head, i + 1, w
-                )
+                recompute_average(tuples, head, i + 1, w, out[t])
     return Stacks(front, back, average), Distributions(places, prob, counts)
 
 
 @compiled
-def resume_moments(stacks, tuples, mid, w):
-    """Return the Stacks of a window whose front stack ends at `mid`, with the saved scalars."""
+def resume_moments(stacks, tuples, mid, end, w):
+    """Return the Stacks of tuples[:end], whose front stack ends at `mid`, with its reference."""
     front, back, average = stacks
     _clear_back(back, average, w)
     front, cell = build(front, tuples, np.int64(0), mid, w, np.bool_(False)), np.empty(6)
-    for i in range(mid, tuples.offsets.size - 1):
-        _enter_all(back, average, tuples, i, front.scalars[0], w, cell)
+    for i in range(mid, end):
+        _enter_all(back, average, tuples, i, front.header[0], w, cell)
     return Stacks(front, back, average)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import integers
+from sfumato.kernels.arrays import integers, integers_and_reals
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.distributions.order_statistics import rank_of
 from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, draw_alternatives
@@ -141,10 +141,7 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
 
 # head, count, values : as in QUANTILE_WORLD; block : number of the block of `rest`; middle,
 #   newest : sums of the blocks between, and of the newest block so far
-TOTAL_WORLD = np.dtype(
-    [("head", "i8"), ("count", "i8"), ("values", "i8"), ("block", "i8"), ("middle", "f8"),
-     ("newest", "f8")]
-)  # fmt: skip
+TOTAL_WORLD = integers_and_reals("head count values block", "middle newest")
 
 
 class WorldTotals(NamedTuple):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import integers, reals, with_room
+from sfumato.kernels.arrays import integers_and_reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_fused
 from sfumato.kernels.distributions.tuples import centred_moments, existence_of
 from sfumato.kernels.tolerances import NEGLIGIBLE
@@ -26,14 +26,14 @@ PAD = 8
 
 # mid : stream index of the first tuple after the front stack
 # block : number of the block in `block_rows`, or -1
-FRONT_HEADER = integers("mid built block shift")
-# The reference c of the values, the ratio of the sums of p q and p, and the sum of p (mean count).
-FRONT_SCALARS = reals("reference ratio count")
-# Stored with the curves of every depth: sums over held[head:mid] (`scale` is the sum of p |value|),
-# and the curves' cell w, which represents all counts >= w.
-DEPTH_STATS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w scale")
-# A checkpoint: place in `checkpoints`, first cell, low, high, and smallest count of G and K.
-CHECKPOINT = integers("place base low high floor")
+# reference : c of the values; ratio : ratio of the sums of p q and p; count : sum of p (mean count)
+FRONT_HEADER = integers_and_reals("mid built block shift", "reference ratio count")
+# Stored with the curves of every depth: the band of S; count of the first cell, smallest count of G
+# and K, and place in `checkpoints`; sums over held[head:mid] (`scale` is the sum of p |value|), and
+# the curves' cell w, which represents all counts >= w.
+DEPTH_STATS = integers_and_reals(
+    "low high base floor place", "mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w scale"
+)
 
 
 # The curves: G and K, the distribution S, the martingale T, and V (M^2) if averages are needed.
@@ -51,22 +51,19 @@ class FrontStack(NamedTuple):
     """The front stack of one window and attribute.
 
     work : float64[2, curves, w + LEAD + PAD], two depths during the build
-    checkpoints : float64[...], curves of every 2**shift-th depth, packed
-    span : CHECKPOINT[blocks];  stats : DEPTH_STATS[blocks], of the checkpoints
-    block_rows : float64[2**shift, curves, width], the depths of the block in use, with support :
-        int64[2**shift, 2] and block_stats : DEPTH_STATS[2**shift]
-    header : FRONT_HEADER[1]; scalars : FRONT_SCALARS[1]
+    checkpoints : float64[...], curves of every 2**shift-th depth, packed, with stats :
+        DEPTH_STATS[blocks]
+    block_rows : float64[2**shift, curves, width], the depths of the block in use, with
+        block_stats : DEPTH_STATS[2**shift]
+    header : FRONT_HEADER[1]
     """
 
     work: np.ndarray
     checkpoints: np.ndarray
-    span: np.ndarray
     stats: np.ndarray
     block_rows: np.ndarray
-    support: np.ndarray
     block_stats: np.ndarray
     header: np.ndarray
-    scalars: np.ndarray
 
 
 def empty_front(w: int, curves: int) -> FrontStack:
@@ -74,13 +71,10 @@ def empty_front(w: int, curves: int) -> FrontStack:
     return FrontStack(
         work=np.zeros((2, curves, w + LEAD + PAD)),
         checkpoints=np.zeros(0),
-        span=np.zeros(0, CHECKPOINT),
         stats=np.zeros(0, DEPTH_STATS),
         block_rows=np.zeros((0, curves, 0)),
-        support=np.zeros((0, 2), np.int64),
         block_stats=np.zeros(0, DEPTH_STATS),
         header=np.zeros(1, FRONT_HEADER),
-        scalars=np.zeros(1, FRONT_SCALARS),
     )
 
 
@@ -148,12 +142,12 @@ def magnitude(tuples, i):
 
 
 @lean
-def _step(old, new, base, begin, band, w, tuples, i, reference):
+def _step(old, new, begin, w, tuples, i, reference):
     """Add tuple i as a depth: curves over counts begin ... high, count l in cell l - base + LEAD.
 
-    begin : the smallest required count, at most low; band : old (low, high).  Returns the new band.
+    begin : the smallest required count, at most low
     """
-    low, high = band
+    low, high, base = old.stats.low, old.stats.high, old.stats.base
     p, m, v = centred_moments(tuples, i, reference)
     before, after, at = old.curves, new.curves, begin - base + LEAD
     curves = before.shape[0]
@@ -169,6 +163,7 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
     _add_tuple(before, after, at, high - begin, p, m, v)
     _add_stats(old.stats, new.stats, (p, m, v), last_s, last_t)
     new.stats.scale = old.stats.scale + magnitude(tuples, i)
+    new.stats.base, new.stats.floor = base, old.stats.floor
     distribution = after[S]
     while high - low > 1 and distribution[low - base + LEAD] < NEGLIGIBLE:
         for curve in range(S, curves):
@@ -176,7 +171,7 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
         low += 1
     while high - low > 1 and distribution[high - 1 - base + LEAD] < NEGLIGIBLE:
         high -= 1
-    return low, high
+    new.stats.low, new.stats.high = low, high
 
 
 @lean
@@ -191,7 +186,7 @@ def _floor(mu, ratio, w):
 
 
 @compiled
-def _choose_reference(tuples, head, end, scalars):
+def _choose_reference(tuples, head, end, header):
     """Set a reference near the mean value, rounded to 21 significant bits so that differences from
     it are exact. Without values, set 0."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
@@ -207,89 +202,66 @@ def _choose_reference(tuples, head, end, scalars):
     if centre != 0.0 and np.isfinite(centre):
         unit = 2.0 ** (np.floor(np.log2(abs(centre))) - 20.0)
         centre = np.round(centre / unit) * unit if unit > 0.0 else 0.0
-    scalars.reference = centre if np.isfinite(centre) else 0.0
-    scalars.ratio, scalars.count = spread / mu if mu > 0.0 else 0.0, mu
+    header.reference = centre if np.isfinite(centre) else 0.0
+    header.ratio, header.count = spread / mu if mu > 0.0 else 0.0, mu
 
 
 @compiled
 def build(front, tuples, head, mid, w, choose):
     """Make tuples head ... mid - 1 (positions) the front stack.  O(tuples * band).
 
-    choose : bool, choose a new reference; otherwise use `scalars`, for a restored window
+    choose : bool, choose a new reference; otherwise use the header's, for a restored window
     """
-    header, scalars, work = front.header[0], front.scalars[0], front.work
+    header, work = front.header[0], front.work
     if choose:
-        _choose_reference(tuples, head, mid + 1, scalars)  # over all tuples of the next answer
+        _choose_reference(tuples, head, mid + 1, header)  # over all tuples of the next answer
     depths, curves = mid - head, work.shape[1]
     shift = _shift_of(depths)
-    spans, checkpoint_stats, checkpoints = front.span, front.stats, front.checkpoints
-    if spans.size <= depths >> shift:
-        spans = with_room(spans, (depths >> shift) + 1)
-        checkpoint_stats = with_room(checkpoint_stats, spans.size)
+    checkpoint_stats, checkpoints = with_room(front.stats, (depths >> shift) + 1), front.checkpoints
     work[:] = 0.0
     work[0, S, LEAD] = 1.0
     stats = np.zeros(2, DEPTH_STATS)
-    low, high, begin = np.int64(0), np.int64(1), np.int64(0)
-    place, width = np.int64(0), np.int64(1)
+    stats[0].high = 1
+    begin, place, width = np.int64(0), np.int64(0), np.int64(1)
     for depth in range(depths + 1):
         side = depth & 1
         if depth & ((1 << shift) - 1) == 0:
-            floor = _floor(stats[side].mu, scalars.ratio, w)
-            begin = max(begin, min(low, floor))
-            block, size = depth >> shift, high - begin
-            span = spans[block]
-            span.place, span.base, span.low = place, begin, low
-            span.high, span.floor = high, floor
-            checkpoint_stats[block] = stats[side]
-            if checkpoints.size < place + curves * size:
-                checkpoints = with_room(checkpoints, place + curves * size)
+            checkpoint_stats[depth >> shift] = stats[side]
+            own = checkpoint_stats[depth >> shift]
+            own.floor = _floor(own.mu, header.ratio, w)
+            begin = max(begin, min(own.low, own.floor))
+            own.place, own.base, size = place, begin, own.high - begin
+            checkpoints = with_room(checkpoints, place + curves * size)
             for curve in range(curves):
                 for x in range(size):
                     checkpoints[place + curve * size + x] = work[side, curve, begin + LEAD + x]
             place, width = place + curves * size, max(width, size)
         if depth < depths:
             old, new = Depth(work[side], stats[side]), Depth(work[1 - side], stats[1 - side])
-            low, high = _step(
-                old, new, np.int64(0), begin, (low, high), w, tuples, mid - 1 - depth,
-                scalars.reference,
-            )  # fmt: skip
-    rows, support, block_stats = front.block_rows, front.support, front.block_stats
+            _step(old, new, begin, w, tuples, mid - 1 - depth, header.reference)
+    rows, block_stats = front.block_rows, front.block_stats
     stride, width = 1 << shift, width + (1 << shift) + LEAD + PAD
     if rows.shape[0] < stride or rows.shape[2] < width:
         rows = np.zeros((stride, curves, max(width * 5 // 4, rows.shape[2])))
-        support, block_stats = np.zeros((stride, 2), np.int64), np.zeros(stride, DEPTH_STATS)
+        block_stats = np.zeros(stride, DEPTH_STATS)
     header.mid, header.built, header.shift, header.block = tuples.first + mid, 1, shift, -1
-    return FrontStack(
-        work,
-        checkpoints,
-        spans,
-        checkpoint_stats,
-        rows,
-        support,
-        block_stats,
-        front.header,
-        front.scalars,
-    )
+    return FrontStack(work, checkpoints, checkpoint_stats, rows, block_stats, front.header)
 
 
 @lean
 def _load(front, tuples, mid, block, last, w):
-    header, rows, support = front.header[0], front.block_rows, front.support
-    stats = front.block_stats
-    span = front.span[block]
-    base, low, high = span.base, span.low, span.high
-    size, curves = high - base, rows.shape[1]
+    header, rows, stats = front.header[0], front.block_rows, front.block_stats
+    own = front.stats[block]
+    size, curves = own.high - own.base, rows.shape[1]
     for curve in range(curves):
-        checkpoints = front.checkpoints[span.place + curve * size :]
+        checkpoints = front.checkpoints[own.place + curve * size :]
         for x in range(size):
             rows[0, curve, LEAD + x] = checkpoints[x]
-    support[0, 0], support[0, 1] = low, high
-    stats[0] = front.stats[block]
-    newest, reference = mid - 1 - (block << header.shift), front.scalars[0].reference
+    stats[0] = own
+    newest, reference = mid - 1 - (block << header.shift), header.reference
     for r in range(last):
         old, new = Depth(rows[r], stats[r]), Depth(rows[r + 1], stats[r + 1])
-        low, high = _step(old, new, base, base, (low, high), w, tuples, newest - r, reference)
-        support[r + 1, 0], support[r + 1, 1] = low, high
+        _step(old, new, own.base, w, tuples, newest - r, reference)
     header.block = block
 
 
@@ -302,9 +274,3 @@ def row_of(front, tuples, mid, head, w):
     if block != header.block:
         _load(front, tuples, mid, block, row, w)
     return row
-
-
-@lean
-def is_outside(span, header, reach):
-    """Return whether a checkpoint's curves were not built for counts as low as `reach`."""
-    return reach < span.floor and reach < span.high + (1 << header.shift)

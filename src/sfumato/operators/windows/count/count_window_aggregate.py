@@ -15,11 +15,10 @@ from sfumato.kernels.windows.count.count_extremes import empty_extremes
 from sfumato.kernels.windows.count.count_groups import (
     Groups,
     PackedTuples,
-    certain_totals,
     move_boundaries,
     move_extremes,
-    move_running_sums,
     move_sums,
+    move_totals,
 )
 from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
 from sfumato.operators.arguments import NO_LIMIT
@@ -192,20 +191,22 @@ class CountWindowAggregate(Operator):
         order, starts, present = grouped(group_of)
         slots = self.store.slots(present.tolist())
         groups = self.store.join(slots, batch, order, starts)
-        sizes, lengths = np.diff(starts), np.diff(groups.begin)
-        by_group, before = np.arange(1, n + 1), groups.first + lengths - starts[1:]
+        sizes = np.diff(starts)
+        by_group, before = np.arange(1, n + 1), groups.first + np.diff(groups.begin) - starts[1:]
         by_group += before if present.size == 1 else np.repeat(before, sizes)
         numbers = by_group
         if present.size > 1:  # otherwise the tuples are in order
             numbers = np.empty(n, np.int64)
             numbers[order] = by_group
+        first = np.repeat(groups.first, sizes)
         if self._plain:
-            self.store.keep(slots, groups, np.maximum(lengths - self.rows, 0))
+            heads = np.maximum(by_group - self.rows, 0) - first
+            self.store.keep(slots, groups, heads[starts[1:] - 1])
             held = np.minimum(numbers, self.rows)
-            return WindowAnswers(held, self._plain_results(groups, order, held), numbers)
+            return WindowAnswers(held, self._plain_results(groups, order, heads, held), numbers)
         heads, measured = self._move(slots, groups, present.tolist())
         self.store.keep(slots, groups, heads[starts[1:] - 1])
-        held = by_group - np.repeat(groups.first, sizes) - heads
+        held = by_group - first - heads
         if present.size > 1:
             back = np.empty(n, np.int64)
             back[order] = np.arange(n)
@@ -219,8 +220,9 @@ class CountWindowAggregate(Operator):
         for code in np.asarray(codes).tolist():
             self._cached_bytes -= self._caches.pop(code, self._scratch).size
 
-    def _plain_results(self, groups: Groups, order: Ints, held: Ints) -> list[AggregateResult]:
-        n = order.size
+    def _plain_results(
+        self, groups: Groups, order: Ints, heads: Ints, held: Ints
+    ) -> list[AggregateResult]:
         totals: dict[tuple[float, int | None], tuple[Floats, Ints]] = {}
         results = []
         for of in self.aggregates:
@@ -229,13 +231,22 @@ class CountWindowAggregate(Operator):
             else:
                 what = EXTREMES.get(of.function, 0.0), of.attribute
                 if what not in totals:
-                    totals[what] = np.empty(n), np.empty(n, np.int64)
-                    given = groups, groups.tuples.values[of.attribute], what[0], order, self.rows
-                    certain_totals(*given, *totals[what])
-                total, count = totals[what]
-                mean = plain_result(of, total, count)
+                    values = groups.tuples.values[of.attribute]
+                    totals[what] = self._certain_totals(groups, values, what[0], order, heads)
+                mean = plain_result(of, *totals[what])
             results.append(self.options.certain_results(mean))
         return results
+
+    def _certain_totals(
+        self, groups: Groups, values: Floats, sign: float, order: Ints, heads: Ints
+    ) -> tuple[Floats, Ints]:
+        """Return totals and numbers of values, by `move_totals`; the windows have equal sizes, so
+        front stacks end at multiples of the size."""
+        found = np.empty(order.size), np.empty(order.size, np.int64)
+        arrived = groups.first + np.diff(groups.begin) - np.diff(groups.arrivals)
+        middle = np.maximum(arrived - 1, 0) // self._limit * self._limit
+        move_totals(groups, values, sign, order, heads, middle, *found)
+        return found
 
     def _move(
         self, slots: Ints, groups: Groups, codes: list[int]
@@ -281,10 +292,8 @@ class CountWindowAggregate(Operator):
         for of, row in zip(self._sums, out, strict=True):
             moments[of] = row["sum_mean"], np.sqrt(row["sum_variance"]), one
             if self.config.certain and of.function == "sum":  # exact for integers
-                total, count = np.empty(n), np.empty(n, np.int64)
-                given = groups, column(groups, of), 0.0, np.arange(n), self._limit
-                certain_totals(*given, total, count)
-                moments[of] = total, np.zeros(n), one
+                given = groups, column(groups, of), 0.0, np.arange(n), heads
+                moments[of] = self._certain_totals(*given)[0], np.zeros(n), one
             moments[Aggregate("count")] = row["count"], np.sqrt(row["count_variance"]), one
             if of in self._averages:
                 average = row["average"], np.sqrt(row["average_variance"])
@@ -299,9 +308,10 @@ class CountWindowAggregate(Operator):
             distributions[Aggregate("count")] = [number]
         distributions |= {of: [own] for of, own in zip(self._extremes, listed, strict=True)}
         for k, of in enumerate(self._bounds, self._middles):
-            total, per_tuple = np.empty(n), np.empty((3, groups.existence.size))
+            per_tuple = np.empty((3, groups.existence.size))
             tuple_moments(groups.tuples.offsets, groups.tuples.prob, column(groups, of), per_tuple)
-            move_running_sums(per_tuple[1], groups, heads, integers[k], total)
+            total, counts = np.empty(n), np.empty(n, np.int64)
+            move_totals(groups, per_tuple[1], 0.0, np.arange(n), heads, integers[k], total, counts)
             moments[of] = total, np.zeros(n), one
             distributions[of] = [DiscreteDistributions(np.arange(n + 1), one, total, exact)]
         for k, distribution in enumerate(self._distributions, self._middles + len(self._bounds)):
