@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
 from sfumato.api.window_aggregate import window_input
-from sfumato.operators.ranking.semantics import semantics_of
+from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top
 from sfumato.tables.ranking.table_top_k import RankingQuery
 from sfumato.tables.reading.job import Job
@@ -102,7 +102,7 @@ def top_k(
     columns = {"order": order, "key": key, "existence": existence}
     columns |= {"exclusive": exclusive, "group": group}
     ranking = RankingQuery.from_arguments(frame_of(df), queries, by, ascending, window, **columns)
-    ranked_by = semantics_of(semantics, probability, alpha, weights)
+    ranked_by = Semantics(semantics, probability, alpha, weights)  # type: ignore[arg-type]
     config = ranking.config(ranked_by, plan, forget_after, rescale, processing_time)
     given, idle = [window_input(ranking)], ranking.idle_timeout_us
     answers = run(Job("top_k", "top_k", name, given, config, ranking.answers(), idle))
