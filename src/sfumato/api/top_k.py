@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
 from sfumato.api.window_aggregate import window_input
-from sfumato.operators.ranking.semantics import Semantics
+from sfumato.operators.ranking.semantics import Semantics as Semantics
 from sfumato.queries import Top
 from sfumato.tables.ranking.table_top_k import RankingQuery
 from sfumato.tables.reading.job import Job

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.api.top_k import top_k
+from sfumato.api.top_k import Semantics, top_k
 from sfumato.duration import spelled
 from sfumato.language.aggregate_answers import WindowedBlock
 from sfumato.language.blocks import Block
@@ -43,7 +43,6 @@ from sfumato.language.syntax import (
 )
 from sfumato.language.tables import PlannedFrame, Source, describe_existence, match_name
 from sfumato.near_misses import near
-from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top
 from sfumato.sql_tokens import quote_name
 from sfumato.windows import Delta, Range, Rows
