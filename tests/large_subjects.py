@@ -24,7 +24,7 @@ from operator_subjects import (
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
+from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -126,7 +126,7 @@ AT_SIZE = {
         ), 2_000,
     ),
     "similarity join": AtSize(join(Rows(150, 0.9)), 800),
-    "similarity join of a task": AtSize(join(Rows(150, 0.9), task=Shard(1, 3)), 600),
+    "similarity join of a task": AtSize(join(Rows(150, 0.9), task=1, tasks=3), 600),
     "similarity join in order": AtSize(join(Rows(100, 0.9), strategy="sort"), 600),
     "similarity join by time and rows": AtSize(
         replace(

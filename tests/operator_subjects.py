@@ -11,7 +11,7 @@ from operator_laws import Subject, exactly
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
+from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
@@ -266,7 +266,7 @@ SUBJECTS = {
         two_streams, feed_join, gaps=NUMBERED,
     ),
     "similarity join, a task of three": Subject(
-        lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes", task=Shard(1, 3)),
+        lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes", task=1, tasks=3),
         two_streams, feed_join, gaps=NUMBERED,
     ),
     "outer join": Subject(

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.harness import Row, fastest, milliseconds, row, timed, warm_fastest
 from benchmarks.peers.build import peer
 from sfumato.engine_free import timetable, top_k_probabilities
-from sfumato.kernels.ranking.ranked_items import top_k_probabilities as probabilities
+from sfumato.kernels.ranking.semantics import top_k_probabilities as probabilities
 from sfumato.operators.ranking.ranked_items import checked_items
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import RUN_TIME

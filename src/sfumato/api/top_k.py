@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public_function, run
-from sfumato.operators.ranking.semantics import semantics_of
+from sfumato.operators.ranking.semantics import Semantics as Semantics
 from sfumato.queries import Top
 from sfumato.tables.ranking.table_top_k import top_k_job
 from sfumato.windows import Range, Rows
@@ -99,7 +99,7 @@ def top_k(
     """
     columns = {"order": order, "key": key, "existence": existence}
     columns |= {"exclusive": exclusive, "group": group}
-    ranked_by = semantics_of(semantics, probability, alpha, weights)
+    ranked_by = Semantics(semantics, probability, alpha, weights)  # type: ignore[arg-type]
     how = ranked_by, plan, forget_after, rescale, processing_time
     job = top_k_job(frame_of(df), queries, by, ascending, window, *how, name, **columns)
     config: Any = job.config

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.api.top_k import semantics_of, top_k
+from sfumato.api.top_k import Semantics, top_k
 from sfumato.duration import spelled
 from sfumato.language.aggregate_answers import WindowedBlock
 from sfumato.language.blocks import Block
@@ -87,7 +87,7 @@ class RankOptions(Options):
                 name, argument = "prfe", "alpha"
             single = len(numbers) < 2 and argument != "weights"
             given |= {"semantics": name, argument: next(iter(numbers), None) if single else numbers}
-        self.call(lambda: semantics_of(*given.values()))
+        self.call(lambda: Semantics(*given.values()))
         return given
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from join_cases import random_stream
 from seeds import examples
-from sfumato.operators.joins.arrivals import Shard
 from sfumato.operators.joins.similarity_join import JoinAnswers, SimilarityJoin
 from sfumato.windows import JoinWindow, Range, Rows
 
@@ -48,7 +47,7 @@ def test_several_tasks_give_the_answers_of_one(
     about = dimensions, 1.0, 0.1, window
     alone = SimilarityJoin(*about, strategy=strategy, output=output)
     crew = [
-        SimilarityJoin(*about, strategy=strategy, output=output, task=Shard(i, tasks))
+        SimilarityJoin(*about, strategy=strategy, output=output, task=i, tasks=tasks)
         for i in range(tasks)
     ]
     cuts = [0, *sorted(rng.integers(0, 240, 4).tolist()), 240]
@@ -71,7 +70,7 @@ def test_several_tasks_give_the_answers_of_one(
 
 def test_a_task_keeps_the_samples_of_its_own_tuples_only():
     arrivals = random_stream(1, 400, 2)
-    crew = [SimilarityJoin(2, 1.0, 0.1, Rows(100), task=Shard(i, 4)) for i in range(4)]
+    crew = [SimilarityJoin(2, 1.0, 0.1, Rows(100), task=i, tasks=4) for i in range(4)]
     alone = SimilarityJoin(2, 1.0, 0.1, Rows(100))
     for join in [*crew, alone]:
         join.process(arrivals)
@@ -84,7 +83,7 @@ def test_a_task_keeps_the_samples_of_its_own_tuples_only():
 
 
 def test_samples_of_other_tasks_in_a_snapshot_are_refused():
-    join = SimilarityJoin(1, 1.0, 0.1, Rows(10), task=Shard(0, 2))
+    join = SimilarityJoin(1, 1.0, 0.1, Rows(10), task=0, tasks=2)
     join.process(random_stream(2, 30, 1))
     whole = SimilarityJoin(1, 1.0, 0.1, Rows(10))
     whole.process(random_stream(2, 30, 1))
@@ -95,4 +94,4 @@ def test_samples_of_other_tasks_in_a_snapshot_are_refused():
 @pytest.mark.parametrize("wrong", [(0, 0), (2, 2), (-1, 3), (0, 2.0), (True, 2)])
 def test_a_task_is_one_of_several(wrong):
     with pytest.raises(ValueError, match="must be"):
-        Shard(*wrong)
+        SimilarityJoin(1, 1.0, 0.1, Rows(10), task=wrong[0], tasks=wrong[1])

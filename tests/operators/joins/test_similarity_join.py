@@ -30,7 +30,6 @@ from join_reference import (
 )
 from seeds import examples
 from sfumato.kernels.joins.match_probability import distance_limit
-from sfumato.operators.joins.arrivals import Shard
 from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError, pack, unpack
 from sfumato.windows import JoinWindow
@@ -289,7 +288,7 @@ def test_a_setting_out_of_range_is_refused_by_name(wrong, message):
 
 def test_attribute_delta_windows_have_one_task():
     with pytest.raises(ValueError, match=r"`tasks` must be 1 for windows of sf.Delta; got 2"):
-        SimilarityJoin(1, 1.0, 0.5, JoinWindow(delta=1.0), task=Shard(0, 2))
+        SimilarityJoin(1, 1.0, 0.5, JoinWindow(delta=1.0), task=0, tasks=2)
 
 
 def test_event_times_far_from_1970_are_refused_and_nothing_is_taken():

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from seeds import examples
 from sfumato import engine_free
-from sfumato.kernels.ranking.ranked_items import best_of_columns
 from sfumato.operators.ranking.top_k import pk_topk, prfe, rank_probabilities
 from worlds import worlds
 
@@ -247,19 +246,6 @@ def test_probable_items_at_the_end_of_improbable_ones_are_found():
     got = engine_free.top_k_probabilities(-np.arange(10_000.0), prob, k=3)
     close(got[9000:9003], plain(prob, np.arange(10_000), 3, [9000, 9001, 9002]))
     assert got[9003] == 0.0
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=30)
-    | st.integers(0, 999).map(lambda n: [[i, (7 * i) % 200, -i] for i in range(n % 200)]),
-    st.lists(st.integers(1, 40), min_size=3, max_size=3),
-)
-def test_the_best_of_every_column_are_in_order_and_ties_in_order_of_place(rows, ks):
-    values = np.array(rows, dtype=float).reshape(-1, 3)
-    offsets, places = best_of_columns(values, np.array(ks))
-    for c, k in enumerate(ks):
-        expected = np.argsort(-values[:, c], kind="stable")[:k]
-        np.testing.assert_array_equal(places[offsets[c] : offsets[c + 1]], expected)
 
 
 def test_without_items_there_are_no_values():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.operators.state.config import CHANGEABLE, as_json, differences, fingerprint, from_json
-from sfumato.operators.state.declared import Array, List, Offsets, Optional, Part, Record, Value
+from sfumato.operators.state.declared import Array, Offsets, Optional, Part, Record, Value
 from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 from sfumato.operators.state.stateful import Operator, Stateful
 from sfumato.windows import Range
@@ -51,7 +51,6 @@ class Example(Operator):
         "offsets": Offsets("tuples", "alternatives"),
         "law": Record(Law),
         "held": Part(),
-        "groups": List(Part("group")),
         "spare": Optional(Part("group")),
         "total": Value(float),
     }
@@ -60,7 +59,7 @@ class Example(Operator):
         self.config = Config(width, window, names, limit, speed)
         self.offsets = np.zeros(1, np.int64)
         self.law = Law(np.empty(0), np.empty((0, width)))
-        self.held, self.groups, self.spare, self.total = Held(), [], None, 0.0
+        self.held, self.spare, self.total = Held(), None, 0.0
 
     def group(self):
         return Held()
@@ -87,7 +86,6 @@ def examples(draw):
     made.offsets = np.cumsum([0, *lengths]).astype(np.int64)
     made.law = Law(np.full(sum(lengths), 0.25), np.full((sum(lengths), 2), np.nan))
     made.held = held(draw(numbers))
-    made.groups = [held(draw(numbers)) for _ in range(draw(st.integers(0, 4)))]
     made.spare = draw(st.sampled_from([None, held([7])]))
     made.total = draw(st.floats(allow_nan=False))
     return made
@@ -97,7 +95,6 @@ def contents(made):
     return [
         made.config, made.offsets.tolist(), made.law.prob.tolist(), made.law.value.shape,
         made.held.numbers.tolist(), made.held.newest, made.total,
-        [(g.numbers.tolist(), g.newest) for g in made.groups],
         made.spare and made.spare.numbers.tolist(),
     ]  # fmt: skip
 
@@ -123,7 +120,6 @@ def example():
     made = Example(2, Window(3))
     made.offsets = np.array([0, 1, 3])
     made.law = Law(np.full(3, 0.5), np.zeros((3, 2)))
-    made.groups = [held([1]), held([2, 3])]
     return made.snapshot()
 
 
@@ -142,8 +138,6 @@ DAMAGES = {
     "must be Value": lambda v, a: v["state"].update({"held.newest": "1"}),
     "cannot be 'wide'": lambda v, a: v["config"].update({"width": "wide"}),
     "settings for Config are missing: window": lambda v, a: v["config"].pop("window"),
-    "longer than its items": lambda v, a: a.update({"groups/item.numbers": np.arange(5)}),
-    "must have 3 items": lambda v, a: v["state"]["groups"].update({"items": 3}),
     "has no state": lambda v, a: v.pop("state"),
 }  # fmt: skip
 

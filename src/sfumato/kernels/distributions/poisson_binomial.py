@@ -129,26 +129,3 @@ def distribution_of_sum(p, negligible):
     high = min(high, n + 1)
     copy(one, low + MARGIN, distribution, low, high - low)
     return distribution
-
-
-@compiled
-def tails_of_distribution(distribution, least, most):
-    """Return Pr(N <= k) and Pr(N > k) at index k + 1, for k = -1 ... n: float64[2, n + 2].
-
-    distribution : float64[n + 1], Pr(N = k) of a count in least ... most
-    Each tail is summed from its end, so small tails keep their precision.
-    """
-    n = distribution.size - 1
-    tails = np.empty((2, n + 2))
-    for k in range(n + 2):
-        tails[0, k] = 1.0 if k > most else 0.0
-        tails[1, k] = 1.0 if k <= least else 0.0
-    total = 0.0
-    for k in range(least, most):
-        total += distribution[k]
-        tails[0, k + 1] = min(total, 1.0)
-    total = 0.0
-    for k in range(most - 1, least - 1, -1):
-        total += distribution[k + 1]
-        tails[1, k + 1] = min(total, 1.0)
-    return tails

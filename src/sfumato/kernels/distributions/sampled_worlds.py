@@ -23,13 +23,6 @@ class SampledWorlds(NamedTuple):
     first: int
 
 
-class DrawnTuples(NamedTuple):
-    """Alternatives without their values. offsets : int64[n + 1]    prob : float64[m]"""
-
-    offsets: np.ndarray
-    prob: np.ndarray
-
-
 @lean
 def _mix64(z):
     z = (z ^ (z >> np.uint64(30))) * SPLITMIX_1
@@ -98,7 +91,7 @@ def draw_worlds(offsets, prob, hashes, worlds):
     Returns (tuple int64[m], world int64[m], place int64[m] of `alternative_in_world`).
     O(n worlds alternatives).
     """
-    tuples, n, m = DrawnTuples(offsets, prob), hashes.size, 0
+    tuples, n, m = AttributeTuples(offsets, prob, prob), hashes.size, 0  # no values are read
     row = np.empty(n * worlds, np.int64)
     world, place = np.empty(n * worlds, np.int64), np.empty(n * worlds, np.int64)
     for i in range(n):

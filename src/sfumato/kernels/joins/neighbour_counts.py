@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import with_room
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.distributions.poisson_binomial import count_one
 from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window, search
 from sfumato.kernels.joins.match_probability import is_near, limit_of, near_mass, widest_reach
 from sfumato.kernels.joins.regions import ball_of
@@ -30,26 +31,6 @@ class NearSamples(NamedTuple):
     number: np.ndarray
     begins: np.ndarray
     sample: np.ndarray
-
-
-@lean
-def _count_all(near, n, weight, part, distribution):
-    """Add weight * the distribution of the number of near tuples among n independent tuples.
-
-    near : float64[n], their probabilities    part : working memory, float64[n + 1]
-    """
-    high = 0
-    part[0] = 1.0
-    for c in range(n):
-        come = near[c]
-        if come > 0.0:
-            high += 1
-            part[high] = 0.0
-            for m in range(high, 0, -1):
-                part[m] = (1.0 - come) * part[m] + come * part[m - 1]
-            part[0] *= 1.0 - come
-    for m in range(high + 1):
-        distribution[m] += weight * part[m]
 
 
 @compiled_ieee
@@ -191,8 +172,14 @@ def count_neighbours(store, batch, criterion, rows, listed, counts):
             if crowded:
                 held = tuples.existence, slots, near, left, begin, end
                 _count_newest(*held, newest, weight, cells, distribution)
-            else:
-                _count_all(near, left, weight, part, distribution)
+                continue
+            low, high, part[0] = np.int64(0), np.int64(1), 1.0
+            for c in range(left):
+                come = near[c]
+                if come > 0.0:
+                    low, high = count_one(part, low, high, 1.0 - come, come, left + 1, 0.0)
+            for number in range(high):
+                distribution[number] += weight * part[number]
         prob, value, n = _append(prob, value, n, distribution, left + 1)
         offsets[i + 1] = n
         insert_arrival(store, batch, i)

@@ -3,13 +3,16 @@
 The store determines the candidates. They are the tuples with near boxes if tuples have boxes, the
 tuples that the grid finds if tuples have summaries, and otherwise all held tuples. Regions then
 prune tuples with summaries. The answers do not depend on the store's boxes and summaries.
+
+Boxes surround the samples of imputed tuples. Few imputed tuples have small boxes in every
+attribute, and a grid would store the others in many cells, so all boxes are scanned in SIMD (Ren et
+al. (2019), Algorithm 2 and Lemmas 4.1, 4.2, with a scan instead of the grid's cells).
 """
 
 import numpy as np
 
 from sfumato.kernels.arrays import integers, sort_slots, with_room
-from sfumato.kernels.compile import compiled_ieee, lean_inline
-from sfumato.kernels.joins.boxes import farthest_square, near_boxes
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window, search
 from sfumato.kernels.joins.match_probability import (
     UNDECIDED,
@@ -21,6 +24,9 @@ from sfumato.kernels.joins.match_probability import (
 from sfumato.kernels.joins.regions import ball_of, cannot_match
 from sfumato.kernels.joins.tuple_store import widest_window, write_owned
 from sfumato.kernels.signals import after_signals
+from sfumato.kernels.tolerances import SIFT_SLACK
+
+NEVER_SURE = -1.0  # `certain_square` if boxes cannot imply a match
 
 # Numbers of pairs of an arrival and a tuple of the opposite window, of examined pairs, and of pairs
 # left after pruning. The samples of the pairs left are compared, unless the boxes decide.
@@ -42,6 +48,47 @@ def add_pair(found, n, arrival, window, held, newest, total):
     pair.arrival, pair.window, pair.held = arrival, window, held
     pair.newest, pair.total = newest, total
     return found
+
+
+def certain_square(within: float, probability: float, pairs_wanted: bool) -> float:
+    """Return the largest squared distance of box ends that implies a match, or NEVER_SURE."""
+    square = within * within
+    trusted = probability <= 1.0 - SIFT_SLACK and not pairs_wanted and 1e-280 < square < 1e300
+    return square * (1.0 - 4.0 * SIFT_SLACK) if trusted else NEVER_SURE
+
+
+@lean
+def _farthest_square(box, d, u, v):
+    """Return the squared largest distance between points of two slots' boxes."""
+    farthest = 0.0
+    for a in range(d):
+        reach = max(box[d + a, v] - box[a, u], box[d + a, u] - box[a, v])
+        farthest += reach * reach
+    return farthest
+
+
+@lean
+def _near_boxes(box, d, u, begin, end, reach, nearest, out):
+    """Write the slots in [begin, end) whose boxes may be within `reach` of slot u's box to `out`.
+
+    nearest : working memory, float64[>= end - begin]
+    Returns the number of slots, in ascending order.  O((end - begin) * d), in SIMD.
+    """
+    bound, n = reach * reach * (1.0 + 4.0 * SIFT_SLACK) + 1e-300, 0
+    # Unsigned places, because a test for negative places would prevent SIMD.
+    first, count = np.uint64(begin), np.uint64(end - begin)
+    for j in range(count):
+        nearest[j] = 0.0
+    for a in range(d):
+        low, high, lows, highs = box[a, u], box[d + a, u], np.uint64(a), np.uint64(d + a)
+        for j in range(count):
+            gap = max(box[lows, first + j] - high, low - box[highs, first + j], 0.0)
+            nearest[j] += gap * gap
+    for v in range(begin, end):
+        if nearest[v - begin] <= bound:
+            out[n] = v
+            n += 1
+    return n
 
 
 @lean_inline
@@ -94,7 +141,7 @@ def join_tuples(store, batch, criterion, sure, counts):
         evict_expired(store, o, batch.time[i])
         if boxed:
             reach = widest_reach(criterion.within, rounding[u] + largest[o])
-            visited = near_boxes(box, d, u, head[o], tail[o], reach, nearest, candidates)
+            visited = _near_boxes(box, d, u, head[o], tail[o], reach, nearest, candidates)
         elif summarised:
             radius = widest_reach(criterion.within, largest[w] + largest[o]) + tuples.radius[u]
             radius += ball_of(tuples.summary, u, d, centre)
@@ -110,7 +157,7 @@ def join_tuples(store, batch, criterion, sure, counts):
         steps += visited
         for c in range(left):
             v = candidates[c]
-            if boxed and farthest_square(box, d, u, v) <= sure:
+            if boxed and _farthest_square(box, d, u, v) <= sure:
                 total = 1.0
                 certain += 1
             else:

@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.kernels.arrays import with_room
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.distributions.poisson_binomial import LANES, MARGIN, convolve_four, copy, trim
+from sfumato.kernels.ranking.ranked_items import front_items
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
@@ -181,22 +182,23 @@ def _add_tails(p, q, degree, windows, first, out):
 
 
 @compiled
-def top_k_tails(factors, begin, end, ks, place, out):
-    """Write Pr_k = Pr(the item ranks in the top k) of each position x to row place[x] of `out`.
+def top_k_tails(items, ks):
+    """Return the items in front in rank order, and their Pr_k = Pr(the item ranks in the top k).
 
     ks : int64[c], ascending, the values of k, all computed in one descent
-    begin, end : from `undecided`, for the smallest and the largest k
-    out : float64[..., c], zeros on entry; unchanged from `end` onwards, where Pr_k < 4e-18
+    Returns int64[end] and float64[end, c]; Pr_k of the other items is < 4e-18.
     The factors that hold on a part of a leaf are multiplied into a small polynomial q, which is
     rebuilt only where one of these factors ends, at its rule's next member.
-    Cost: O(m band + (end - begin) log(end - begin) band), band about 10 standard deviations.
+    Cost: O(m + end log(end) band), band about 10 standard deviations.
     Error: absolute, below (m + k) (1e-20 + 4 u) with u = 2**-53; measured 5e-15 at m = 10,000.
     """
-    prob, mass, after, most = factors.prob, factors.mass, factors.after, ks[ks.size - 1]
+    most = ks[ks.size - 1]
+    order, factors, begin, end = front_items(items, ks[0], most)
+    prob, mass, after, out = factors.prob, factors.mass, factors.after, np.zeros((end, ks.size))
     for x in range(begin):
-        out[place[x], :] = prob[x]
+        out[x, :] = prob[x]
     if begin >= end:
-        return  # for example if all items are certain
+        return order[:end], out  # for example if all items are certain
     block = 32 if ks.size < SUMMED_K else 16
     tree, q = new_tree(begin, end, most, block), np.empty(block + 1)
     ends = np.empty(block, np.bool_)
@@ -204,7 +206,7 @@ def top_k_tails(factors, begin, end, ks, place, out):
     while True:
         a, b, depth = next_leaf(tree, factors, most, block)
         if depth == 0:
-            return
+            return order[:end], out
         steps = after_signals(steps + 128 * (most + block * block))
         first = np.searchsorted(ks, tree.low[depth], side="right")  # before `first`, `out` stays 0
         _fill_cumulative(tree, depth, ks, first, cumulative, windows[: b - a])
@@ -220,24 +222,26 @@ def top_k_tails(factors, begin, end, ks, place, out):
             elif x > a and after[x - 1] > x:
                 _multiply_small(q, degree, mass[x - 1])
                 degree += 1
-            _add_tails(prob[x], q, degree, windows, first, out[place[x]])
+            _add_tails(prob[x], q, degree, windows, first, out[x])
 
 
 @compiled
-def rank_distributions(factors, end, most):
+def rank_distributions(items, most):
     """Return Pr(rank(x) = j + 1) for j < most: x and exactly j items of other rules above it exist.
 
-    Returns start int64[end + 1], first int64[end] and distribution float64[start[end]]: item x has
-    Pr(rank = first[x] + 1 + i) = distribution[start[x] + i]; its other ranks are negligible.
+    Returns owner int64[end], start int64[end + 1], first int64[end] and distribution
+    float64[start[end]]: the item x in front, in rank order, belongs to tuple owner[x] and has
+    Pr(rank = first[x] + 1 + i) = distribution[start[x] + i]. Other ranks and items are negligible.
     Cost: O(end log(end) band); memory O(end band).  Error: as for `top_k_tails`.
     """
+    order, factors, _, end = front_items(items, np.int64(1), most)
     start, first = np.zeros(end + 1, np.int64), np.zeros(end, np.int64)
     distribution, tree = np.empty(16 * end + 16), new_tree(np.int64(0), end, most, ITEMS_PER_LEAF)
     result, active = np.empty(most + 2 * MARGIN + 3 * (MARGIN + LANES)), np.empty(ITEMS_PER_LEAF)
     while True:
         a, b, depth = next_leaf(tree, factors, most, ITEMS_PER_LEAF)
         if depth == 0:
-            return start, first, distribution[: start[end]]
+            return items.owner[order[:end]], start, first, distribution[: start[end]]
         own, low = tree.at[depth], tree.low[depth]
         for x in range(a, b):
             count = 0
@@ -246,14 +250,8 @@ def rank_distributions(factors, end, most):
                 if i < x < factors.after[i]:
                     active[count] = factors.mass[i]
                     count += 1
-            convolve_four(
-                tree.distributions[depth],
-                low,
-                tree.high[depth],
-                active[:count],
-                np.int64(0),
-                result,
-            )
+            source, high = tree.distributions[depth], tree.high[depth]
+            convolve_four(source, low, high, active[:count], np.int64(0), result)
             width = min(tree.high[depth] + count, most) - low
             if start[x] + width > distribution.size:
                 distribution = with_room(distribution, 2 * (start[x] + width))

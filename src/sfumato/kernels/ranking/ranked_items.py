@@ -1,4 +1,11 @@
-"""Items to rank, and the values by which each semantics ranks their tuples."""
+"""Items to rank, and the items in front: those that can have fewer than k items above them.
+
+Items are in rank order, best first. At position x, every generation rule except the rule of x acts
+as an independent tuple that exists with the mass of its members above x (Chen et al. 2013, section
+3). Each such rule contributes a factor 1 - m + m z to the distribution of the number of items
+above. Item i therefore adds one factor, with the mass of its rule up to i. The factor holds for the
+positions strictly between i and the rule's next member.
+"""
 
 import math
 from typing import NamedTuple
@@ -7,12 +14,10 @@ import numpy as np
 
 from sfumato.kernels.arrays import kth_smallest, stable_order
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.ranking.generation_rules import rule_factors, undecided
-from sfumato.kernels.ranking.rank_tree import rank_distributions, top_k_tails
-from sfumato.kernels.tolerances import CERTAIN
 
 SAMPLED = 8  # one item in SAMPLED is used to estimate the limit of the front
-MAX_MOVES = 32  # per place; beyond this, sorting again is faster than repairing an order
+NO_MEMBER = 2**62  # `after` of a rule's last member
+RULE_CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e-18
 
 
 class RankedItems(NamedTuple):
@@ -33,6 +38,19 @@ class RankedItems(NamedTuple):
     rules: int
     tuples: int
     single: bool
+
+
+class Factors(NamedTuple):
+    """Factors of m items, in rank order, of the distributions of numbers of items above a position.
+
+    prob : float64[m] in (0, 1], probability of the item itself
+    mass : float64[m], mass of its rule up to and including the item, at most 1
+    after : int64[m], position of the rule's next member, where this factor ends; NO_MEMBER if none
+    """
+
+    prob: np.ndarray
+    mass: np.ndarray
+    after: np.ndarray
 
 
 @compiled
@@ -80,6 +98,58 @@ def leading_scores(items):
 
 
 @compiled
+def rule_factors(prob, rule, rules):
+    """Return the `Factors` of items in rank order.  O(m + rules).
+
+    prob : float64[m] in (0, 1];  rule : int64[m] in [-1, rules), -1 for no rule
+    Source: Chen et al. (2013), section 3 (compressed rules).
+    """
+    m = prob.size
+    mass = prob.copy()
+    after = np.full(m, NO_MEMBER)
+    last = np.full(rules, -1)
+    for i in range(m):
+        if rule[i] >= 0:
+            before = last[rule[i]]
+            if before >= 0:
+                after[before] = i
+                mass[i] += mass[before]
+            last[rule[i]] = i
+        mass[i] = min(mass[i], 1.0)
+    return Factors(prob, mass, after)
+
+
+@compiled
+def undecided(factors, least, most):
+    """Return the positions where Pr(fewer than k above) may not be 1 or 0, for least <= k <= most.
+
+    Returns (begin, end). Before position `begin`, the probability that at least `least` items are
+    above is < 4e-18. From `end` onwards, the probability that fewer than `most` items are above is
+    < 4e-18; end = m if there is no such position.
+    O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, for all
+    rules above; leaving out the item's own rule changes the mean by at most 1.
+    """
+    prob, mass = factors.prob, factors.mass
+    mean, variance, rules = 0.0, 0.0, 0
+    begin, m = 0, prob.size
+    for x in range(m):
+        short = least - mean
+        if rules < least or (short > 0 and short * short > RULE_CUT * (variance + short / 3)):
+            begin = x + 1
+        spare = mean - most
+        sure = variance == 0.0 and spare >= 0  # all items above are certain
+        if sure or (spare > 0 and spare * spare > RULE_CUT * min(variance + spare / 3, mean)):
+            return min(begin, x), x
+        before = mass[x] - prob[x]
+        if before <= 0.0:
+            before = 0.0
+            rules += 1
+        mean += mass[x] - before
+        variance = max(variance + mass[x] * (1 - mass[x]) - before * (1 - before), 0.0)
+    return begin, m
+
+
+@compiled
 def rank_order(key, wanted):
     """Return about `wanted` of the best positions in rank order, and all ties with the last one."""
     if wanted >= 0.6 * key.size:
@@ -108,199 +178,3 @@ def front_items(items, least, most):
         if end < order.size or order.size == m:
             return order, factors, begin, end
         wanted *= 3  # the items in front are improbable, or the estimate was too low
-
-
-@compiled
-def front_probabilities(items, ks):
-    """Return the tuples with non-negligible Pr_k, by expected key, and their Pr_k, float64[t, c].
-
-    ks : int64[c], ascending, at least 1.  At least min(k, number of tuples) tuples are returned.
-    """
-    order, factors, begin, end = front_items(items, ks[0], ks[ks.size - 1])
-    tails = np.zeros((end, ks.size))
-    top_k_tails(factors, begin, end, ks, np.arange(end), tails)
-    if items.single:
-        return order[:end], tails
-    place = np.full(items.tuples, -1)
-    for x in range(end):
-        place[items.owner[order[x]]] = 0
-    found = np.flatnonzero(place == 0)
-    found = found[stable_order(expected_keys(items)[found])]
-    for f in range(found.size):
-        place[found[f]] = f
-    total = np.zeros((found.size, ks.size))
-    for x in range(end):
-        t = place[items.owner[order[x]]]
-        for c in range(ks.size):
-            total[t, c] += tails[x, c]
-    return found, total
-
-
-@compiled
-def top_k_probabilities(items, ks):
-    """Return Pr_k of all tuples, float64[tuples, c].  ks : as in `front_probabilities`."""
-    out = np.zeros((items.tuples, ks.size))
-    if items.single:  # written in place, because copying takes longer with many k
-        order, factors, begin, end = front_items(items, ks[0], ks[ks.size - 1])
-        top_k_tails(factors, begin, end, ks, order, out)
-        return out
-    found, values = front_probabilities(items, ks)
-    for f in range(found.size):
-        for c in range(ks.size):
-            out[found[f], c] = values[f, c]
-    return out
-
-
-@compiled
-def _repair(order, value):
-    """Insertion-sort by descending value, then place; return False after MAX_MOVES * n moves."""
-    moves, most = 0, MAX_MOVES * order.size
-    for j in range(1, order.size):
-        place, own = order[j], value[j]
-        i = j
-        while i > 0 and (value[i - 1] < own or (value[i - 1] == own and order[i - 1] > place)):
-            value[i], order[i] = value[i - 1], order[i - 1]
-            i -= 1
-        value[i], order[i] = own, place
-        moves += j - i
-        if moves > most:
-            return False
-    return True
-
-
-@compiled
-def best_of_columns(values, ks):
-    """Return, for each column c, the places of its min(n, ks[c]) largest values, largest first.
-
-    values : float64[n, c], no NaN; ties, to within 1e-12, by place;  ks : int64[c], at least 1
-    Returns offsets int64[c + 1] and places int64[offsets[c]], column by column.
-    O(n log n) per column; O(n) if its order is similar to the previous column's, as for
-    neighbouring k.
-    """
-    n = values.shape[0]
-    offsets = np.zeros(ks.size + 1, np.int64)
-    for c in range(ks.size):
-        offsets[c + 1] = offsets[c] + min(n, ks[c])
-    places = np.empty(offsets[ks.size], np.int64)
-    order, value = np.arange(n), np.empty(n)
-    for c in range(ks.size):
-        for j in range(n):
-            value[j] = round_probability(values[order[j], c])
-        if c == 0 or not _repair(order, value):
-            for j in range(n):
-                value[j] = -round_probability(values[j, c])
-            order[:] = stable_order(value)
-        places[offsets[c] : offsets[c + 1]] = order[: offsets[c + 1] - offsets[c]]
-    return offsets, places
-
-
-@compiled
-def _sum_by_tuple(items, order, values):
-    total = np.zeros(items.tuples)
-    for x in range(values.size):
-        total[items.owner[order[x]]] += values[x]
-    return total
-
-
-@compiled
-def weighted_ranks(items, weights):
-    """Return each tuple's sum over j of weights[j] * Pr(rank = j + 1), float64[tuples].
-
-    Source: PRF(omega) of Li, Saha and Deshpande (2009), as named in Chen et al. (2013), section 2.
-    """
-    order, factors, _, end = front_items(items, np.int64(1), weights.size)
-    start, first, distribution = rank_distributions(factors, end, weights.size)
-    out = np.zeros(end)
-    for x in range(end):
-        for j in range(start[x], start[x + 1]):
-            out[x] += distribution[j] * weights[first[x] + j - start[x]]
-    return _sum_by_tuple(items, order, out)
-
-
-@compiled
-def likeliest_at_ranks(items, most):
-    """Return the most probable tuple at each rank up to `most` (U-kRanks).
-
-    Returns tuples int64[most], -1 if none can have that rank, and probabilities float64[most].
-    Ties, to within 1e-12, are broken by expected key.  Cost: as for `rank_distributions`.
-    Source: U-kRanks of Soliman et al. (2007), as in Chen et al. (2013), section 2.
-    """
-    order, factors, _, end = front_items(items, np.int64(1), most)
-    start, first, distribution = rank_distributions(factors, end, most)
-    by_tuple = stable_order(items.owner[order[:end]])
-    begins, tuples = np.zeros(end + 1, np.int64), np.empty(end, np.int64)
-    count = 0
-    for i in range(end):
-        t = items.owner[order[by_tuple[i]]]
-        if count == 0 or tuples[count - 1] != t:
-            tuples[count], begins[count] = t, i
-            count += 1
-    begins[count] = end
-    found, best, total = np.full(most, -1), np.zeros(most), np.zeros(most)
-    for g in stable_order(expected_keys(items)[tuples[:count]]):
-        low, high = most, 0
-        for i in range(begins[g], begins[g + 1]):
-            x = by_tuple[i]
-            width = start[x + 1] - start[x]
-            low, high = min(low, first[x]), max(high, first[x] + width)
-            for j in range(width):
-                total[first[x] + j] += distribution[start[x] + j]
-        for j in range(low, high):
-            if total[j] > best[j] + CERTAIN or (found[j] < 0 and total[j] > 0.0):
-                found[j], best[j] = tuples[g], total[j]
-            total[j] = 0.0
-    return found, best
-
-
-@compiled
-def expected_ranks(items):
-    """Return each tuple's expected rank, float64[tuples]: 0 if first, the world's size if absent.
-
-    O(m log m).  Error: relative, about 2 m u.  Source: expected ranks of Cormode, Li and Yi (2009),
-    as named in Chen et al. (2013), section 2, for rules of any shape.
-    """
-    order = stable_order(items.key)
-    everything = 0.0
-    total, own = np.zeros(items.rules), np.zeros(items.tuples)
-    for x in order:
-        everything += items.prob[x]
-        own[items.owner[x]] += items.prob[x]
-        if items.rule[x] >= 0:
-            total[items.rule[x]] += items.prob[x]
-    out, seen = np.zeros(items.tuples), np.zeros(items.tuples, np.bool_)
-    above, above_rule = 0.0, np.zeros(items.rules)
-    for x in order:
-        t, r = items.owner[x], items.rule[x]
-        mass = total[r] if r >= 0 else own[t]
-        if not seen[t]:
-            # If absent: the members of other rules, and the other members of the same rule.
-            out[t] += (1.0 - min(own[t], 1.0)) * (everything - mass) + (mass - own[t])
-            seen[t] = True
-        out[t] += items.prob[x] * (above - (above_rule[r] if r >= 0 else 0.0))
-        above += items.prob[x]
-        if r >= 0:
-            above_rule[r] += items.prob[x]
-    return out
-
-
-@compiled
-def exponential_ranks(items, alpha):
-    """Return each tuple's sum over j >= 1 of alpha**j Pr(rank = j), float64[tuples].
-
-    alpha : float64 in (0, 1].  O(m log m).  Error: relative, 4 m u.
-    The generating function of the number of items above is evaluated at alpha. The value is a
-    scalar, so the factor of the item's rule, which is at least alpha, can be divided out.
-    Source: PRFe of Li, Saha and Deshpande (2009), as named in Chen et al. (2013), section 2.
-    """
-    order = stable_order(items.key)
-    out, value, mass = np.empty(order.size), 1.0, np.zeros(items.rules)
-    for i in range(order.size):
-        r, p = items.rule[order[i]], items.prob[order[i]]
-        before = mass[r] if r >= 0 else 0.0
-        others = value / (1.0 - before + before * alpha)
-        out[i] = p * alpha * others
-        now = min(before + p, 1.0)
-        value = others * (1.0 - now + now * alpha)
-        if r >= 0:
-            mass[r] = now
-    return _sum_by_tuple(items, order, out)

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import number_codes, sorted_values, stable_order
+from sfumato.kernels.arrays import number_codes, sorted_values, stable_order, with_room, write_at
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.ranking.ranked_items import front_items, round_digits
+from sfumato.kernels.ranking.ranked_items import expected_keys, front_items, round_digits
 from sfumato.kernels.tolerances import LOG_TIE
 
 MAX_SEQUENCES = 20_000  # largest number of sequences examined for one vector of tuples
@@ -41,7 +41,7 @@ class ChosenRules(NamedTuple):
 
 
 @compiled
-def track_best_rules(prob, unit, units, k, stop):
+def _track_best_rules(prob, unit, units, k, stop):
     """Track the k best rules over the first `stop` items.  O(stop log k + units).
 
     unit : int64[m] in [0, units), the item's rule, or a separate unit for an item without a rule
@@ -96,7 +96,7 @@ def track_best_rules(prob, unit, units, k, stop):
 
 
 @compiled
-def likeliest_world(chosen, prob):
+def _likeliest_world(chosen, prob):
     """Return the most probable world after the last item: (log probability, positions)."""
     value, count = 0.0, 0
     members = np.empty(chosen.pick.size, dtype=np.int64)
@@ -112,7 +112,7 @@ def likeliest_world(chosen, prob):
 
 
 @compiled
-def vector_probability(members, length, prob, unit, units):
+def _vector_probability(members, length, prob, unit, units):
     """Return Pr(of the first `length` items, exactly `members` exist), and its log."""
     member, above = np.zeros(units, dtype=np.bool_), np.zeros(units)
     product, log = 1.0, 0.0
@@ -130,7 +130,7 @@ def vector_probability(members, length, prob, unit, units):
 
 
 @compiled
-def ordered_units(items, order):
+def _ordered_units(items, order):
     """Return (order, prob, unit, units); a unit is a rule, or an item without a rule."""
     unit = np.empty(order.size, np.int64)
     for i in range(order.size):
@@ -140,28 +140,26 @@ def ordered_units(items, order):
 
 
 @compiled
-def likeliest_vector(ordered, k, full):
+def _likeliest_of_items(ordered, k, full):
     """Return the most probable top-k vector of items: int64[<= k] in rank order, probability, log.
 
-    ordered : `ordered_units` of all items in rank order
-    full : bool, consider only vectors of k members; if no world has k items, the result is empty
-        and has probability 0. Otherwise, the vector of a smaller world is all of its items.
+    ordered : `_ordered_units` of all items in rank order;  full : see `likeliest_vectors`
     Among vectors whose probabilities differ by less than a factor of 1 + 1e-10, the vector that
     ends earliest is returned.  O(m log k).  Error of the probability: relative, (m + k) u; it is 0
     below 1e-308, where the logarithm is still valid.
     """
     order, prob, unit, units = ordered
-    best, length, ended, chosen = track_best_rules(prob, unit, units, k, prob.size)
+    best, length, ended, chosen = _track_best_rules(prob, unit, units, k, prob.size)
     if ended and not full:
-        value, members = likeliest_world(chosen, prob)
+        value, members = _likeliest_world(chosen, prob)
         if members.size < k and value > best + LOG_TIE:
-            product, log = vector_probability(members, prob.size, prob, unit, units)
+            product, log = _vector_probability(members, prob.size, prob, unit, units)
             return order[members], product, log
     if length == 0:
         return np.empty(0, np.int64), 0.0, -np.inf
-    chosen = track_best_rules(prob, unit, units, k, length)[3]
+    chosen = _track_best_rules(prob, unit, units, k, length)[3]
     members = sorted_values(chosen.pick[chosen.inside])
-    product, log = vector_probability(members, members[k - 1] + 1, prob, unit, units)
+    product, log = _vector_probability(members, members[k - 1] + 1, prob, unit, units)
     return order[members], product, log
 
 
@@ -171,7 +169,7 @@ class TupleItems(NamedTuple):
     prob : float64[e];  owner, unit : int64[e], tuples and units, numbered by first occurrence
     unit_of : int64[tuples], the unit of each tuple
     absent : float64[units], probability that the unit has no member
-    log_total, zero_count : see `_multiply`, for the product of absences over the units of all items
+    log_rest : log of the probability that no other unit has a member
     """
 
     prob: np.ndarray
@@ -179,8 +177,7 @@ class TupleItems(NamedTuple):
     unit: np.ndarray
     unit_of: np.ndarray
     absent: np.ndarray
-    log_total: float
-    zero_count: int
+    log_rest: float
 
 
 @compiled
@@ -219,42 +216,44 @@ def _add_extensions(reachable, sequence, length, chances):
             chances[t] += p * f[length] * math.exp(log)
         above[u] += p
         log, zero_count = _multiply(log, zero_count, 1.0 - min(above[u], 1.0), 1)
-    log, zero_count = reachable.log_total, reachable.zero_count
-    for u in np.flatnonzero(taken):
-        log, zero_count = _multiply(log, zero_count, reachable.absent[u], -1)
-    return f[length] * math.exp(log) if zero_count == 0 else 0.0
+    alone = f[length] * math.exp(reachable.log_rest)
+    for u in range(taken.size):
+        alone *= 1.0 if taken[u] else reachable.absent[u]
+    return alone
 
 
 @compiled
 def _tuple_items(items, k):
     """Return the `TupleItems`, and the indices in `items` of its tuples."""
     order, _, _, end = front_items(items, k, k)
-    _, prob, unit, units = ordered_units(items, np.arange(items.key.size))
+    _, prob, unit, units = _ordered_units(items, np.arange(items.key.size))
     mass = np.zeros(units)
     for x in range(unit.size):
         mass[unit[x]] += prob[x]
-    log_total, zero_count = 0.0, 0
-    for u in range(units):
-        log_total, zero_count = _multiply(log_total, zero_count, 1.0 - min(mass[u], 1.0), 1)
     owner, first = number_codes(items.owner[order[:end]], items.tuples)
     own, begin = number_codes(unit[order[:end]], units)
     absent = 1.0 - np.minimum(mass[unit[order[begin]]], 1.0)
-    reachable = TupleItems(prob[order[:end]], owner, own, own[first], absent, log_total, zero_count)
+    for x in order[:end]:
+        mass[unit[x]] = 0.0
+    log_rest = 0.0
+    for u in range(units):
+        log_rest += math.log1p(-mass[u]) if mass[u] < 1.0 else -np.inf
+    reachable = TupleItems(prob[order[:end]], owner, own, own[first], absent, log_rest)
     return reachable, items.owner[order[first]]
 
 
 @compiled
-def likeliest_vector_of_tuples(items, keys, k, full):
+def _likeliest_of_tuples(items, k, full):
     """Return the most probable top-k vector of tuples, int64[<= k] in rank order, and probability.
 
-    keys : float64[tuples], break ties between probabilities that agree to 12 digits: the vector
-        with the better keys wins, first rank first;  full : as in `likeliest_vector`
+    Among probabilities that agree to 12 digits, the vector with the better expected keys wins,
+    first rank first.  full : see `likeliest_vectors`
     A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
     of a subset of the same worlds, so its probability is at most that of the shorter sequence. The
     first complete vector that a best-first search examines is therefore the answer. The probability
     is -1 if MAX_SEQUENCES sequences contain no such vector.  O(e + k) per sequence.
     """
-    reachable, tuples = _tuple_items(items, k)
+    (reachable, tuples), keys = _tuple_items(items, k), expected_keys(items)
     place = np.empty(tuples.size, np.int64)
     by_tuple = stable_order(tuples)
     for i, t in enumerate(by_tuple[stable_order(keys[tuples[by_tuple]])]):
@@ -300,3 +299,29 @@ def likeliest_vector_of_tuples(items, keys, k, full):
                 value, end = -round_digits(chances[t]), np.int64(length + 1 == k)
                 heapq.heappush(waiting, (value, end, np.int64(len(last) - 1), chances[t]))
     return tuples[best], found
+
+
+@compiled
+def likeliest_vectors(items, ks, full):
+    """Return the most probable top-k vector of tuples for each of `ks`, and its probability.
+
+    full : bool, consider only vectors of k members; if no world has k tuples, the vector is empty
+        and has probability 0. Otherwise, the vector of a smaller world is all of its tuples.
+    Returns offsets int64[c + 1], the tuples of all vectors in rank order, probabilities float64[c]
+    and their logs; `offsets` is empty if a search reached MAX_SEQUENCES.
+    """
+    offsets, tuples = np.zeros(ks.size + 1, np.int64), np.empty(0, np.int64)
+    chance, log = np.empty(ks.size), np.empty(ks.size)
+    ordered = _ordered_units(items, stable_order(items.key))
+    for c in range(ks.size):
+        if items.single:
+            found, chance[c], log[c] = _likeliest_of_items(ordered, ks[c], full)
+        else:
+            found, chance[c] = _likeliest_of_tuples(items, ks[c], full)
+            log[c] = math.log(chance[c]) if chance[c] > 0.0 else -np.inf
+            if chance[c] < 0.0:
+                return offsets[:0], tuples[:0], chance, log
+        offsets[c + 1] = offsets[c] + found.size
+        tuples = with_room(tuples, offsets[c + 1])
+        write_at(tuples, offsets[c], found)
+    return offsets, tuples[: offsets[-1]], chance, log

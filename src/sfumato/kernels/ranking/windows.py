@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import RankedItems
-from sfumato.kernels.ranking.semantics import rank_items, rank_streams
+from sfumato.kernels.ranking.semantics import rank_items
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import SUM_TOLERANCE
 
@@ -258,10 +258,10 @@ def rank_windows(tuples, runs, asked, parameters, rescale, skips, streams):
             chosen = kept
         items, a = _window_items(tuples, chosen, number, rescale), runs.query[r]
         some = slice(asked.answers_begin[a], asked.answers_begin[a + 1])
-        if streams:
-            found = rank_streams(items, tuples.stream[chosen], asked.ks[some])
-        else:
-            found = rank_items(items, asked.ks[some], asked.least[some], parameters)
+        found = rank_items(
+            items, tuples.stream[chosen if streams else chosen[:0]], asked.ks[some],
+            asked.least[some], parameters,
+        )  # fmt: skip
         if not found.offsets.size:
             failed = r
             break

@@ -110,13 +110,10 @@ class DistributionOptions:
         object.__setattr__(self, "quantiles", levels)
         if self.distribution is not None:
             whole("distribution", self.distribution, "None or an integer of at least 1")
-        for value, low, what in (
-            (self.samples, 1, "`samples` must be an integer of at least 1"),
-            (self.seed, -(2**63), "`seed` must be an integer with at most 64 bits"),
-        ):
-            number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not number or not low <= value < 2**63:
-                raise ValueError(f"{what}; got {value!r}")
+        whole("samples", self.samples)
+        number = isinstance(self.seed, int | np.integer) and not isinstance(self.seed, bool)
+        if not number or not -(2**63) <= self.seed < 2**63:
+            raise ValueError(f"`seed` must be an integer with at most 64 bits; got {self.seed!r}")
 
     @property
     def has_distributions(self) -> bool:

@@ -5,10 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.distributions.poisson_binomial import (
-    distribution_of_sum,
-    tails_of_distribution,
-)
+from sfumato.kernels.distributions.poisson_binomial import distribution_of_sum
 from sfumato.kernels.distributions.tuples import CERTAIN as CERTAIN
 from sfumato.kernels.distributions.tuples import check_probabilities
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT, UNDERFLOW
@@ -180,6 +177,10 @@ class PoissonBinomial:
         """Return the distribution and its tail sums. wide : keep probabilities down to underflow"""
         if wide not in self._tables:
             found = distribution_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE_COUNT)
-            tails = tails_of_distribution(found, self._least, self._most)
-            self._tables = {wide: (found, tails)}
+            least, most, tails = self._least, self._most, np.zeros((2, found.size + 1))
+            tails[0, most + 1 :] = tails[1, : least + 1] = 1.0
+            # Each tail is summed from its end, so small tails keep their precision.
+            tails[0, least + 1 : most + 1] = found[least:most].cumsum()
+            tails[1, least + 1 : most + 1] = found[least + 1 : most + 1][::-1].cumsum()[::-1]
+            self._tables = {wide: (found, np.minimum(tails, 1.0))}
         return self._tables[wide]

@@ -1,40 +1,16 @@
-"""The arrivals, windows and shards of a join."""
+"""The arrivals and windows of a join."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.windows import Delta, JoinWindow, Range, Rows, window_of
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One of several tasks that share a join; `number` is 0, 1, ..., `tasks` - 1.
-
-    All tasks receive all arrivals and maintain all windows. Each task owns every `tasks`-th tuple
-    of a stream: the task keeps the tuple's samples, and returns the answers for pairs of an arrival
-    and an owned tuple. All tasks together return the same answers as a single task.
-    """
-
-    saved_as: ClassVar[str] = "Task"
-    number: int = 0
-    tasks: int = 1
-
-    def __post_init__(self) -> None:
-        whole("tasks", self.tasks)
-        if type(self.number) is not int or not 0 <= self.number < self.tasks:
-            raise ValueError(f"`number` must be from 0 to {self.tasks - 1}; got {self.number!r}")
-
-
-SINGLE_TASK = Shard()
-
 
 StreamWindow = Rows | Range | Delta | JoinWindow
 

@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
-from sfumato.kernels.joins.boxes import certain_square
 from sfumato.kernels.joins.match_probability import criterion
-from sfumato.kernels.joins.similarity_join import JOIN_COUNTS, join_tuples
+from sfumato.kernels.joins.similarity_join import JOIN_COUNTS, certain_square, join_tuples
 from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints, Records
@@ -64,10 +63,7 @@ class IncompleteJoin(PairJoin):
     imputer : `Imputer`; its `attributes` are the coordinates of an object
     within : float > 0, largest Euclidean distance of a match
     units : for each of the imputer's attributes, the number by which its values are divided
-    probability : float in (0, 1]: a pair is an answer iff Pr(dist <= within) >= probability
-    windows : window of each stream, or a pair for left and right: `Rows`, the newest `rows` objects
-        of the stream and key, or `Range`, the objects of the last `length`
-    output : "append", answers when they are found; "changes", their removal as well
+    probability, windows, output : as for `SimilarityJoin`
     alternatives : whether to include each answer's sample pairs, numbered as in `Imputed`
 
     The answers are the same as if every object were imputed by `Imputer.impute` and joined by
@@ -75,7 +71,6 @@ class IncompleteJoin(PairJoin):
     that cannot be imputed has a number and a reason but does not enter a window.
 
     Cost: each object is imputed on arrival and compared with the boxes of opposite objects.
-    Raises ValueError for arguments outside these ranges.
     Source: Ren et al. (2019), sections 4 and 5, with a SIMD scan of boxes instead of grid cells,
     which is faster for windows of up to some ten thousand objects.
     """

@@ -69,7 +69,7 @@ class NeighbourCount(SimilarityJoin):
     Source: outliers with fewer than n neighbours, Dallachiesa et al. (2015), section 1.
     """
 
-    kind, version = "neighbour_count", 3
+    kind, version = "neighbour_count", 4
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)

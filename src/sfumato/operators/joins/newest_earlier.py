@@ -87,13 +87,11 @@ class NewestEarlier(Stateful):
     def _candidates(self, rows: EarlierRows, key: Ints, time: Ints, newest: Ints) -> Candidates:
         """Return candidates for query rows. rows : by key    newest : places in `rows`"""
         place, at, left = np.arange(key.size), newest, np.ones(key.size)
-        places, numbers, shares = [], [], []
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
 
         def emit(some: Ints, number: Ints, probability: Floats) -> None:
             likely = reaches_all(probability, self.least)
-            places.append(some[likely])
-            numbers.append(number[likely])
-            shares.append(probability[likely])
+            found.append((some[likely], number[likely], probability[likely]))
 
         while place.size:
             here = (at >= 0) & (np.append(rows.key, NO_ROW)[at] == key[place])
@@ -105,14 +103,9 @@ class NewestEarlier(Stateful):
             left = left * (1.0 - rows.existence[at])
             continues = reaches_all(left, self.least)
             place, at, left = place[continues], at[continues] - 1, left[continues]
-        none = np.empty(0, np.int64)
-        all_places = np.concatenate([none, *places])
-        order = np.argsort(all_places, kind="stable")
-        return Candidates(
-            all_places[order],
-            np.concatenate([none, *numbers])[order],
-            np.concatenate([np.empty(0), *shares])[order],
-        )
+        columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+        order = np.argsort(columns[0], kind="stable")
+        return Candidates._make(column[order] for column in columns)
 
     def _keep_possible(self, rows: EarlierRows) -> None:
         """Keep the rows, ordered by key, that may still be the newest for later rows."""

@@ -97,10 +97,10 @@ class OuterJoinConfig(SimilarityJoinConfig):
                 "tuple may leave a row window in some worlds and not in others; got "
                 f"{list(self.windows)}"
             )
-        if self.output != "append" or self.task.tasks != 1:
+        if self.output != "append" or self.tasks != 1:
             raise ValueError(
                 f'`how`="{self.how}" needs `output`="append" and one task; got output='
-                f'"{self.output}" and {self.task.tasks} tasks'
+                f'"{self.output}" and {self.tasks} tasks'
             )
 
 
@@ -120,7 +120,7 @@ class OuterJoin(SimilarityJoin):
     Source: pairs as in Dallachiesa et al. (2015), section 8.1.
     """
 
-    kind, version = "outer_join", 3
+    kind, version = "outer_join", 4
     config: OuterJoinConfig
     state = {"lone_left": Part(), "lone_right": Part()}
 

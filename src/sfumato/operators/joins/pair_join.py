@@ -37,7 +37,7 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import JoinAnswers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard
+from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.state.declared import Array, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -78,7 +78,8 @@ class PairJoin(Operator):
         columns: int | None = None,
         rows: int = 0,
         indexed: bool = False,
-        task: Shard = SINGLE_TASK,
+        task: int = 0,
+        tasks: int = 1,
     ) -> None:
         """Create the state of a join without tuples.
 
@@ -94,7 +95,7 @@ class PairJoin(Operator):
         spans = np.array([MAX_SPAN if w.span_us is None else w.span_us for w in windows])
         columns = summary_columns(criterion.d) if columns is None else columns
         within = criterion.within if indexed else -1.0
-        self.store = empty_store(criterion.d, columns, rows, within, spans, task.number, task.tasks)
+        self.store = empty_store(criterion.d, columns, rows, within, spans, task, tasks)
         self._uncertain: dict[int, UncertainWindow] = {}
         self._deltas = {  # attribute-delta windows of all keys, by stream
             stream: DeltaWindowAggregate(
@@ -104,8 +105,8 @@ class PairJoin(Operator):
             for stream, w in enumerate(windows)
             if w.delta is not None
         }  # fmt: skip
-        if self._deltas and task.tasks > 1:  # a task does not save the samples of all tuples
-            raise ValueError(f"`tasks` must be 1 for windows of sf.Delta; got {task.tasks}")
+        if self._deltas and tasks > 1:  # a task does not save the samples of all tuples
+            raise ValueError(f"`tasks` must be 1 for windows of sf.Delta; got {tasks}")
         # All tuples of one time enter their windows before they are compared.
         self.lockstep = any(w.lockstep for w in windows)
         self.timed = self.lockstep or bool((spans < MAX_SPAN).any())

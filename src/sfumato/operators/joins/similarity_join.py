@@ -5,15 +5,14 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.joins.boxes import NEVER_SURE
 from sfumato.kernels.joins.match_probability import criterion
-from sfumato.kernels.joins.similarity_join import JOIN_COUNTS, join_tuples
+from sfumato.kernels.joins.similarity_join import JOIN_COUNTS, NEVER_SURE, join_tuples
 from sfumato.kernels.joins.similarity_sort import join_sorted
 from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import JoinAnswers
-from sfumato.operators.joins.arrivals import SINGLE_TASK, ArrivalBatch, Shard, windows_of
+from sfumato.operators.joins.arrivals import ArrivalBatch, windows_of
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow
@@ -53,7 +52,8 @@ class SimilarityJoinConfig:
     strategy: str = "auto"
     output: str = "append"
     alternatives: bool = True
-    task: Shard = SINGLE_TASK
+    task: int = 0
+    tasks: int = 1
     sphere: float = 0.0
 
     def __post_init__(self) -> None:
@@ -61,6 +61,9 @@ class SimilarityJoinConfig:
             object.__setattr__(self, "within", distance("within", self.within))
         object.__setattr__(self, "windows", windows_of(self.windows, 1))
         whole("dimensions", self.dimensions)
+        whole("tasks", self.tasks)
+        if type(self.task) is not int or not 0 <= self.task < self.tasks:
+            raise ValueError(f"`task` must be from 0 to {self.tasks - 1}; got {self.task!r}")
         if not 0.0 <= self.sphere < np.inf:
             raise ValueError(f"`sphere` must be a radius of at least 0; got {self.sphere}")
         share("probability", self.probability)
@@ -83,12 +86,15 @@ class SimilarityJoin(PairJoin):
         `UncertainWindow` with probability beta. With `Range`, an arriving tuple evicts tuples of
         its key that are older by at least `length`. A list of one window joins the stream with
         itself: each tuple, as the left, with earlier tuples, as the right
-    strategy : how candidates are selected. "nested" examines every held tuple; "index" and "auto"
-        prune by regions in a grid, or scan if that is cheaper; "sort" orders samples (one dimension
-        only). Answers are bit-identical, because candidates are tested in the same way
+    strategy : "nested" examines every held tuple; "index" and "auto" prune by regions in a grid, or
+        scan if that is cheaper; "sort" orders samples (one dimension only). Answers are
+        bit-identical, because candidates are tested in the same way
     output : "append", answers when they are found; "changes", their removal as well
     alternatives : whether to include each answer's pairs of samples
-    task : this operator's share of the work, see `Shard`
+    task, tasks : this operator is number `task`, from 0, of `tasks` operators that share the join.
+        All receive all arrivals and maintain all windows. Each owns every `tasks`-th tuple of a
+        stream: it keeps the tuple's samples, and returns the answers for pairs of an arrival and an
+        owned tuple. Together they return the same answers as a single task
 
     An arrival u is matched with the tuples v_j of its key in the opposite window:
         Pr(match) = T_j * sum of Pr(u_k) Pr(v_l) over the samples with |u_k - v_l| <= within
@@ -99,18 +105,10 @@ class SimilarityJoin(PairJoin):
 
     Tuples are numbered per side, over all keys, from 0. Results do not depend on how arrivals are
     split into calls. They are exact up to the rounding of the defining sum.
-    Raises ValueError for arguments outside these ranges, and for "sort" in several dimensions.
     Source: Dallachiesa et al. (2015), sections 5, 6 and 8.1; Lian and Chen (2009).
-
-    >>> join = SimilarityJoin(1, 1.0, 0.5, Rows(10))
-    >>> answers = join.process(ArrivalBatch(
-    ...     side=np.array([0, 1], np.uint8), key=np.zeros(2, np.int64), offsets=np.array([0, 2, 3]),
-    ...     prob=np.array([0.5, 0.5, 1.0]), points=np.array([[3.0], [9.0], [4.0]])))
-    >>> answers.left.tolist(), answers.right.tolist(), answers.probability.tolist()
-    ([0], [0], [0.5])
     """
 
-    kind, version = "similarity_join", 6
+    kind, version = "similarity_join", 7
     config: SimilarityJoinConfig
     state = {"tuples": Record(HeldSamples)}
 
@@ -122,7 +120,7 @@ class SimilarityJoin(PairJoin):
         indexed = of.strategy in ("auto", "index")
         self._set_up(
             criterion(of.dimensions, of.within, of.probability, of.sphere), JOIN_COUNTS.names or (),
-            columns=self.columns if indexed else 0, indexed=indexed, task=of.task,
+            columns=self.columns if indexed else 0, indexed=indexed, task=of.task, tasks=of.tasks,
         )  # fmt: skip
 
     def process(self, arrivals: ArrivalBatch) -> JoinAnswers:

@@ -1,6 +1,6 @@
 """The semantics of top-k queries."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats, Ints
 
 SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
+NO_STREAMS = np.empty(0, np.int64)
 SEMANTICS_ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"}
 
 
@@ -31,11 +32,15 @@ def checked_weights(weights: npt.ArrayLike) -> Floats:
     return omega
 
 
-SEMANTICS_OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
-    ("probability", "pt_k", partial(share, what="a number")),
-    ("alpha", "prfe", partial(share, what="a number")),
-    ("weights", "prf", lambda _, weights: tuple(checked_weights(weights).tolist())),
-)
+# Each option's semantics, meaning and check.
+SEMANTICS_OPTIONS: dict[str, tuple[str, str, Callable[[str, Any], Any]]] = {
+    "probability": ("pt_k", "the minimum Pr_k, in (0, 1]", partial(share, what="a number")),
+    "alpha": ("prfe", "a number in (0, 1]", partial(share, what="a number")),
+    "weights": (
+        "prf", "the weights of ranks 1, 2, ...",
+        lambda _, weights: tuple(checked_weights(weights).tolist()),
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,14 +70,17 @@ class Semantics:
             names = ", ".join(f'"{each}"' for each in SEMANTICS)
             raise ValueError(f"`semantics` must be one of {names}; got {self.name!r}")
         object.__setattr__(self, "name", name)
-        for option, owner, check in SEMANTICS_OPTIONS:
+        for option, (owner, meaning, check) in SEMANTICS_OPTIONS.items():
             value = getattr(self, option)
+            if name == owner and value is None:
+                raise ValueError(f'"{name}" needs `{option}`, {meaning}; got None')
             if name == owner:
                 object.__setattr__(self, option, check(option, value))
             elif value is not None:
+                hint = "To name the probability column, write `existence`"
                 raise ValueError(
-                    f'`{option}` is allowed only with the semantics "{owner}"; got {value!r} '
-                    f'for "{name}"'
+                    f'`{option}` is allowed only with "{owner}", as {meaning}; got {value!r} for '
+                    f'"{name}"{"" if option != "probability" else f". {hint}"}'
                 )
 
     @property
@@ -86,27 +94,16 @@ class Semantics:
         """The minimum Pr_k for "pt_k"; NaN for other semantics."""
         return np.nan if self.probability is None else self.probability
 
-    def rank(self, items: RankedItems, ks: Ints) -> Rankings:
-        """Rank the items for all `ks`, int64[c], ascending. Raises TooManyVectorsError."""
+    def rank(self, items: RankedItems, ks: Ints, streams: Ints = NO_STREAMS) -> Rankings:
+        """Rank the items, or the tuples' streams, for all `ks`, int64[c], ascending.
+
+        Raises TooManyVectorsError.
+        """
         least = np.full(ks.size, self.least)
-        found: Rankings = rank_items(items, ks, least, self.parameters)
+        found: Rankings = rank_items(items, streams, ks, least, self.parameters)
         if not found.offsets.size:
             raise TooManyVectorsError(int(ks[-1]), items.tuples)
         return found
-
-
-def semantics_of(
-    name: str, probability: float | None, alpha: float | None, weights: Sequence[float] | None
-) -> Semantics:
-    """Build a `Semantics` from the arguments of `top_k`. Raises ValueError."""
-    if probability is not None and name != "pt_k":
-        raise ValueError(
-            f'`probability` is allowed only with "pt_k", as its minimum Pr_k; got {probability!r} '
-            f"for {name!r}. To name the probability column, write `existence`"
-        )
-    if probability is None and name == "pt_k":
-        raise ValueError('"pt_k" needs `probability`, the minimum Pr_k, in (0, 1]; got None')
-    return Semantics(name, probability, alpha, weights)  # type: ignore[arg-type]
 
 
 class TooManyVectorsError(ValueError):

@@ -5,20 +5,14 @@ Every function accepts tuples as `scores`, `prob`, `exclusive`, `tuples` and `as
 `tuples` assigns the items to tuples as alternatives. Probabilities below 4e-18 are returned as 0.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.ranking import ranked_items as kernels
+from sfumato.kernels.ranking import semantics as kernels
 from sfumato.kernels.ranking.rank_tree import rank_distributions
-from sfumato.kernels.ranking.semantics import rank_streams
-from sfumato.kernels.ranking.u_topk import (
-    likeliest_vector,
-    likeliest_vector_of_tuples,
-    ordered_units,
-)
+from sfumato.kernels.ranking.u_topk import likeliest_vectors
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.ranking.ranked_items import checked_items, checked_k
@@ -255,14 +249,10 @@ def u_topk(
     [0, 1]
     """
     items, k = checked_items(scores, prob, exclusive, tuples, ascending=ascending), checked_k(k)
-    if tuples is None:
-        ordered = ordered_units(items, np.argsort(items.key, kind="stable"))
-        return Vector(*likeliest_vector(ordered, k, full))
-    keys = kernels.expected_keys(items)
-    indices, chance = likeliest_vector_of_tuples(items, keys, k, full)
-    if chance < 0.0:
+    offsets, indices, chance, log = likeliest_vectors(items, np.array([k]), full)
+    if not offsets.size:
         raise TooManyVectorsError(k, items.tuples)
-    return Vector(indices, chance, math.log(chance) if chance else -math.inf)
+    return Vector(indices, float(chance[0]), float(log[0]))
 
 
 def u_kranks(
@@ -306,8 +296,11 @@ def u_kranks(
     >>> sf.engine_free.u_kranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
     [0, 1]
     """
-    items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
-    return Likeliest(*kernels.likeliest_at_ranks(items, checked_k(k)))
+    items, k = checked_items(scores, prob, exclusive, tuples, ascending=ascending), checked_k(k)
+    found = Semantics("u_kranks").rank(items, np.array([k]))
+    answer = Likeliest(np.full(k, -1), np.zeros(k))
+    answer.indices[found.rank - 1], answer.probability[found.rank - 1] = found.tuples, found.value
+    return answer
 
 
 def rank_probabilities(
@@ -349,9 +342,8 @@ def rank_probabilities(
     [[0.5, 0.0], [0.45, 0.45]]
     """
     items, k = checked_items(scores, prob, exclusive, tuples, ascending=ascending), checked_k(k)
-    order, factors, _, end = kernels.front_items(items, 1, k)
-    start, first, distribution = rank_distributions(factors, end, k)
-    rows = np.repeat(items.owner[order[:end]], np.diff(start))
+    owner, start, first, distribution = rank_distributions(items, k)
+    rows = np.repeat(owner, np.diff(start))
     columns = np.arange(distribution.size) - np.repeat(start[:-1] - first, np.diff(start))
     out = np.zeros((items.tuples, k))
     np.add.at(out, (rows, columns), distribution)
@@ -398,7 +390,7 @@ def expected_ranks(
     [0.85, 0.58, 1.4]
     """
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
-    return kernels.expected_ranks(items)
+    return kernels.tuple_values(items, Semantics("expected_rank").parameters)
 
 
 def prf(
@@ -445,7 +437,7 @@ def prf(
     """
     omega = checked_weights(weights)
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
-    return kernels.weighted_ranks(items, omega)
+    return kernels.tuple_values(items, kernels.SemanticsParameters(kernels.CODE_PRF, 0.0, omega))
 
 
 def prfe(
@@ -489,9 +481,9 @@ def prfe(
     >>> sf.engine_free.prfe([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], alpha=0.5).round(2).tolist()
     [0.25, 0.34, 0.17]
     """
-    alpha = share("alpha", alpha, "a number")
+    parameters = Semantics("prfe", alpha=alpha).parameters
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
-    return kernels.exponential_ranks(items, alpha)
+    return kernels.tuple_values(items, parameters)
 
 
 def top_k_streams(
@@ -545,5 +537,5 @@ def top_k_streams(
             f"`group` must be {items.tuples} integers, one per score; got shape {ids.shape} "
             f"of {ids.dtype}"
         )
-    found = rank_streams(items, ids.astype(np.int64), np.array([checked_k(k)]))
+    found = Semantics().rank(items, np.array([checked_k(k)]), ids.astype(np.int64))
     return Likeliest(found.stream, found.value)

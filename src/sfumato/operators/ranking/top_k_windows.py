@@ -19,7 +19,7 @@ from sfumato.kernels.ranking.windows import (
     rank_windows,
 )
 from sfumato.operators.arguments import microseconds, whole
-from sfumato.operators.arrays import Bools, Floats, Ints, grouped, offsets_of, pad
+from sfumato.operators.arrays import Bools, Floats, Ints, by_code, grouped, offsets_of, pad
 from sfumato.operators.ranking.schedule import (
     COURSE,
     MAX_TIME,
@@ -34,7 +34,7 @@ from sfumato.operators.ranking.schedule import (
 from sfumato.operators.ranking.semantics import Semantics, TooManyVectorsError
 from sfumato.operators.ranking.timetable import KAndFrequency, timetable
 from sfumato.operators.state.columns import Columns
-from sfumato.operators.state.declared import Array, List, Offsets, Part, Record, Value
+from sfumato.operators.state.declared import Array, Offsets, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
@@ -168,16 +168,12 @@ class TopKWindows(Operator):
     rows : int, instead of `length`: a window contains the newest `rows` tuples before t, except
         excluded tuples (see `rescale`). With a `confidence`, the window is an UncertainWindow of
         `rows` existing tuples before t, and tuples are independent even if they share a rule
-    confidence : float in (0, 1], only with `rows`
-    max_tuples : int or None, only with `confidence`
-    semantics : a Semantics, or its name
+    confidence, max_tuples : as for `UncertainWindow`, only with `rows`
     least : name -> p, for queries that return all tuples with Pr_k >= p, as "pt_k" does; they share
         the computation with the other queries. Only with the semantics "pk_topk" and "pt_k"
-    plan : "dp", "greedy", or another plan of `timetable`
     start : int microseconds, the instant from which `every` is counted; by default the time of a
         window's first tuple, rounded down to a multiple of the greatest common divisor of all
         `every`
-    ascending : the smallest score ranks first
     streams : rank streams, by the sum of Pr_k over their tuples (pk_topk only)
     rescale : if the total probability of a rule's tuples in a window exceeds 1, divide their
         probabilities by the total. By default, the latest arrivals that overfill the rule are
@@ -189,8 +185,6 @@ class TopKWindows(Operator):
     in `out_of_order`.
     Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
     Cost per instant: one ranking for the largest k. Memory: one window's tuples per key.
-
-    Raises ValueError for arguments out of range.
     Source: Chen et al. (2013), sections 3-8.
 
     >>> window = TopKWindows({"best": (1, 10)}, length=20)
@@ -199,7 +193,7 @@ class TopKWindows(Operator):
     ([10], [0], [0.54])
     """
 
-    kind, version = "top_k_windows", 2
+    kind, version = "top_k_windows", 3
     config: TopKWindowConfig
     state = {
         "registered": Value(list),
@@ -208,7 +202,6 @@ class TopKWindows(Operator):
         **dict.fromkeys(("reach", "arrived"), Array(int, "keys", low=0)),
         "plans": Value(list),
         "courses": Array(int, "keys", len(COURSE) + 1),
-        "counts": List(Part("_new_count")),
         "held": Record(RankingTuples),
         **dict.fromkeys(_COUNTS, Value(low=0)),
     }
@@ -218,7 +211,8 @@ class TopKWindows(Operator):
         self.queries = queries_by_name(self.config.queries)
         self.latest = self.due = self.reach = self.arrived = np.empty(0, np.int64)
         self.schedules: list[Schedule | None] = []
-        self.counts: list[UncertainWindow] = []  # only with a confidence
+        # Only with a confidence; not saved, because they depend only on the held tuples.
+        self.counts: list[UncertainWindow] = []
         self.held = RankingTuples.empty()
         self.largest = 0  # tuples in the largest window since this was set to 0
         self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
@@ -246,11 +240,6 @@ class TopKWindows(Operator):
 
     def _first_schedule(self) -> Schedule | None:
         return None if self.config.start is None else self._build_schedule(self.config.start)
-
-    @property
-    def size(self) -> int:
-        """Number of held tuples."""
-        return self.held.size
 
     def extend(
         self,
@@ -295,21 +284,14 @@ class TopKWindows(Operator):
         return self._move(keys, fresh, sizes, np.full(keys.size, NO_INSTANT), own_ids=id is None)
 
     def advance(self, to: Any, keys: Ints | None = None) -> TopKAnswers:
-        """Answer at every instant up to `to`: int64[keys], or one number for all windows."""
+        """Answer at every instant up to `to`: int64[keys], for windows that have had tuples; or one
+        number for all windows."""
         if keys is None:
             self.grow(1)
-            keys = np.arange(len(self.schedules))
+            keys = np.flatnonzero([schedule is not None for schedule in self.schedules])
             to = np.full(keys.size, operator.index(to))
-        to = np.minimum(to, MAX_TIME)
-        begun = np.array([self.schedules[key] is not None for key in keys.tolist()], np.bool_)
-        answers = self._move(
-            keys[begun], RankingTuples.empty(), np.zeros(int(begun.sum()), int), to[begun]
-        )
-        if begun.all():
-            return answers
-        ranked = np.zeros((keys.size, len(answers.names)), np.bool_)
-        ranked[begun] = answers.ranked
-        return answers._replace(ranked=ranked)
+        sizes = np.zeros(keys.size, np.int64)
+        return self._move(keys, RankingTuples.empty(), sizes, np.minimum(to, MAX_TIME))
 
     def register(self, queries: Mapping[str, KAndFrequency]) -> None:
         """Replace the registered queries; all bounds hold (see `Schedule`).
@@ -343,11 +325,6 @@ class TopKWindows(Operator):
 
     def _schedules_of(self, keys: Ints) -> list[Schedule]:
         return [self.schedules[key] for key in keys.tolist()]
-
-    @property
-    def ids(self) -> Ints:
-        """Ids of the tuples that can still be in an answer."""
-        return self.held.id
 
     # ---- one call
 
@@ -402,8 +379,8 @@ class TopKWindows(Operator):
         existence, since = fresh.existence, np.empty(fresh.size, np.int64)
         for j, key in enumerate(keys.tolist()):
             count, own = self.counts[key], slice(begin[j], begin[j + 1])
-            before = count.overflow
-            since[own] = count.extend(existence[own])
+            before, first = count.overflow, self.arrived[key] - (own.stop - own.start)
+            since[own] = first - count.arrived + count.extend(existence[own])
             self.overflow += count.overflow - before
         return since
 
@@ -450,11 +427,12 @@ class TopKWindows(Operator):
             fits = held.time > (self.latest[keys] - self.config.length)[owner]
         else:
             fits = held.number >= self.reach[keys][owner]
-        left = np.flatnonzero(held.valid & fits)
-        kept = np.bincount(owner[left], minlength=keys.size)
+        kept = np.bincount(owner[held.valid & fits], minlength=keys.size)
         self.due[keys] = np.where(kept > 0, self.runs_next(keys), NO_RUN)
         self.largest = max(self.largest, int(kept.max(initial=0)))
         others = self.held.take(~np.isin(self.held.window, keys))
+        # `counts` also count the excluded tuples.
+        left = fits if self.counts else fits & held.valid
         self.held = RankingTuples.concat([others, held.take(left)])
 
     # ---- state
@@ -466,15 +444,8 @@ class TopKWindows(Operator):
         rows, confidence = self.config.rows or 0, self.config.confidence or 0.0
         return UncertainWindow(rows, confidence, max_tuples=self.config.max_tuples)
 
-    @property
-    def registered(self) -> list[tuple[str, int, int]]:
-        return [*query_rows(self.queries)]
-
-    @registered.setter
-    def registered(self, queries: list[Any]) -> None:
-        self.queries = queries_by_name(queries)
-
     def before_saving(self) -> None:
+        self.registered = [*query_rows(self.queries)]
         plans: dict[Any, int] = {}
         self.courses = np.full((len(self.schedules), 1 + len(COURSE)), NO_RUN)
         for course, schedule in zip(self.courses, self.schedules, strict=True):
@@ -484,8 +455,7 @@ class TopKWindows(Operator):
         self.plans = [*plans]
 
     def after_loading(self) -> None:
-        if len(self.counts) != (0 if self.config.confidence is None else self.latest.size):
-            raise ValueError("windows must have counts if and only if they have a confidence")
+        self.queries = queries_by_name(self.registered)
         self.schedules = [
             None if plan == NO_RUN else Schedule.resumed(self.plans[plan], course, self.config.plan)
             for plan, *course in self.courses.tolist()
@@ -495,6 +465,10 @@ class TopKWindows(Operator):
             if known != self.queries or (schedule is None and arrived):
                 raise ValueError("every window must have a schedule of the registered queries")
         self.held.check_restored(self.arrived)
+        if self.config.confidence is not None:
+            self.counts = [self._new_count() for _ in self.schedules]
+            for key, places in by_code(self.held.window):
+                self.counts[key].extend(self.held.existence[places])
         if np.abs(self.held.time).max(initial=0) >= MAX_TIME:
             raise ValueError(f"times must lie within {MAX_TIME} microseconds of 1970")
 

@@ -1,11 +1,10 @@
-"""Declared state: arrays, values, parts and lists, validated when they are loaded.
+"""Declared state: arrays, values, parts and records, validated when they are loaded.
 
 A declaration describes an attribute. Lengths have names: a name stands for the same length in all
 arrays of a state, and integers of the state's config are also lengths. Restored arrays are
 contiguous, writable and of the declared dtype, shape and range.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -137,7 +136,7 @@ class Offsets(Array):
 class Part:
     """An attribute with declared state, created by the owner's constructor.
 
-    make : name of the owner's method that creates an empty part; required in `List` and `Optional`
+    make : name of the owner's method that creates an empty part; required in `Optional`
     """
 
     make: str | None = None
@@ -204,82 +203,3 @@ def check_size(name: str, size: Size, length: int, sizes: Sizes) -> None:
     known = sizes.setdefault(size, length) if isinstance(size, str) else size
     if length != known:
         raise SnapshotError(f"`{name}` must have length {known} (`{size}`); got {length}")
-
-
-@dataclass(frozen=True)
-class List:
-    """A list of items declared by `of`. Arrays of the items are stored end to end, in one array;
-    items do not contain tables.
-
-    A length that first occurs in an item applies to that item alone; known lengths are shared.
-    Cost: about 20 microseconds per item. For more than a few thousand items, use arrays.
-    """
-
-    of: Declaration
-
-    def save(self, value: Any, name: str, saved: SavedState) -> None:
-        items = []
-        for item in value:
-            one = SavedState()
-            self.of.save(item, "item", one)
-            items.append(one)
-        names = list(dict.fromkeys(part for one in items for part in one.values))
-        saved.values[name] = {
-            "items": len(items),
-            "values": {part: [one.values.get(part) for one in items] for part in names},
-        }
-        for part in dict.fromkeys(part for one in items for part in one.arrays):
-            present = [one.arrays.get(part) for one in items]
-            filled = [array for array in present if array is not None]
-            absent = (-1,) * filled[0].ndim
-            shapes = [absent if array is None else array.shape for array in present]
-            saved.arrays[f"{name}/{part}"] = np.concatenate([array.ravel() for array in filled])
-            saved.arrays[f"{name}/{part}:shapes"] = np.array(shapes, np.int64)
-
-    def load(
-        self, saved: SavedState, name: str, sizes: Sizes, owner: Any, present: Any
-    ) -> list[Any]:
-        about = Value(dict).load(saved, name, sizes, owner, None)
-        count, values = about.get("items"), about.get("values")
-        if type(count) is not int or count < 0 or not isinstance(values, dict):
-            raise SnapshotError(f"the number of items of `{name}` is missing")
-        columns = [column for column in values.values() if isinstance(column, list)]
-        if len(columns) != len(values) or any(len(column) != count for column in columns):
-            raise SnapshotError(f"each value of `{name}` must have {count} items")
-        mark = f"{name}/"
-        parts = [p for p in saved.arrays if p.startswith(mark) and not p.endswith(":shapes")]
-        cut = {part[len(mark) :]: _cut(saved, part, count) for part in parts}
-        if count and not cut and not values:
-            raise SnapshotError(f"`{name}` has {count} items but no parts")
-        out = []
-        for i in range(count):
-            one = SavedState(
-                {part: column[i] for part, column in values.items()},
-                {part: arrays[i] for part, arrays in cut.items() if arrays[i] is not None},
-            )
-            out.append(self.of.load(one, "item", dict(sizes), owner, None))
-            one.values = {part: value for part, value in one.values.items() if value is not None}
-            one.check_empty()
-        return out
-
-
-def _cut(saved: SavedState, name: str, count: int) -> list[Any]:
-    """Split one array into the arrays of the items; None for an item without an array."""
-    flat, shapes = saved.array(name), saved.array(f"{name}:shapes")
-    fits = shapes.dtype == np.int64 and shapes.ndim == 2 and len(shapes) == count
-    if not fits or flat.ndim != 1:
-        raise SnapshotError(f"`{name}` is not one array of {count} items")
-    out: list[Any] = []
-    begin = 0
-    for shape in shapes.tolist():
-        if any(length < 0 for length in shape):
-            out.append(None)
-            continue
-        end = begin + math.prod(shape)
-        if end > flat.size:
-            raise SnapshotError(f"`{name}` is shorter than its items")
-        out.append(flat[begin:end].reshape(shape))
-        begin = end
-    if begin != flat.size:
-        raise SnapshotError(f"`{name}` is longer than its items")
-    return out

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.joins.answers import JoinAnswers, SampledTuples
-from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
+from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.config import CHANGEABLE
@@ -43,7 +43,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     """Settings of a similarity join over tables.
 
     strategy : as for `SimilarityJoin`
-    tasks : number of operators that share the join, see `Shard`    task : this operator's number
+    tasks : number of operators that share the join    task : this operator's number
     """
 
     strategy: str = "auto"
@@ -79,7 +79,8 @@ class TableSimilarityJoin(TableJoin):
             strategy=config.strategy,
             output=config.output,
             alternatives=config.alternatives,
-            task=Shard(config.task, config.tasks),
+            task=config.task,
+            tasks=config.tasks,
             sphere=config.metric.sphere,
             **options,
         )

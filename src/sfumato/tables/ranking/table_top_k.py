@@ -85,7 +85,7 @@ class TopKTableConfig(ReleasedTableConfig):
     by: str = ""
     processing_time: bool = field(default=False, metadata=CHANGEABLE)
 
-    kind, version = "top-k table", 8
+    kind, version = "top-k table", 9
     counters = ("rows", "invalid", "late", *WINDOW_COUNTERS, *ANSWER_COUNTERS)
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         **TableConfig.gauges,
@@ -217,7 +217,7 @@ class TableTopK(TableOperator):
         super().__init__(config)
         self.scopes, self.streams = ScopeClocks(), StreamIds()
         self.rules, self.windows = KeyIndex(), config.windows()
-        self.rows = RowStore(lambda: self.windows.ids)
+        self.rows = RowStore(lambda: self.windows.held.id)
         # Per key: its scope, its newest tuple's time, and the time before which tuples are late.
         self.scope = self.newest = self.closed = np.empty(0, np.int64)
         self.every = np.array([every for *_, every in config.queries], np.int64)
@@ -404,7 +404,7 @@ class TableTopK(TableOperator):
             self.counts[name] = getattr(self.windows, name)
         found = [answers for answers in found if answers.id.size]
         tables = [self._table(found)] if found else []
-        self.rows.drop_unneeded(self.windows.size)
+        self.rows.drop_unneeded(self.windows.held.size)
         self.rules.drop_unneeded(lambda: self.windows.held.rule)
         return tables
 
@@ -444,7 +444,7 @@ class TableTopK(TableOperator):
 
     def after_loading(self) -> None:
         super().after_loading()
-        keys, windows, ids = self.scope.size, self.windows, self.windows.ids
+        keys, windows, ids = self.scope.size, self.windows, self.windows.held.id
         if keys and (self.scope.min() < 0 or self.scope.max() >= self.scopes.clock.size):
             raise ValueError("every key must belong to a known scope")
         if windows.latest.size != keys or (self.config.keys and keys > max(self.index.size, 1)):

@@ -117,7 +117,7 @@ class ChainConfig:
     counts: bool = True
 
     kind = "chain"
-    version = 13
+    version = 14
 
     @property
     def checked(self) -> list[str]:

@@ -279,8 +279,8 @@ def _build(state, tuples, existence, head, mid, end, w, choose):
     state.front[0, w:], state.front[1, w:] = 1.0, 0.0
     outcomes, owner = with_room(state.outcomes, room), with_room(state.owner, room)
     state = ExtremesState(sign, state.front, checkpoints, candidates, outcomes, owner, state.header)
-    for slot in range(header.size):
-        _insert(state, tuples, candidates[slot].index - tuples.first, slot)
+    for own_slot in range(header.size):
+        _insert(state, tuples, candidates[own_slot].index - tuples.first, own_slot)
     header.mid, header.built, header.low, header.high = tuples.first + mid, 1, w, w
     header.mu, header.pq = 0.0, 0.0
     return state

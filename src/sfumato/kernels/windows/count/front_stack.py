@@ -11,7 +11,7 @@ stored only for every stride-th depth (`checkpoints`), and rebuilt, one stride a
 head reaches them. The curves in use then fit into a fast cache.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Depth(NamedTuple):
     """The front stack starting at one tuple: curves float64[4 or 5, width] and its DEPTH_STATS."""
 
     curves: np.ndarray
-    stats: np.ndarray
+    stats: Any
 
 
 class FrontStack(NamedTuple):
