@@ -79,6 +79,15 @@ def test_the_figures_of_imputed_streams_are_those_measured():
             cells = [setting, *("" if share is None else f"{share:.2f}" for share in shares)]
             line = re.sub(" +", " ", f"| {name} | {' | '.join(cells)} |")
             assert line in lines, line
+        if setting == "400 rows":
+            both = row, rows[name, "3000 rows"]
+            cells = [
+                f"{of[f'{way} coverage']:.2f}"
+                for of in both
+                for way in ("not corrected", "changes")
+            ]
+            label = {"no change": "none"}.get(name, name)
+            assert f"| {label} | {' | '.join(cells)} |" in lines, name
 
 
 def test_early_widths_of_a_real_trace_are_those_kept(data_folder):

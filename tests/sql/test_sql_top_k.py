@@ -124,7 +124,7 @@ def test_semantics_are_named_as_the_literature_names_them(using, expected):
         ("SELECT TOP 3 * FROM s RANK BY x USING PT_K", "USING PT_K", "(0, 1]", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING PT_K(2)", "2", "(0, 1]", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING PT_K('a')", "'a'", "not expected", None),
-        ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK(1)", "1", "only with the semantics", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK(1)", "1", "allowed only with", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING PRFE(1, 2)", "USING PRFE(1, 2)", "(0, 1]", None),
         ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK USING U_TOPK", "USING U_TOPK", "twice",
          None),
