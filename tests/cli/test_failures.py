@@ -123,13 +123,14 @@ def test_an_interrupt_in_a_finalizer_which_python_ignores_is_sent_again():
     assert time.monotonic() - before < 50
 
 
-def test_an_interrupt_is_not_a_failure(monkeypatch):
+def test_an_interrupt_is_remembered_and_no_failure(monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sfumato.cli.run.time.sleep", interrupt)
     sink = sink_query(lambda _: EndedQuery(None))
     assert followed(sink)[0] == 0
+    assert sink.interrupted
 
 
 # ---- errors and cells ----------------------------------------------------------------------------

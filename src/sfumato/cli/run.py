@@ -173,6 +173,8 @@ def follow(queries: Sequence[SinkQuery], log: Log) -> int:
                 log.refresh(queries)
                 time.sleep(POLL_INTERVAL_SECONDS)
     except KeyboardInterrupt:
+        for query in queries:
+            query.interrupted = query.query is not None
         log.say("Stopping: the next run continues after the last finished micro-batch.")
     finally:
         for query in queries:

@@ -38,6 +38,7 @@ class SinkQuery:
     starter : starts the first frame
     after : queries that must have ended before this query starts
     metrics : receives the reports
+    interrupted : whether Ctrl-C stopped it before its end
     required_files : by required folder, a file that must remain there once it has been seen
     rows : the newest rows of a console sink
     """
@@ -50,6 +51,7 @@ class SinkQuery:
     metrics: SessionMetrics = field(default_factory=SessionMetrics)
     query: StreamingQuery | None = None
     rows: list[Any] = field(default_factory=list)
+    interrupted: bool = False
     attempts: int = 0
     retry_at: float | None = None  # monotonic seconds
     warned: float = 0.0  # seconds since 1970

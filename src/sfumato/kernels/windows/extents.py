@@ -705,21 +705,27 @@ def _drop_unneeded(group, closed, late_rows, panes, tuples, grid, gaps):
     return group.pane == NO_INDEX and left == 0 and not more
 
 
+@lean
+def _list_pane(pane, at, members, listed):
+    """Append the places of a pane's tuples, and return the new number of members."""
+    t = pane.first
+    while t != NO_INDEX:
+        members[listed] = t
+        listed, t = listed + 1, at[t].following
+    return listed
+
+
 @compiled
 def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
     """Append the places of an extent's tuples to `members[:listed]`."""
     first = slots.size - late_rows.size
     members = with_room(members, listed + extent.held)
-    for i in range(slots.size):
-        if i < first:
-            inside = extent.low <= i < extent.high
-        else:
-            row = late_rows[i - first]
-            inside = row.tuple != NO_INDEX and row.first <= extent.number <= row.last
-        t = panes[slots[i]].first if inside else NO_INDEX
-        while t != NO_INDEX:
-            members[listed] = t
-            listed, t = listed + 1, at[t].following
+    for i in range(extent.low, extent.high):
+        listed = _list_pane(panes[slots[i]], at, members, listed)
+    for i in range(late_rows.size):
+        row = late_rows[i]
+        if row.tuple != NO_INDEX and row.first <= extent.number <= row.last:
+            listed = _list_pane(panes[slots[first + i]], at, members, listed)
     return members, listed
 
 
