@@ -28,10 +28,22 @@ def fed(subject, places, operator=None):
     return operator, subject.feed(operator, rows_of(subject), places)
 
 
-def version_of(data):
-    """Return the version of a snapshot's layout."""
+def header_of(data):
     _, _, length = SNAPSHOT_PREFIX.unpack_from(data)
-    return json.loads(data[SNAPSHOT_PREFIX.size : SNAPSHOT_PREFIX.size + length])["version"]
+    return json.loads(data[SNAPSHOT_PREFIX.size : SNAPSHOT_PREFIX.size + length])
+
+
+def version_of(data):
+    """Return the version of a snapshot's layout; for a chain, with the versions of its steps."""
+    header = header_of(data)
+    steps = [str(version) for _, version in header["values"].get("layouts", ())]
+    return f"{header['version']} of {'.'.join(steps)}" if steps else str(header["version"])
+
+
+def parts_of(data):
+    """Return (name, type, number of dimensions) of every array in a snapshot."""
+    parts = header_of(data)["parts"]
+    return {(name, part["dtype"], len(part["shape"])) for name, part in parts.items()}
 
 
 def saved_today(name):

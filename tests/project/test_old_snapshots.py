@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from old_snapshots import EVERY, FOLDER, HALF, ROWS, fed, saved_today, version_of
+from old_snapshots import EVERY, FOLDER, HALF, ROWS, fed, parts_of, saved_today, version_of
 from sfumato.operators.state.snapshot import SnapshotError
 
 FILES = sorted(FOLDER.glob("*.bin"))
@@ -11,8 +11,9 @@ FILES = sorted(FOLDER.glob("*.bin"))
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_operator_has_its_snapshot_among_the_old_ones(name):
-    file, _ = saved_today(name)
+    file, data = saved_today(name)
     assert file in FILES, "a new layout: `python tests/old_snapshots.py` writes its snapshot"
+    assert parts_of(file.read_bytes()) == parts_of(data), "a new layout: raise its version"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -132,7 +132,7 @@ DAMAGES = {
         "law.prob": np.zeros(4)}) or a.update({"offsets": np.array([0, 4])}),
     "has no array": lambda v, a: a.pop("held.numbers"),
     "has no value": lambda v, a: v["state"].pop("total"),
-    "do not belong": lambda v, a: a.update({"more": np.zeros(1)}),
+    "unknown parts": lambda v, a: a.update({"more": np.zeros(1)}),
     "at least 0": lambda v, a: a.update({"held.numbers": np.array([-1])}),
     "more is held": lambda v, a: a.update({"held.numbers": np.arange(6)}),
     "must be Value": lambda v, a: v["state"].update({"held.newest": "1"}),

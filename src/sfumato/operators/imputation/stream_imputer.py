@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
-from sfumato.kernels.imputation.known_values import correct_widths
+from sfumato.kernels.imputation.known_values import NARROWEST, WIDEST, correct_widths
 from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues, EarlierValuesConfig, grow
@@ -35,6 +35,7 @@ TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known 
 MAX_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
 GOLDEN = (5**0.5 - 1) / 2
 FEEDBACK = ("scale", "low", "high", "rows")  # the state by key, besides the known values
+ABOVE_WIDEST = np.nextafter(WIDEST, np.inf)
 EQUAL_SHARES = 1e-12  # cumulative shares that differ by less are treated as equal
 
 
@@ -176,9 +177,9 @@ class StreamImputer(Operator):
     config: EarlierValuesConfig
     state = {
         "known": Part(),
-        "scale": Array(float, "keys", "attributes"),
-        "low": Array(float, "keys", "attributes"),
-        "high": Array(float, "keys", "attributes"),
+        "scale": Array(float, "keys", "attributes", low=0.0, high=ABOVE_WIDEST),
+        "low": Array(float, "keys", "attributes", low=NARROWEST, high=ABOVE_WIDEST),
+        "high": Array(float, "keys", "attributes", low=NARROWEST, high=ABOVE_WIDEST),
         "rows": Array(int, "keys", low=0),
     }
 

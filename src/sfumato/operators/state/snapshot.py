@@ -18,6 +18,7 @@ import numpy as np
 
 MAGIC = b"SFUM"
 SNAPSHOT_PREFIX = struct.Struct("<4sII")
+OTHER_LAYOUT = "Start from an empty checkpoint, or use the release that wrote the snapshot"
 ALLOWED_KINDS = "biuf"  # bool, signed, unsigned, float: no kind that can contain objects
 
 
@@ -41,18 +42,18 @@ class SavedState:
 
     def value(self, name: str) -> Any:
         if name not in self.values:
-            raise SnapshotError(f"the snapshot has no value `{name}`")
+            raise SnapshotError(f"the snapshot has no value `{name}`. {OTHER_LAYOUT}")
         return self.values.pop(name)
 
     def array(self, name: str) -> np.ndarray:
         if name not in self.arrays:
-            raise SnapshotError(f"the snapshot has no array `{name}`")
+            raise SnapshotError(f"the snapshot has no array `{name}`. {OTHER_LAYOUT}")
         return self.arrays.pop(name)
 
     def check_empty(self) -> None:
         """Raise SnapshotError if parts are left."""
         if left := [*self.values, *self.arrays]:
-            raise SnapshotError(f"the snapshot has parts that do not belong to it: {left}")
+            raise SnapshotError(f"the snapshot has the unknown parts {left}. {OTHER_LAYOUT}")
 
 
 def pack(kind: str, version: int, saved: SavedState) -> bytes:
@@ -105,7 +106,7 @@ def unpack(data: bytes, kind: str, version: int) -> SavedState:
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
     raise SnapshotError(
         f"expected a snapshot of `{kind}` version {version}; got `{found[0]!s:.80}` version "
-        f"{found[1]}. Start from an empty checkpoint, or use the release that wrote the snapshot"
+        f"{found[1]}. {OTHER_LAYOUT}"
     )
 
 

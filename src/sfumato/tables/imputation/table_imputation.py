@@ -172,7 +172,7 @@ class StreamImputationTableConfig(EarlierValuesTableConfig):
     weighted: bool = False
     gap_values: int | None = field(default=None, metadata={"fingerprint": "added"})
 
-    kind, version = "stream imputation", 1
+    kind, version = "stream imputation", 2
     counters = (
         "rows", "invalid", "out_of_order", "complete", "imputed", "unimputable", *FLAGS,
         "tested", "covered", "widened",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.operators.state.snapshot import SavedState, SnapshotError
+from sfumato.operators.state.snapshot import OTHER_LAYOUT, SavedState, SnapshotError
 from sfumato.operators.state.stateful import Stateful, load_bytes, restore_state, saved_bytes
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import concat_tables
@@ -194,7 +194,7 @@ class ChainConfig:
         if values.get("layouts") != self.layouts():
             raise SnapshotError(
                 f"expected a snapshot of {self.layouts()}; got {values.get('layouts')!r:.200}. "
-                "Start from an empty checkpoint, or use the release that wrote the snapshot"
+                f"{OTHER_LAYOUT}"
             )
         saved.convert = None if change is None else change.saved
         return restore_state(self.kind, self.make, saved)
