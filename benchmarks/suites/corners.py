@@ -31,7 +31,8 @@ from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.windows import Rows
 
 ROWS, REPEATS, MOST = 3_000, 2, 5.0
-QUICK = {"ROWS": 200, "REPEATS": 1}
+ONE_CALL = (1_000, 8_000, 64_000)  # numbers of rows in one call
+QUICK = {"ROWS": 200, "REPEATS": 1, "ONE_CALL": (100, 200)}
 KEYS, BATCH = (1, 4, 16, 64, 256, 1024), (1, 4, 16, 64, 256, 1024)
 Setting = dict[str, int]
 
@@ -40,7 +41,8 @@ class Corner(NamedTuple):
     """An operator to scan.
 
     make : builds the operator of a setting    feed : passes it the rows of a call
-    base : the basic setting    axes : the lists of its numbers; all have `keys`, `batch`
+    base : the basic setting    axes : the lists of its numbers; all have `keys` and `batch`, and
+        `scanned` adds `rows`, of one call
     """
 
     make: Callable[[Setting], Any]
@@ -53,16 +55,20 @@ def rows_of(setting: Setting, certain: bool = False) -> list[dict[str, np.ndarra
     """Return the rows of each call, one time unit apart."""
     rng, many = np.random.default_rng(3), setting.get("alternatives", 1)
     n = max(ROWS // many, 50) if setting["batch"] > 1 else max(ROWS // 10, 50)
+    n, batch = setting.get("rows", n), setting.get("rows", setting["batch"])
     key, number = rng.integers(0, setting["keys"], n), np.arange(n)
     exists = np.where(rng.random(n) < 0.5, 1.0, rng.uniform(0.2, 1.0, n))
     prob = np.repeat(np.ones(n) if certain else exists / many, many)
     values = rng.normal(0.0, 1.0, (n * many, 1))
+    late = rng.random(n) < setting.get("late", 0) / 100
+    time = number - late * rng.integers(0, 600, n)
     found = []
-    for begin in range(0, n, setting["batch"]):
-        end = min(begin + setting["batch"], n)
+    for begin in range(0, n, batch):
+        end = min(begin + batch, n)
         flat = slice(begin * many, end * many)
         found.append({
-            "key": key[begin:end], "time": number[begin:end],
+            "key": key[begin:end], "time": time[begin:end], "late": late[begin:end],
+            "punctuation": number[begin:end] - 1,
             "offsets": many * np.arange(end - begin + 1), "prob": prob[flat],
             "values": values[flat],
         })  # fmt: skip
@@ -90,6 +96,14 @@ def feed_rows(operator: Any, rows: Mapping[str, np.ndarray]) -> Any:
 def feed_times(operator: Any, rows: Mapping[str, np.ndarray]) -> Any:
     given = rows["offsets"], rows["prob"], rows["values"]
     return operator.process(rows["key"], rows["time"], None, None, *given)
+
+
+def feed_late_times(operator: Any, rows: Mapping[str, np.ndarray]) -> Any:
+    given = rows["offsets"], rows["prob"], rows["values"]
+    one_scope = np.zeros_like(rows["key"])
+    return operator.process(
+        rows["key"], rows["time"], rows["punctuation"], rows["late"], *given, scope=one_scope
+    )
 
 
 def feed_join(operator: Any, rows: Mapping[str, np.ndarray]) -> Any:
@@ -137,6 +151,10 @@ CORNERS = {
     "sum of certain extents": Corner(
         of_extents("sum", certain=True), feed_times, {**EXTENT, "certain": 1}, OF_TIME
     ),
+    "sum of extents with late rows": Corner(
+        of_extents("sum"), feed_late_times, {**EXTENT, "keys": 1, "late": 40},
+        {**COMMON, "late": (0, 10, 40)},
+    ),
     "sum of sessions": Corner(
         lambda at: SessionAggregate(at["window"], 100 * at["window"], [Aggregate("sum", 0)]),
         feed_times, {**BASE, "window": 5}, {**COMMON, "window": (1, 5, 20, 100)},
@@ -179,7 +197,7 @@ def scanned(name: str, corner: Corner) -> list[Row]:
     rows = []
     _, operator = cost(corner, corner.base)
     held = getattr(operator, "counters", {}).get("held", 0) or corner.base["keys"]
-    for axis, values in corner.axes.items():
+    for axis, values in {**corner.axes, "rows": ONE_CALL}.items():
         spent = {value: cost(corner, {**corner.base, axis: value})[0] for value in values}
         pairs = [(max(pair, key=spent.__getitem__), min(pair, key=spent.__getitem__))
                  for pair in pairwise(values)]  # fmt: skip

@@ -182,6 +182,19 @@ class ExtentScratch(NamedTuple):
     counts: np.ndarray
 
 
+class LateSweep(NamedTuple):
+    """The late rows of a group, while its extents are visited in ascending order.
+
+    by_first : int64[n], places of the rows, by first extent and arrival
+    inside : int64[n], places of the rows of the current extent, by arrival
+    at : int64[2], numbers of rows in `inside`, and of rows of `by_first` that have been visited
+    """
+
+    by_first: np.ndarray
+    inside: np.ndarray
+    at: np.ndarray
+
+
 class ChannelMeasures(NamedTuple):
     """The channel or list of values of each of r aggregates.
 
@@ -529,24 +542,76 @@ def drop_rows(gone, panes, tuples):
 
 
 @compiled
-def _list_extents(group, completions, numbers, late_rows, grid, gaps, found, extents):
+def _sweep_of(late_rows):
+    first = np.empty(late_rows.size, np.int64)
+    for i in range(first.size):
+        first[i] = late_rows[i].first
+    return LateSweep(stable_order(first), first, np.zeros(2, np.int64))
+
+
+@lean
+def _restart(sweep):
+    sweep.at[0], sweep.at[1] = 0, 0
+
+
+@compiled
+def _rows_inside(sweep, late_rows, number):
+    """Move a sweep to an extent; return the places of the extent's late rows, by arrival.
+
+    Cost: O(r) for r late rows of the extent and of the extent before, and per first extent.
+    """
+    of, inside, left, begin = sweep.by_first, sweep.inside, np.int64(0), sweep.at[1]
+    for i in range(sweep.at[0]):
+        if late_rows[inside[i]].last >= number:
+            inside[left] = inside[i]
+            left += 1
+    while begin < of.size and late_rows[of[begin]].first <= number:
+        end, first, fresh = begin, late_rows[of[begin]].first, 0
+        while end < of.size and late_rows[of[end]].first == first:
+            if late_rows[of[end]].last >= number:
+                fresh += 1
+            end += 1
+        older, to = left - 1, left + fresh - 1
+        left += fresh
+        for k in range(end - 1, begin - 1, -1):  # merge by place, from the end
+            if late_rows[of[k]].last >= number:
+                while older >= 0 and inside[older] > of[k]:
+                    inside[to] = inside[older]
+                    older, to = older - 1, to - 1
+                inside[to] = of[k]
+                to -= 1
+        begin = end
+    sweep.at[0], sweep.at[1] = left, begin
+    return inside[:left]
+
+
+@compiled
+def _list_extents(group, completions, numbers, late_rows, sweep, grid, gaps, found, extents):
     """List a group's complete extents: (`extents`, grown if needed; their number; skipped extents).
 
     Empty extents are skipped in gaps of more than `gaps.most` (-1 skips all, uncounted).
     completions : of the group's scope, ascending    numbers : int64[], of the group's panes
-    late_rows : of the group
+    late_rows, sweep : of the group
     """
-    after = completions[0].after
-    low, high, c, skipped, j = 0, 0, 0, 0, completions[0].after + 1
+    after, by_first = completions[0].after, sweep.by_first
+    low, high, c, skipped, j, n, ahead, reached = 0, 0, 0, 0, after + 1, 0, 0, NO_EXTENT
     while True:
         following = completions[-1].up_to + 1
         while low < numbers.size and numbers[low] < j * grid.per_slide - grid.width:
             low += 1
         if low < numbers.size:
             following = min(following, max(j, numbers[low] // grid.per_slide + 1))
-        for row in late_rows:
-            if row.tuple != NO_INDEX and row.last >= j:
-                following = min(following, max(j, row.first))
+        while n < by_first.size and late_rows[by_first[n]].first <= j:
+            if late_rows[by_first[n]].tuple != NO_INDEX:
+                reached = max(reached, late_rows[by_first[n]].last)
+            n += 1
+        ahead = max(ahead, n)
+        while ahead < by_first.size and late_rows[by_first[ahead]].tuple == NO_INDEX:
+            ahead += 1
+        if reached >= j:
+            following = j
+        elif ahead < by_first.size:
+            following = min(following, late_rows[by_first[ahead]].first)
         last, fresh = following > completions[-1].up_to, group.previous <= NO_EXTENT
         j = min(following, completions[-1].up_to + 1)
         begin, end, left_out = _empty_extents(j, group.previous, after, last, gaps)
@@ -563,9 +628,8 @@ def _list_extents(group, completions, numbers, late_rows, grid, gaps, found, ext
             extent = extents[found]
             extent.number, extent.completion, extent.late = k, c, 0
             extent.low, extent.high = (low, high) if k == j else (low, low)
-            for row in late_rows:
-                if row.tuple == NO_INDEX and row.first <= k <= row.last:
-                    extent.late += 1
+            for i in _rows_inside(sweep, late_rows, k):
+                extent.late += late_rows[i].tuple == NO_INDEX
             found += 1
         group.previous = j
         j += 1
@@ -573,9 +637,12 @@ def _list_extents(group, completions, numbers, late_rows, grid, gaps, found, ext
 
 @lean
 def _merge_extent(
-    extent, slots, numbers, late_slots, late_rows, grid, panes, partials, per_tuple, total
+    extent, slots, numbers, inside, late_rows, grid, panes, partials, per_tuple, total
 ):  # fmt: skip
-    """Merge the partials of an extent's panes and late tuples into set 0 of `total`."""
+    """Merge the partials of an extent's panes and late tuples into set 0 of `total`.
+
+    inside : int64[], places of the extent's late rows
+    """
     low, high, own = extent.low, extent.high, partials.own
     start, middle = extent.number * grid.per_slide - grid.width, low
     if start % grid.width != 0:
@@ -591,16 +658,19 @@ def _merge_extent(
         copy_set(own, slots[low], total, FIRST_SET)
     if middle < high:
         merge_set(partials.prefix, slots[high - 1], total, FIRST_SET)
-    for i in range(late_slots.size):
-        if late_slots[i] != NO_INDEX and late_rows[i].first <= extent.number <= late_rows[i].last:
-            if per_tuple.shape[2] > 0:
-                add_tuple(per_tuple, late_rows[i].tuple, total, FIRST_SET)
-            else:
-                merge_set(own, late_slots[i], total, FIRST_SET)
+    for i in inside:
+        if late_rows[i].tuple == NO_INDEX:
+            continue
+        if per_tuple.shape[2] > 0:
+            add_tuple(per_tuple, late_rows[i].tuple, total, FIRST_SET)
+        else:
+            merge_set(own, late_rows[i].pane, total, FIRST_SET)
 
 
 @compiled_ieee
-def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, room, answers):
+def _answer_extremes(
+    x, extents, slots, late_rows, sweep, tuples, partials, measures, room, answers
+):  # fmt: skip
     """Write mean, standard deviation and existence of extreme x, for the aggregates that need it.
 
     slots : int64[panes and late rows]    answers : float64[extents * aggregates * 3], written
@@ -622,11 +692,10 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
         for i in range(extent.low, extent.high):
             first[lists], counts[lists] = begins[i], begins[i + 1] - begins[i]
             lists += 1
-        for i in range(late_rows.size):
-            if late_rows[i].first <= extent.number <= late_rows[i].last:
-                first[lists] = begins[panes + i]
-                counts[lists] = begins[panes + i + 1] - first[lists]
-                lists += 1
+        for i in _rows_inside(sweep, late_rows, extent.number):
+            first[lists] = begins[panes + i]
+            counts[lists] = begins[panes + i + 1] - first[lists]
+            lists += 1
         steps = after_signals(steps + 64 * lists)
         sign = measures.sign[x]
         found = extreme_distribution(
@@ -716,16 +785,14 @@ def _list_pane(pane, at, members, listed):
 
 
 @compiled
-def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
+def _list_tuples(extent, slots, inside, late_rows, panes, at, members, listed):
     """Append the places of an extent's tuples to `members[:listed]`."""
-    first = slots.size - late_rows.size
     members = with_room(members, listed + extent.held)
     for i in range(extent.low, extent.high):
         listed = _list_pane(panes[slots[i]], at, members, listed)
-    for i in range(late_rows.size):
-        row = late_rows[i]
-        if row.tuple != NO_INDEX and row.first <= extent.number <= row.last:
-            listed = _list_pane(panes[slots[first + i]], at, members, listed)
+    for i in inside:
+        if late_rows[i].tuple != NO_INDEX:
+            listed = _list_pane(panes[late_rows[i].pane], at, members, listed)
     return members, listed
 
 
@@ -756,7 +823,7 @@ def complete_extents(
         np.empty(m, np.int64), np.empty(m), np.empty(m), np.empty(p, np.int64),
         np.empty(p, np.int64), np.empty(p, np.int64),
     )  # fmt: skip
-    begin = 0
+    begin, no_sweep = 0, _sweep_of(late_rows[:0])
     while begin < completions.size:
         end, c = begin + 1, completions[begin].scope
         while end < completions.size and completions[end].scope == c:
@@ -772,30 +839,30 @@ def complete_extents(
             else:
                 for i in range(numbers.size):
                     merge_prefix(i, slots, numbers, panes, totals, signs, grid.width)
+            sweep = no_sweep if own_late.size == 0 else _sweep_of(own_late)
             extents, found, more = _list_extents(
-                group, completions[begin:end], numbers, own_late, grid, gaps, found, extents
+                group, completions[begin:end], numbers, own_late, sweep, grid, gaps, found, extents
             )
             skipped += more
             answers = with_room(answers, size * found)
-            late_slots = slots[numbers.size :]
+            _restart(sweep)
             for e in range(start, found):
                 extent = extents[e]
+                inside = _rows_inside(sweep, own_late, extent.number)
+                steps = after_signals(steps + 64 + inside.size)
                 extent.group, extent.completion = g, extent.completion + begin
                 if fields > 0:
-                    steps = after_signals(steps + 64 + own_late.size)
                     out = answers[size * e : size * e + size]
                     total_extent(
-                        extent, slots, numbers, late_slots, own_late, grid, panes, totals, signs,
-                        out,
+                        extent, slots, numbers, inside, own_late, grid, panes, totals, signs, out
                     )  # fmt: skip
                     extent.held = np.int64(out[0])
                     continue
                 _merge_extent(
-                    extent, slots, numbers, late_slots, own_late, grid, panes, partials, per_tuple,
+                    extent, slots, numbers, inside, own_late, grid, panes, partials, per_tuple,
                     total,
                 )  # fmt: skip
                 extent.held = np.int64(total.sums[0, -1].tuples)
-                steps = after_signals(steps + 64 + own_late.size)
                 for r in range(many):
                     at, what = 3 * (e * many + r), measures.what[r]
                     answers[at] = answers[at + 1] = answers[at + 2] = np.nan
@@ -805,13 +872,14 @@ def complete_extents(
                         )
                 if listing:
                     members, listed = _list_tuples(
-                        extent, slots, own_late, panes, tuples.at, members, listed
+                        extent, slots, inside, own_late, panes, tuples.at, members, listed
                     )
             if found > start:
                 for x in range(measures.sign.size):
+                    _restart(sweep)
                     _answer_extremes(
-                        x, extents[start:found], slots, own_late, tuples, partials, measures, room,
-                        answers[3 * many * start :],
+                        x, extents[start:found], slots, own_late, sweep, tuples, partials, measures,
+                        room, answers[3 * many * start :],
                     )  # fmt: skip
             following = group.following
             if _drop_unneeded(group, closed, own_late, panes, tuples, grid, gaps):

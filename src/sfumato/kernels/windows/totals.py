@@ -74,7 +74,7 @@ def merge_prefix(i, slots, numbers, panes, totals, signs, width):
 
 
 @compiled_ieee
-def total_extent(extent, slots, numbers, late_slots, late_rows, grid, panes, totals, signs, out):
+def total_extent(extent, slots, numbers, inside, late_rows, grid, panes, totals, signs, out):
     """Write the totals of an extent, merged as in `extents._merge_extent`."""
     low, high = extent.low, extent.high
     start, middle = extent.number * grid.per_slide - grid.width, low
@@ -94,6 +94,6 @@ def total_extent(extent, slots, numbers, late_slots, late_rows, grid, panes, tot
         write_at(out, np.int64(0), totals[slots[low], SUFFIX])
     if middle < high:
         _merge(signs, totals[slots[high - 1], PREFIX], out)
-    for i in range(late_slots.size):
-        if late_slots[i] >= 0 and late_rows[i].first <= extent.number <= late_rows[i].last:
-            _merge(signs, totals[late_slots[i], OWN], out)
+    for i in inside:
+        if late_rows[i].pane >= 0:
+            _merge(signs, totals[late_rows[i].pane, OWN], out)
