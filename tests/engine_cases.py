@@ -134,8 +134,8 @@ COMPLETE = incomplete(5).filter(pa.array([True] * 100 + [False] * 50))
 
 CASES = {
     "reorder by key": lambda sf, a, b: sf.reorder(a, **REORDERED, key="room", slack=4),
-    "reorder twice": lambda sf, a, b: sf.reorder(
-        sf.reorder(a, **REORDERED, max_delay="2 seconds"), **REORDERED, drop_ratio=0.2
+    "reorder with a share of late rows": lambda sf, a, b: sf.reorder(
+        a, **REORDERED, drop_ratio=0.2
     ),
     "reorder sources": lambda sf, a, b: sf.reorder(
         a, **REORDERED, source="room", estimator="max", max_buffer=20

@@ -69,7 +69,8 @@ class Array:
 
     dtype : bool, int (int64), float (float64) or another numeric NumPy dtype
     sizes : per dimension a name, a number, or None for any length
-    low, high : inclusive lower bound; exclusive upper bound, a number or the name of a length
+    low, high : inclusive lower bound; exclusive upper bound, a number or the name of a length. The
+        default for numbers and codes, integers from 0 or -1, is MAX_COUNT
     """
 
     def __init__(
@@ -80,6 +81,8 @@ class Array:
         high: int | float | str | None = None,
     ) -> None:
         self.dtype, self.sizes = np.dtype(dtype), sizes or (None,)
+        if high is None and low in (0, -1) and self.dtype == np.int64:
+            high = MAX_COUNT
         self.low, self.high = low, high
 
     def save(self, value: Any, name: str, saved: SavedState) -> None:
