@@ -127,7 +127,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     -------
     One entry `sfumato_OPERATOR_NAME` per operator (NAME is the argument `name`, or a number), with
     the counters documented for its function, under the same names as the metrics on Spark. An
-    operator that skips invalid rows also has an entry `..._input` (a join: `..._left` and
+    operator that leaves out invalid rows also has an entry `..._input` (a join: `..._left` and
     `..._right`) with `rows`, `invalid`, and `reasons`, the number of rows per reason.
 
     Notes
@@ -182,7 +182,7 @@ def with_records(result: pa.Table, inputs: Sequence[pa.Table], *own: dict[str, A
 
 
 def count_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> dict[str, Any]:
-    """Warn about skipped invalid rows; return the counters of the input."""
+    """Warn about invalid rows that are left out; return the counters of the input."""
     warn_of_invalid(function, rows, reasons)
     return {"rows": rows, "invalid": sum(reasons.values()), "reasons": {**reasons}}
 
@@ -204,7 +204,7 @@ def warn_of_invalid(
     why = ", ".join(f"{r} ({n:,} of them)" if several else r for r, n in kinds.most_common(3))
     why += f". {ABOVE_ONE_HINT}" if ABOVE_ONE in kinds else ""
     emitted = EMITTED_INVALID.get(function) if by_operator else None
-    fate = emitted or f"were skipped as invalid: {why}"
+    fate = emitted or f"were left out as invalid: {why}"
     warn_user(
         f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) {fate}", InvalidRowsWarning
     )
