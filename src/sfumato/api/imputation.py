@@ -378,7 +378,7 @@ def earlier_values(
         Time to live of a key, "1 day" (a number in the unit of `order` if `order` is a number),
         after which it starts without known values.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_earlier_values_N``.
 
     Returns
     -------

@@ -28,7 +28,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
         frame's other columns; in memory: comparisons, BETWEEN, IN, IS NULL, AND, OR, NOT, + - * /,
         abs, sqrt and parentheses. If an attribute and a column share a name, the attribute is used.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_where_N_input``.
 
     Returns
     -------
@@ -392,7 +392,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     id
         Column(s) that identify a tuple. The width of an integer type does not matter.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_draw_worlds_N_input``.
 
     Returns
     -------

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_EMPTY_EXTENTS
-from sfumato.memory.frame import ArrowFrame, schema_of
+from sfumato.memory.frame import ArrowFrame, library_of, schema_of
 from sfumato.reports import EMITTED_INVALID, describe_drift
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.job import Job
@@ -130,6 +130,11 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     operator that leaves out invalid rows also has an entry `..._input` (a join: `..._left` and
     `..._right`) with `rows`, `invalid`, and `reasons`, the number of rows per reason.
 
+    Raises
+    ------
+    TypeError
+        For anything that is not a table in memory.
+
     Notes
     -----
     Cost: none; the counters are stored in the table's metadata.
@@ -142,6 +147,11 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     >>> sf.ops.counters(ordered)["sfumato_reorder_intake"]["late"]
     1
     """
+    if not library_of(table) and not isinstance(table, pa.Table):
+        raise TypeError(
+            "`table` must be a pandas, Polars or Arrow table that a function returned; got "
+            f"{type(table).__name__}. For Spark DataFrames, read the query's metrics"
+        )
     found: dict[str, dict[str, Any]] = {}
     numbers: dict[str, int] = {}
     for record in records_of(table):
