@@ -33,6 +33,11 @@ def _engine(given: Any) -> Any:
                 'give a column in memory, like df["x"]'
             )
         return of_spark
+    if is_spark_instance(given, "DataFrame"):
+        raise TypeError(
+            "expected a column, or a table in memory; got a Spark DataFrame. Write, for example, "
+            'df.select(sf.expected("x"))'
+        )
     from sfumato.memory import alternatives as in_memory
 
     return in_memory
