@@ -28,14 +28,14 @@ Duration = str | timedelta
 @checks_call("sf.Rows(500)")
 @dataclass(frozen=True)
 class Rows:
-    """Count window: the smallest number of newest tuples that contains `rows` existing tuples.
+    """Count window: the fewest newest tuples that contain `rows` existing ones with a confidence.
 
     Parameters
     ----------
     rows
         Number of existing tuples in the window, ≥ 1.
     confidence
-        Probability that the window contains `rows` existing tuples, in (0, 1].
+        Minimum probability that the window contains `rows` existing tuples, in (0, 1].
     max_tuples
         Maximum number of held tuples; None for no bound. Tuples evicted by this bound are counted
         as overflow; while they are missing, the confidence is not reached.
@@ -277,9 +277,9 @@ class Session:
 
     Notes
     -----
-    A late row that is less than `gap` behind the punctuation can still extend or merge open
-    sessions. Tuples that may not exist also extend sessions, because only the
-    certain event times determine sessions.
+    A late row that is less than `gap` before the punctuation can still extend or merge open
+    sessions. Tuples that may not exist also extend sessions, because only event times determine
+    sessions.
     Cost: constant per row. Memory: the tuples of open sessions.
 
     Examples

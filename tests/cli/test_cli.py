@@ -105,13 +105,13 @@ def test_once_processes_what_is_there_says_what_is_held_and_a_restart_goes_on(sp
     code, said = ran(spark, tmp_path, PIPELINE)
     assert code == 0
     assert by_id(tmp_path / "out") == [(1, False), (2, False), (3, False), (6, True)]
-    assert "2 rows buffered" in said
+    assert "2 rows held until" in said
     assert "1 row came too late" in said
     put(tmp_path / "in", "b.json", THEN)
     code, said = ran(spark, tmp_path, PIPELINE)
     assert code == 0
     assert [row for row, late in by_id(tmp_path / "out") if not late] == [1, 2, 3, 4, 5, 7]
-    assert "2 rows buffered" in said
+    assert "2 rows held until" in said
 
 
 def test_once_with_flush_lets_out_what_is_held_and_the_next_run_goes_on(spark, tmp_path):
@@ -121,13 +121,13 @@ def test_once_with_flush_lets_out_what_is_held_and_the_next_run_goes_on(spark, t
     assert code == 0
     out = [(1, False), (2, False), (3, False), (4, False), (5, False), (6, True)]
     assert by_id(tmp_path / "out") == out
-    assert "buffered" not in said
+    assert "held until" not in said
     put(tmp_path / "in", "b.json", [*THEN, *rows((10, 6))])
     code, said = ran(spark, tmp_path, text)
     assert code == 0
     out += [(7, False), (8, False), (9, False), (10, True)]
     assert by_id(tmp_path / "out") == out
-    assert "buffered" not in said
+    assert "held until" not in said
     assert "reorder_ordered: 4 rows, 1 marked late" in said  # with the query's name
     assert re.search(r"out +2 +4 +\d+ +4 ", said)  # micro-batches, rows in, per second, rows out
     code, said = ran(spark, tmp_path, PIPELINE)  # a stream that never ends is a different query

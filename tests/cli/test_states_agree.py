@@ -71,7 +71,7 @@ def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
     counted = f"reorder_intake: 120 rows, {len(late)} marked late, {len(invalid)} invalid"
     assert said.count(counted) == 2  # for the sinks of `ordered` together, and for the windows
     assert f"{too_late} rows came too late ({share:.2%} of 112)" in said
-    assert f"{held} rows buffered" in said
+    assert f"{held} rows held until" in said
 
     # The page.
     queries = {query["name"]: query for query in view(seen.metrics, seen.about)["queries"]}

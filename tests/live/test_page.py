@@ -112,7 +112,7 @@ def test_the_metrics_on_the_page_are_those_of_the_query_and_follow_it(browser, s
     assert column(page, "wait, median") == ["5.7 ms", "", ""]
     assert column(page, "oldest held") == ["7.50 s", "", ""]
     assert column(page, "window holds") == ["", "14", ""]
-    assert column(page, "rows wanted") == ["", "12", ""]
+    assert column(page, "rows required") == ["", "12", ""]
     assert column(page, "pruned") == ["", "75.0%", ""]
     rankings = page.locator(".rankings tr").all_inner_texts()
     assert [row.split("\t") for row in rankings[1:]] == [

@@ -235,7 +235,7 @@ def test_what_spark_observes_is_counted(spark):
         sf.reorder(frame, **REORDERED, slack=3, name="first"), TOTALS, window=RANGE, name="n", **AT
     )
     assert found.count() > 0
-    with pytest.warns(sf.errors.InvalidRowsWarning, match="were skipped as invalid"):
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="were left out as invalid"):
         table = sf.window_aggregate(
             sf.reorder(A, **REORDERED, slack=3, name="first"), TOTALS, window=RANGE, name="n", **AT
         )

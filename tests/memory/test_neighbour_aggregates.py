@@ -181,7 +181,7 @@ def test_large_sums_are_sampled_with_a_bound():
 def test_answers_are_refused_as_independent_rows():
     df = frame(np.random.default_rng(0), 4, 0)
     found = sf.neighbours(df, window=sf.Range("9 us"), aggregates={"n": "count(*)"}, **HOW)
-    with pytest.raises(ValueError, match="may share tuples"):
+    with pytest.raises(ValueError, match="may share readings"):
         sf.window_aggregate(found, {"n": "count(*)"}, window=sf.Range("9 us"), order="t")
 
 
@@ -231,5 +231,5 @@ def test_wrong_frames_are_refused():
     with pytest.raises(ValueError, match=r"`key` names a column `room` .* the right table"):
         sf.neighbours(left, other=right.drop("room"), **how)
     answers = sf.neighbours(left, other=right, **how)
-    with pytest.raises(ValueError, match="may share tuples"):
+    with pytest.raises(ValueError, match="may share readings"):
         sf.window_aggregate(answers, {"n": "count(*)"}, window=sf.Rows(2), order="t")

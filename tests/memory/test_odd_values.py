@@ -489,7 +489,7 @@ def test_warnings_count_sums_above_one_as_one_reason():
     with pytest.warns(sf.InvalidRowsWarning) as caught:
         sf.window_aggregate(rows, {"n": "avg(x)"}, window=sf.Rows(2), order="id")
     assert str(caught[0].message) == (
-        "window_aggregate: 4 of 5 rows (80.0%) were skipped as invalid: the probabilities sum to "
+        "window_aggregate: 4 of 5 rows (80.0%) were left out as invalid: the probabilities sum to "
         "more than 1 (3 of them), an alternative's x is missing or not finite (1 of them). "
         "sf.alternatives(..., normalize=True) scales all sums to 1, also sums below 1"
     )

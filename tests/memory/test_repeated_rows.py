@@ -52,7 +52,7 @@ def ranked():
 )
 def test_a_repeated_column_of_probabilities_is_refused(make, rows):
     found = make()
-    with pytest.raises(ValueError, match=f"{rows} may share tuples"):
+    with pytest.raises(ValueError, match=f"{rows} may share readings"):
         sf.window_aggregate(found, {"n": "count(*)"}, existence="conf", **ROOM)
     known = sf.assume_independent(found)
     assert sf.window_aggregate(known, {"n": "count(*)"}, existence="conf", **ROOM).num_rows

@@ -158,7 +158,7 @@ def test_existence_is_shared_by_rows_without_alternatives():
 def test_answers_over_shared_errors_are_not_taken_as_independent():
     sums = readings(distribution=4)
     sums["alternatives"] = [of["distribution"] for of in sums.pop("s")]
-    with pytest.raises(ValueError, match="windows over shared errors may share tuples"):
+    with pytest.raises(ValueError, match="windows over shared errors may share readings"):
         sf.window_aggregate(sums, {"m": "max(value)"}, window=sf.Rows(2), order="held")
 
 

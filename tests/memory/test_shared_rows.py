@@ -1,4 +1,4 @@
-"""Operators refuse rows that may share tuples, unless they are declared independent."""
+"""Operators refuse rows that may share readings, unless they are declared independent."""
 
 import warnings
 
@@ -94,7 +94,7 @@ def test_an_operator_refuses_rows_that_may_share_tuples(name):
     make, said = SHARING[name]
     rows = make()
     message = (
-        f"window_aggregate needs independent rows, but {said} may share tuples, .* sf.draw_worlds"
+        f"window_aggregate needs independent rows, but {said} may share readings, .* sf.draw_worlds"
     )
     with pytest.raises(ValueError, match=message):
         sf.window_aggregate(rows, **COUNT)
@@ -175,7 +175,7 @@ def repeated_rows():
 def test_rows_of_overlapping_windows_share_their_existence():
     rows = repeated_rows()
     assert rows.num_rows == 2 * READINGS.num_rows
-    with pytest.raises(ValueError, match="answers of overlapping windows may share tuples"):
+    with pytest.raises(ValueError, match="answers of overlapping windows may share readings"):
         sf.window_aggregate(rows, **COUNT)
     window = sf.Range("4 s")
     once = sf.window_aggregate(
@@ -218,7 +218,7 @@ def test_pairs_are_known_by_their_columns_where_their_metadata_is_lost():
 
     frame = pl.from_arrow(READINGS)
     found = sf.similarity_join(frame, frame, **NEAR).with_row_index("at")
-    with pytest.raises(ValueError, match="pairs of a join may share tuples"):
+    with pytest.raises(ValueError, match="pairs of a join may share readings"):
         sf.window_aggregate(found, **COUNT)
     assert sf.window_aggregate(sf.assume_independent(found), **COUNT).height == found.height
     certain = frame.drop("existence")
@@ -306,7 +306,7 @@ def test_pairs_are_refused_in_pandas_after_their_columns_have_changed(changed):
         found = sf.similarity_join(given, given, **NEAR)
     found["at"] = pd.to_datetime(range(len(found)), unit="s")
     frame = changed(found)
-    with pytest.raises(ValueError, match="may share tuples"):
+    with pytest.raises(ValueError, match="may share readings"):
         sf.window_aggregate(frame, **COUNT)
     assert len(sf.window_aggregate(sf.assume_independent(frame), **COUNT)) == len(frame)
 
@@ -317,7 +317,7 @@ def test_an_existence_that_replaces_that_of_answers_is_refused():
     assert sf.window_aggregate(found, **COUNT).num_rows  # the existence describes its row alone
     found = sf.neighbours(READINGS.to_pandas(), fewer_than=1, **near)
     lonely = found.assign(existence=found.existence * found.probability)
-    with pytest.raises(ValueError, match="may share tuples"):
+    with pytest.raises(ValueError, match="may share readings"):
         sf.window_aggregate(lonely, **COUNT)
 
 
@@ -327,7 +327,7 @@ def test_an_assumption_does_not_hold_for_later_answers():
         order="at", distribution=9,
     )  # fmt: skip
     found = handed_on(overlapping, "n").append_column("at", overlapping["held"])
-    with pytest.raises(ValueError, match="answers of overlapping windows may share tuples"):
+    with pytest.raises(ValueError, match="answers of overlapping windows may share readings"):
         sf.top_k(found, 1, by="value", window=sf.Range("4 us"), order="at")
 
 

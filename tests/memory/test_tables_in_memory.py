@@ -206,7 +206,7 @@ def test_operators_chain_and_their_counters_with_them():
 def test_invalid_rows_are_reported_and_counted_with_their_reasons():
     existence = [0.5, 0.0, 2.0, None, 1.0, 1.0]
     table = READINGS_TABLE.set_column(4, "existence", pa.array(existence))
-    said = r"window_aggregate: 2 of 6 rows \(33.3%\) were skipped as invalid: existence is not a"
+    said = r"window_aggregate: 2 of 6 rows \(33.3%\) were left out as invalid: existence is not a"
     with pytest.warns(sf.errors.InvalidRowsWarning, match=said) as told:
         found = sf.window_aggregate(table, {"n": "count(*)"}, window=sf.Rows(2), order="made")
     assert told[0].filename == __file__

@@ -131,6 +131,14 @@ def test_wrong_arguments_are_named(spark, call, message):
         call()
 
 
+def test_a_frame_of_spark_is_no_column_and_has_no_counters(spark):
+    given = spark.range(1)
+    with pytest.raises(TypeError, match="expected a column, or a table in memory; got a Spark"):
+        sf.expected("x", given)
+    with pytest.raises(TypeError, match="`table` must be a pandas, Polars or Arrow table"):
+        sf.ops.counters(given)
+
+
 def test_alternatives_are_called_so_without_an_alias(spark):
     given = spark.createDataFrame(
         [([1.0], [1.0], 2.0)], "v array<double>, p array<double>, x double"

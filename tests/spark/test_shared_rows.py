@@ -1,4 +1,4 @@
-"""Spark's frames record whether rows may share tuples: an error, or the assumption in EXPLAIN."""
+"""Spark's frames record whether rows may share readings: an error, or the assumption in EXPLAIN."""
 
 import warnings
 
@@ -24,7 +24,7 @@ def test_explain_shows_that_rows_are_assumed_to_be_independent(spark, readings):
         "SELECT COUNT(*) FROM {} [RANGE 10 s WATTR at]",
         "SELECT TOP 2 * FROM {} [RANGE 10 s WATTR at] RANK BY left_x FREQUENCY 5 s",
     ):
-        with pytest.raises(sf.errors.SqlError, match="pairs of a join may share tuples"):
+        with pytest.raises(sf.errors.SqlError, match="pairs of a join may share readings"):
             sf.explain(spark, query.format(joined), s=readings)
         plan = sf.explain(spark, query.format(f"assume_independent({joined})"), s=readings)
         said = (
@@ -91,7 +91,7 @@ def test_a_new_column_keeps_the_refusal_of_pairs(spark, readings):
     pairs = sf.self_join(readings, probability=0.1, **near)
     for existence in ("round(probability, 6)", "probability * 1.0", "coalesce(probability, 0)"):
         given = pairs.selectExpr("left.at", f"{existence} AS existence")
-        with pytest.raises(ValueError, match="pairs of a join may share tuples"):
+        with pytest.raises(ValueError, match="pairs of a join may share readings"):
             sf.window_aggregate(given, {"n": "count(*)"}, window=sf.Range("10 s"), order="at")
 
 
@@ -114,7 +114,7 @@ def test_a_repeated_column_of_probabilities_is_refused(spark):
     matched = sf.asof_join(left, rows, order="t").selectExpr("left.t", "right.conf")
     resampled = sf.resample(rows, every="10 us", order="t")
     for found, said in ((matched, "pairs of an as-of join"), (resampled, "points of a resampling")):
-        with pytest.raises(ValueError, match=f"{said} may share tuples"):
+        with pytest.raises(ValueError, match=f"{said} may share readings"):
             sf.window_aggregate(found, {"n": "count(*)"}, **window)
     sf.window_aggregate(sf.assume_independent(matched), {"n": "count(*)"}, **window)
 

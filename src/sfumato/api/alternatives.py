@@ -33,6 +33,11 @@ def _engine(given: Any) -> Any:
                 'give a column in memory, like df["x"]'
             )
         return of_spark
+    if is_spark_instance(given, "DataFrame"):
+        raise TypeError(
+            "expected a column, or a table in memory; got a Spark DataFrame. Write, for example, "
+            'df.select(sf.expected("x"))'
+        )
     from sfumato.memory import alternatives as in_memory
 
     return in_memory
@@ -398,7 +403,7 @@ def existence(column: Any = ALTERNATIVES) -> Any:
     Returns
     -------
     A column of doubles. It is NULL where the alternatives are NULL, and where their probabilities
-    are invalid: not numbers in [0, 1], or with a sum greater than 1.
+    are invalid: not numbers in [0, 1], or with a sum above 1 + 1e-6.
 
     Raises
     ------
@@ -407,8 +412,9 @@ def existence(column: Any = ALTERNATIVES) -> Any:
 
     Notes
     -----
-    All operators use this rule. The sum is compensated, and is 1 if it differs from 1 only by the
-    rounding errors of its terms: a tuple with ten alternatives of probability 0.1 certainly exists.
+    All operators use this rule. The sum is compensated. It counts as 1 if it exceeds 1 by at most
+    1e-6, or differs from 1 only by the rounding errors of its terms: a tuple with ten alternatives
+    of probability 0.1 certainly exists.
     More: page reference/semantics/values of the documentation.
     Inside a Spark aggregate, such as `F.min(sf.existence())`, give the aggregate an alias: Spark
     names it after the whole expression.

@@ -36,7 +36,8 @@ def extent_join(
     how
         "inner", or "left", "right", "full": also emit the rows of a side that have no partner.
     one_to_one
-        Put each row in at most one pair: choose pairs by descending probability. Needs `on`.
+        Put each row in at most one pair: choose pairs by descending probability. Needs `on` and
+        how="inner".
     forget_after
         Time to live of a key, if the controllers upstream have keys.
     name

@@ -83,7 +83,7 @@ class Imputation(ImputationArguments):
     joint
         Take several missing attributes from the same rows, which keeps their correlation.
     max_alternatives
-        Maximum number of alternatives per object; values are merged. None: 1,024 if several
+        Maximum number of alternatives per row; values are merged. None: 1,024 if several
         attributes are missing and `method` is "calibrated", otherwise 10,000. Below 100 for two
         missing attributes, or 1,000 for three, "calibrated" takes the values from the same rows.
     fallback
@@ -91,21 +91,21 @@ class Imputation(ImputationArguments):
         "reject" leaves the row without alternatives, with the reason in `imputed_by`.
     scaling
         {name: (shift, span)}: scaled = (value - shift) / span. By default, and for missing names,
-        shift and span are the minimum and the extent in the repository.
+        shift is the minimum in the repository, and span is the maximum minus the minimum.
     method
         "calibrated", the default: a range of probability p contains the value in a share p of the
         cases. "plain": the unchanged donors of the first combination of dependencies that has any
-        (see `sfumato.engine_free.Imputer`).
+        (see `sf.engine_free.Imputer`).
     least_donors
-        Minimum number of donors; fewer are ignored. None: 20 for "calibrated", 1 for "plain".
+        Minimum number of donors. None: 20 for "calibrated", 1 for "plain".
     key, least_rows
-        Column(s) that identify a device or sensor, in the frame and in the repository. A row's
-        donors have the same key if that key has at least `least_rows` complete rows in the
-        repository. Other keys, and NULL, use the whole repository and are counted in `shared`.
-        The scaling is the same for all keys. A join imputes without `key`.
+        Column(s) of the frame and of the repository that identify a device or sensor. A key with at
+        least `least_rows` complete rows in the repository is imputed from these rows; other keys,
+        and NULL, from the whole repository (counted as `shared`). Not for joins.
     order
-        The column that orders a stream, see `sfumato.impute`. It replaces scaling and method, and
-        `dependencies` are on earlier values and changes, or None. A join imputes without `order`.
+        Column that orders a stream: impute changes since the last known value, see `sf.impute`.
+        `scaling` and `method` cannot be given then; `dependencies` are None, or their determinants
+        are age_ATTR, earlier_ATTR, change_ATTR and value_ATTR. Not for joins.
 
     Raises
     ------
@@ -270,7 +270,7 @@ def impute(
     df
         A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     repository, ..., least_rows
-        See `sfumato.Imputation`.
+        See `sf.Imputation`.
     order
         Column that orders the stream, a timestamp or a number, as for `sf.earlier_values`. A
         missing value is then the last known value of its `key` plus a change since then, imputed
@@ -378,7 +378,7 @@ def earlier_values(
         Time to live of a key, "1 day" (a number in the unit of `order` if `order` is a number),
         after which it starts without known values.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_earlier_values_N``.
 
     Returns
     -------
@@ -427,23 +427,24 @@ def discover_dependencies(
     Parameters
     ----------
     repository
-        A static frame or table, a Parquet path or a table's name, as for `sfumato.impute`.
+        A static frame or table, a Parquet path or a table's name, as for `sf.Imputation`.
     attributes
         Columns to examine as determinants and dependents; None for all numeric columns.
     dependents
-        The attributes to infer; None for all.
+        Dependents of the dependencies to find; None for all of these columns.
     within
-        Maximum epsilon of a dependent, as a share of its extent.
+        Maximum epsilon of a dependent, in units of the scaled attribute.
     confidence
-        Minimum share of pairs close on the determinants that are close on the dependent, in (0, 1].
+        Minimum share, in (0, 1], of the pairs of rows close on the determinants that are also close
+        on the dependent.
     epsilons
-        Candidates for the epsilon of a dependency's determinants.
+        Candidates for the epsilons of the determinants, in units of the scaled attributes.
     max_determinants
         Maximum number of determinants of a dependency.
     least_donors
         Minimum number of donors that a row is expected to have in the whole repository.
     scaling
-        As for `sfumato.Imputation`: by default minimum and extent over the whole repository.
+        As for `sf.Imputation`: {name: (shift, span)}.
     sample
         Number of collected rows that are compared in pairs.
     max_rows, seed

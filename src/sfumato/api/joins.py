@@ -83,7 +83,7 @@ def similarity_join(
     metric
         "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in metres.
     idle_timeout, forget_after
-        Time without rows after which a side no longer delays the other, or a key is reset.
+        Time without rows after which a side no longer delays the other; time to live of a key.
     impute
         `sf.Imputation`, or its arguments as a dict: impute missing attributes during the join.
     how
@@ -93,7 +93,7 @@ def similarity_join(
 
     Returns
     -------
-    One row per pair: `left`, `right`, `probability`, `alternatives` (that match) and `change`.
+    One row per pair: `left`, `right`, `probability`, `alternatives` (that match), maybe `change`.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def self_join(
     Notes
     -----
     The metrics ``sfumato_self_join_N`` have the same counters as a join's metrics. Downstream of
-    sf.reorder, with its event time as `order`, late rows are skipped and counted.
+    sf.reorder, with its event time as `order`, late rows are left out and counted.
     Cost: as much as a join of two streams with half the rows each. One shuffle by `key`, of `tasks`
     copies of the rows; the stream is read once. State: the rows of the window.
 
@@ -258,7 +258,7 @@ def neighbours(
     -----
     All answers are exact, conditional on the tuple's existence, and final: the row is emitted when
     it arrives, with its neighbours among the tuples then in its window. Both frames are aligned as
-    in ``sf.similarity_join``, and must have no tuple in common.
+    in ``sf.similarity_join``, and must have no reading in common.
     More: page reference/functions/neighbours of the documentation.
     Cost: one shuffle by `key`. Per alternative of a row, the squared number of its possible
     neighbours; more in count windows. State: the tuples of the window.
@@ -376,8 +376,7 @@ def asof_join(
     Parameters
     ----------
     left, right
-        Spark DataFrames, streaming or static, or pandas, Polars or Arrow tables that are the whole
-        streams. The result has the type of `left`.
+        Spark DataFrames, or tables in memory with the whole streams. The result has this type.
     order
         Event time, a column of both frames: a timestamp or whole microseconds.
     key

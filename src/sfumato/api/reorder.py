@@ -59,17 +59,17 @@ def reorder(
     drop_ratio
         Share of rows that may arrive too late to be ordered, in (0, 0.5].
     slack, max_delay
-        Instead of `drop_ratio`: a number of rows to buffer, or a fixed time to wait ("5 minutes").
+        Instead of `drop_ratio`: a number of rows to hold, or a fixed time to wait ("5 minutes").
     punctuation
-        Instead of these three: a time column; no later row has an event time before its value.
+        Instead of these three arguments: a time column; no later row has an earlier event time.
     estimator
-        With `drop_ratio`: "conformal" (default), "normal". Alone: "max", the largest delay so far.
+        "conformal" (default) or "normal", for `drop_ratio`; alone: "max", the largest delay so far.
     max_buffer, max_buffer_total
-        Maximum of buffered rows, per controller or over all keys; the oldest are emitted first.
+        Maximum number of held rows, per controller or over all keys; the oldest are emitted.
     max_ahead, max_behind
         Rows whose event time is over `max_ahead` after or `max_behind` before arrival are late.
     unique, remember
-        Column(s) that identify a row, whose copies are late; and the minimum time to keep an id.
+        Column(s) that identify a row: its copies are late; and the minimum time to remember it.
     early
         Also emit each row on arrival (column `early`), for early answers. Not with `forget_after`.
     idle_timeout
@@ -90,7 +90,7 @@ def reorder(
 
     Notes
     -----
-    Cost: one shuffle by key. State: the buffered rows, and 2 to 4 KB per controller.
+    Cost: one shuffle by key. State: the held rows, and 2 to 4 KB per controller.
     More: page reference/functions/reorder of the documentation.
 
     References

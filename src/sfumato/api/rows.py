@@ -25,10 +25,10 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
         A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     condition
         Any Spark SQL condition over the alternatives' attributes (by their plain names) and the
-        frame's other columns; in memory: comparisons, AND, OR, NOT, IS NULL, + - * / and
-        parentheses. If an attribute and a column share a name, the attribute is used.
+        frame's other columns; in memory: comparisons, BETWEEN, IN, IS NULL, AND, OR, NOT, + - * /,
+        abs, sqrt and parentheses. If an attribute and a column share a name, the attribute is used.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_where_N_input``.
 
     Returns
     -------
@@ -47,9 +47,9 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
 
     Notes
     -----
-    Invalid rows are skipped, and counted by the metrics ``sfumato_where_N_input``. A row is invalid
-    if its probabilities are invalid, or if an attribute in the condition is not finite in one of
-    the alternatives. ``sf.split_invalid`` of the frame upstream finds these rows.
+    Invalid rows are left out, and counted by the metrics ``sfumato_where_N_input``. A row is
+    invalid if its probabilities are invalid, or if an attribute in the condition is not finite in
+    one of the alternatives. ``sf.split_invalid`` of the frame upstream finds these rows.
     More: page reference/functions/where of the documentation.
     Cost: linear in the number of alternatives, without state; on Spark it runs in the JVM.
 
@@ -81,8 +81,7 @@ def prune(
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table, with
-        alternatives. The result has the same type.
+        A Spark DataFrame, or a table in memory, with alternatives. The result has the same type.
     min_prob
         Alternatives with a smaller probability are removed.
     top
@@ -142,8 +141,7 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table. The result has
-        the same type.
+        A Spark DataFrame, or a table in memory. The result has the same type.
     measurements
         Columns of alternatives (see `alternatives`) with the same attributes, one per measurement.
         A NULL carries no information and is left out.
@@ -199,13 +197,13 @@ def split_invalid(
     exclusive: ColumnName | None = None,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """Split a frame into (valid, invalid): the rows that operators read, and the rows they skip.
+    """Split a frame into (valid, invalid): the rows that operators read, and the rows left out.
 
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The results have the same type.
+        A Spark DataFrame, or a table in memory with the whole stream. The results have the same
+        type.
     attributes
         Attributes (or value columns) to check, by name or as Column objects (see `reorder`). None:
         all attributes of the alternatives, no value column.
@@ -220,7 +218,7 @@ def split_invalid(
     exclusive
         Static frames only: the column given to a ranking as `exclusive`. Per `key`, in the order of
         `order`, a row is invalid if it raises the sum of the probabilities of rows that exclude
-        each other above 1. A ranking skips the same rows if its window holds the whole frame.
+        each other above 1. A ranking leaves out the same rows if its window holds the whole frame.
     strict
         Raise an error at the first invalid row, when the valid rows are read.
 
@@ -230,7 +228,7 @@ def split_invalid(
     additional string column, `reason`. On a stream the results become two separate queries.
 
     A row is valid if it has at least one alternative; every prob is finite, > 0 and ≤ 1; their sum
-    is ≤ 1 + 1e-9; and every attribute is present and, if a number, finite. In a frame without
+    is ≤ 1 + 1e-6; and every attribute is present and, if a number, finite. In a frame without
     alternatives, a column `existence` must lie in [0, 1 + 1e-6], and the given value columns must
     be present and finite.
 
@@ -377,14 +375,14 @@ def union(df: Any, other: Any) -> Any:
 def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | None = None) -> Any:
     """Draw possible worlds: one certain row per tuple and world in which the tuple exists.
 
-    Any chain of operators is correct within a world, even if its rows share tuples.
+    Any chain of operators is correct within a world, even if its rows share readings.
     ``sf.merge_worlds`` counts the answers over all worlds.
 
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table, with
-        alternatives or a column `existence`. The result has the same type.
+        A Spark DataFrame, or a table in memory, with alternatives or a column `existence`. The
+        result has the same type.
     n
         Number of worlds, at most 1,000,000. The error of an answer is proportional to 1/√n.
     source
@@ -394,7 +392,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     id
         Column(s) that identify a tuple. The width of an integer type does not matter.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_draw_worlds_N_input``.
 
     Returns
     -------
@@ -403,7 +401,7 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments, for rows that share tuples, and for filtered or pruned alternatives:
+        For wrong arguments, for rows that share readings, and for filtered or pruned alternatives:
         draw the readings, then filter the drawn rows.
 
     Notes
@@ -465,7 +463,7 @@ def merge_worlds(
     Notes
     -----
     A stream cannot be merged, because the worlds' answers may arrive at different times: write them
-    with a sink, and merge the table. Merged answers share tuples, so operators reject them.
+    with a sink, and merge the table. Merged answers share readings, so operators refuse them.
     Cost: two shuffles by `key` on Spark; at most `n` answers per key.
     More: page reference/functions/merge_worlds of the documentation.
 
@@ -491,14 +489,14 @@ def merge_worlds(
 
 @public_function("sf.assume_independent(pairs)", "df")
 def assume_independent(df: Any) -> Any:
-    """Treat rows that may share tuples as independent, which makes results approximate.
+    """Treat rows that may share readings as independent, which makes results approximate.
 
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table: pairs from a
-        join, answers of a ranking or of overlapping windows, rows of ``sf.impute`` with `order`;
-        or one of two frames that contain the same readings. The result has the same type.
+        A Spark DataFrame, or a table in memory: pairs of a join, answers of a ranking or of
+        overlapping windows, rows of ``sf.impute`` with `order`; or one of two frames that contain
+        the same readings. The result has the same type.
 
     Returns
     -------

@@ -133,7 +133,7 @@ class Log:
             self.console.print(f"{name}: {row_count(late)} came too late ({share}){listed}.")
         if progress.held and progress.held > 0:
             held = row_count(progress.held)
-            self.console.print(f"{name}: {held} buffered until later rows arrive.")
+            self.console.print(f"{name}: {held} held until later rows arrive.")
 
     def _line(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -324,6 +324,6 @@ def field_of(elements: pa.Array, name: str) -> pa.Array:
     of = find_name(name, list(fields))
     if of is None:
         raise ValueError(
-            f"`{name}` is not one of the fields ({', '.join(fields) or 'there are none'})"
+            f"there is no field `{name}`; the fields are {', '.join(fields) or 'none'}"
         )
     return fields[of]

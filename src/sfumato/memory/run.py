@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_EMPTY_EXTENTS
-from sfumato.memory.frame import ArrowFrame, schema_of
+from sfumato.memory.frame import ArrowFrame, library_of, schema_of
 from sfumato.reports import EMITTED_INVALID, describe_drift
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.job import Job
@@ -127,8 +127,13 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     -------
     One entry `sfumato_OPERATOR_NAME` per operator (NAME is the argument `name`, or a number), with
     the counters documented for its function, under the same names as the metrics on Spark. An
-    operator that skips invalid rows also has an entry `..._input` (a join: `..._left` and
+    operator that leaves out invalid rows also has an entry `..._input` (a join: `..._left` and
     `..._right`) with `rows`, `invalid`, and `reasons`, the number of rows per reason.
+
+    Raises
+    ------
+    TypeError
+        For anything that is not a table in memory.
 
     Notes
     -----
@@ -142,6 +147,11 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     >>> sf.ops.counters(ordered)["sfumato_reorder_intake"]["late"]
     1
     """
+    if not library_of(table) and not isinstance(table, pa.Table):
+        raise TypeError(
+            "`table` must be a pandas, Polars or Arrow table that a function returned; got "
+            f"{type(table).__name__}. For Spark DataFrames, read the query's metrics"
+        )
     found: dict[str, dict[str, Any]] = {}
     numbers: dict[str, int] = {}
     for record in records_of(table):
@@ -182,7 +192,7 @@ def with_records(result: pa.Table, inputs: Sequence[pa.Table], *own: dict[str, A
 
 
 def count_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> dict[str, Any]:
-    """Warn about skipped invalid rows; return the counters of the input."""
+    """Warn about invalid rows that are left out; return the counters of the input."""
     warn_of_invalid(function, rows, reasons)
     return {"rows": rows, "invalid": sum(reasons.values()), "reasons": {**reasons}}
 
@@ -204,7 +214,7 @@ def warn_of_invalid(
     why = ", ".join(f"{r} ({n:,} of them)" if several else r for r, n in kinds.most_common(3))
     why += f". {ABOVE_ONE_HINT}" if ABOVE_ONE in kinds else ""
     emitted = EMITTED_INVALID.get(function) if by_operator else None
-    fate = emitted or f"were skipped as invalid: {why}"
+    fate = emitted or f"were left out as invalid: {why}"
     warn_user(
         f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) {fate}", InvalidRowsWarning
     )

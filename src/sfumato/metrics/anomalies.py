@@ -21,7 +21,7 @@ OUT_OF_ARRIVAL_ORDER = (
 )
 # Meanings of high counts, by counter; BY_KIND has the exceptions, by kind of operator.
 SET_ASIDE = {
-    "invalid": "were skipped as invalid",
+    "invalid": "were left out as invalid",
     "undecodable": "could not be decoded",
     "out_of_order": "arrived after later rows of an earlier micro-batch: reorder them first",
     "unaligned": "were joined without punctuations, so the answers depend on how fast the streams "

@@ -80,7 +80,8 @@ COUNTER_TEXTS = {
     "forced": "arrivals at which a full buffer advanced the punctuation",
     "out_of_order": "rows that belong before a row of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",
-    "skipped": "extents without rows that are not in the answers, in gaps of more than a million",
+    "skipped": "extents without rows, or points of `resample`, that are not emitted because a gap "
+    "is too long",
     "corrections": "rows that a newer version replaced in an open extent",
     "outdated": "rows that were not newer than the known version of their id",
     "unequal": "rows that contradict the probabilities of earlier rows with the same `shared`",

@@ -22,7 +22,7 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     Settings by name: state in RocksDB, which the operators require, written as a changelog; no
     count of all state rows in every micro-batch; times in UTC; a Unix socket to Python workers. The
     socket must be set before the session starts; the other settings can also be set on a running
-    session with ``spark.conf.set``. The library's functions never change a setting.
+    session with ``spark.conf.set``. Only `run_to_end` changes a setting, while it runs.
 
     Raises
     ------

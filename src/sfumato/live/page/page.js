@@ -89,7 +89,7 @@ const STANDS = [
   ["punctuation", (one) => text(one.shown.punctuation, time), false],
   ["waits for", (one) => text(one.shown.slowest, String), false],
   ["window holds", (one) => text(one.shown.window_size, number), true],
-  ["rows wanted", (one) => (one.shown.window_size ? text(one.shown.window_rows, number) : ""), true],
+  ["rows required", (one) => (one.shown.window_size ? text(one.shown.window_rows, number) : ""), true],
   ["pruned", (one) => text(one.pruned, percent), true],
 ];
 

@@ -63,8 +63,8 @@ class DisorderControl:
         full = self.is_bounded and self.estimator is None
         if not given and self.estimator not in ("max", SENT) and not full:
             raise ValueError(
-                "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay`, `max_buffer` (BSIZE) "
-                "or estimator='max' (MAX) is needed; got none"
+                "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay`, `max_buffer` (BSIZE), "
+                "`punctuation` or estimator='max' (MAX) is needed; got none"
             )
         fixed = {"slack": "sort buffer", "max_delay": "delay"}
         for name in given:

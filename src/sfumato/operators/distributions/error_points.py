@@ -28,7 +28,8 @@ def standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"`n` must be an integer of at least 1; got {n!r}")
     if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"`distribution` must be one of {DISTRIBUTIONS}; got {distribution!r}")
+        known = ", ".join(DISTRIBUTIONS)
+        raise ValueError(f"`distribution` must be one of {known}; got {distribution!r}")
     return _points(n, dimensions, distribution).copy()
 
 

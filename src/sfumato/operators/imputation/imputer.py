@@ -150,7 +150,7 @@ class Imputer:
     fallback
         The result without donors: "marginal", the attribute's distribution; "reject", only a reason
     scaling
-        {name: (shift, span)}: scaled = (value - shift) / span. Default: minimum, extent (1 if 0)
+        {name: (shift, span)}: scaled = (value - shift) / span. Default: minimum, range (1 if 0)
     least_donors
         int >= 1, minimum number of donors; None: 20 for "calibrated", 1 for "plain"
     categories

@@ -95,7 +95,7 @@ def checked_attributes(chosen: Sequence[str] | str | None, names: Sequence[str])
 def scaling_of(
     rows: Floats, names: Sequence[str], given: Mapping[str, tuple[float, float]]
 ) -> tuple[Floats, Floats]:
-    """Return (shift, span), float64[D] each: the given values, or minimum and extent."""
+    """Return (shift, span), float64[D] each: the given values, or minimum and range."""
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ValueError(f"`scaling` names {unknown}, which are not in the repository")

@@ -93,13 +93,13 @@ class OuterJoinConfig(SimilarityJoinConfig):
         one_of("how", self.how, HOWS)
         if any(window.rows is not None or window.span is None for window in self.windows):
             raise ValueError(
-                f'`how`="{self.how}" needs time windows, like sf.Range("10 minutes"), because a '
+                f'how="{self.how}" needs time windows, like sf.Range("10 minutes"), because a '
                 "tuple may leave a row window in some worlds and not in others; got "
                 f"{list(self.windows)}"
             )
         if self.output != "append" or self.tasks != 1:
             raise ValueError(
-                f'`how`="{self.how}" needs `output`="append" and one task; got output='
+                f'how="{self.how}" needs output="append" and one task; got output='
                 f'"{self.output}" and {self.tasks} tasks'
             )
 

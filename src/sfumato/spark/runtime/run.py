@@ -290,7 +290,7 @@ class InvalidRows(StreamingQueryListener):
 def above_one_text(metric: str, rejected: int) -> str:
     """Return the warning about rows whose rule has a total probability above 1."""
     return (
-        f"{metric.removeprefix(METRIC_PREFIX)}: {rejected} rows were skipped, because the "
+        f"{metric.removeprefix(METRIC_PREFIX)}: {rejected} rows were left out, because the "
         "probabilities of their rule sum to more than 1 in a window; further rows are only "
         f"counted, by the metric {metric} (`rejected`). Give rescale=True (SQL: RULES column "
         "RESCALE) to scale the probabilities instead; sf.split_invalid(df, exclusive=..., "
@@ -303,6 +303,6 @@ def invalid_rows_text(metric: str, rows: int, invalid: int, why: str | None = No
     commonest = "" if why is None else f" (the most common reason: {why})"
     return (
         f"{metric.removeprefix(METRIC_PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of "
-        f"a micro-batch were skipped as invalid{commonest}; further rows are only counted, by the "
+        f"a micro-batch were left out as invalid{commonest}; further rows are only counted, by the "
         f"metric {metric}. {SPLIT_INVALID_HINT}"
     )

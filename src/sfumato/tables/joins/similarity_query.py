@@ -404,7 +404,7 @@ class JoinQuery:
             return SelfJoinTableConfig(
                 **common, marks_late=side.marks_late, one_controller=in_order
             )
-        needed = self.how != INNER and f'`how`="{self.how}"'
+        needed = self.how != INNER and f'how="{self.how}"'
         needed = needed or (self.lockstep and "`lockstep` of sf.Rows")
         ordered = [(side.frame, side.orders, side.keys) for side in self.sides]
         common |= alignment_of(ordered, idle_timeout, needed or None)

@@ -90,7 +90,7 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
         if self.one_to_one and (not self.on or self.how != INNER):
             raise ValueError(
                 "`one_to_one` needs `on`, `within` and `probability`, by which it chooses pairs, "
-                f'and `how`="inner"; got on={list(self.on)}, how="{self.how}"'
+                f'and how="inner"; got on={list(self.on)}, how="{self.how}"'
             )
         require_together(self.on or None, self.within, self.probability)
         if self.on:

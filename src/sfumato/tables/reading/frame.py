@@ -371,12 +371,12 @@ class Frame(ABC):
         return self.metadata(column)
 
     def describe_shared(self, existence: str | None = EXISTENCE) -> str | None:
-        """Describe the rows if they may share tuples and are not assumed to be independent."""
+        """Describe the rows if they may share readings and are not assumed to be independent."""
         assumed = self._sharing(ASSUMED_KEY, existence)
         return None if assumed else self._sharing(SHARED_KEY, existence)
 
     def require_independent(self, function: str, existence: str | None = EXISTENCE) -> None:
-        """Raise ValueError for uncertain rows that may share tuples.
+        """Raise ValueError for uncertain rows that may share readings.
 
         Warn if such rows have lost the columns that make them uncertain, or if these columns may
         have been computed from values that several rows have.
@@ -397,7 +397,7 @@ class Frame(ABC):
     def describe_independence(
         self, existence: str | None = EXISTENCE, shared: bool = False
     ) -> str | None:
-        """Describe the assumption of independence for rows that may share tuples, or None.
+        """Describe the assumption of independence for rows that may share readings, or None.
 
         shared : whether values of one gap share their error
         """
@@ -406,7 +406,9 @@ class Frame(ABC):
             return GAPS
         if not rows:
             return None
-        return f"rows are treated as independent by assume_independent, but {rows} may share tuples"
+        return (
+            f"rows are treated as independent by assume_independent, but {rows} may share readings"
+        )
 
     @property
     def is_assumed_independent(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sfumato.tables.reading.types import EXACT_DIGITS
 
 PACKAGE = "sfumato."  # prefix of the package's module names
-# Metadata of a probability column whose rows may share tuples; the value describes the rows. For
+# Metadata of a probability column whose rows may share readings; the value describes the rows. For
 # example, pairs of a join and answers of overlapping windows share input tuples. Operators reject
 # such rows, because they need independent rows.
 SHARED_KEY = "sfumato.shared"
@@ -44,7 +44,7 @@ GAPS = "values imputed from the same last value are treated as independent"
 
 
 class InvalidRowsWarning(UserWarning):
-    """A warning that an operator skipped invalid rows."""
+    """A warning that an operator left out invalid rows."""
 
 
 class DriftWarning(UserWarning):
@@ -52,7 +52,7 @@ class DriftWarning(UserWarning):
 
 
 def shared_rows_error(function: str, rows: str) -> ValueError:
-    """Return the error for rows that may share tuples. rows : their description"""
+    """Return the error for rows that may share readings. rows : their description"""
     exact = ""
     if rows == PAIRS:
         exact = "aggregate the partners of each row with sf.neighbours(..., aggregates=...); "
@@ -62,7 +62,7 @@ def shared_rows_error(function: str, rows: str) -> ValueError:
             "answers directly to the next function; "
         )
     return ValueError(
-        f"{function} needs independent rows, but {rows} may share tuples, so the probabilities "
+        f"{function} needs independent rows, but {rows} may share readings, so the probabilities "
         f"would be wrong: {exact}draw possible worlds of the readings before the first operator, "
         "sf.draw_worlds(df, 1000, source=..., id=...), which is correct for every chain; or accept "
         "the error with sf.assume_independent(df)"
@@ -83,7 +83,7 @@ def warn_of_skipped(reasons: Iterable[str]) -> None:
     """Warn about a static frame's invalid rows, once per reason and worker process."""
     for reason in sorted(reasons):
         warnings.warn(
-            f"rows of a static frame were skipped as invalid ({reason}): sf.split_invalid(df) "
+            f"rows of a static frame were left out as invalid ({reason}): sf.split_invalid(df) "
             "finds them",
             InvalidRowsWarning,
             stacklevel=1,

@@ -1,7 +1,7 @@
 """Possible worlds as rows: tuples drawn once per world, and answers counted over all worlds.
 
 Within a world, every operator's answers are certain, so a chain of operators is correct even if its
-rows share tuples. A draw depends only on the tuple's source and id and on the world.
+rows share readings. A draw depends only on the tuple's source and id and on the world.
 """
 
 from __future__ import annotations

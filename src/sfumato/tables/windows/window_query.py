@@ -277,7 +277,8 @@ class WindowQuery:
         self._over_time = {w.entry: w.function for w in self.specs if w.function in OVER_TIME}
         if not isinstance(window, Rows | Range | Delta | Session):
             raise TypeError(
-                f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {window!r}"
+                f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta, or a duration like "
+                f'"5 minutes"; got {window!r}'
             )
         if isinstance(window, Rows) and window.within is not None:
             raise ValueError(
@@ -393,6 +394,8 @@ class WindowQuery:
         if not is_number:
             of_text = w.name and known == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
+            if self.picks and of_text:
+                hint = "only count, count(distinct ...), min, max, first and last take strings"
             if self.picks and w.function in VALUE_FUNCTIONS and known in PICKED:
                 hint = f"{w.function} of strings and dates needs certain rows and a time window"
             raise TypeError(
@@ -536,7 +539,7 @@ class WindowQuery:
         if self.certain:
             raise ValueError(
                 f"`shared` needs uncertain rows, but this {self.frame.noun} has neither "
-                "`alternatives` nor an `existence`: leave `shared` out"
+                "`alternatives` nor `existence`: leave `shared` out"
             )
         if self.frame.filtered_by:
             raise ValueError(
@@ -561,7 +564,7 @@ class WindowQuery:
             if self.plain:
                 raise ValueError(
                     f"`{argument}` needs uncertain rows, but this {self.frame.noun} has neither "
-                    "`alternatives` nor an `existence`, so results are plain values. Leave "
+                    "`alternatives` nor `existence`, so results are plain values. Leave "
                     f"`{argument}` out"
                 )
             for function in self._over_time.values():
