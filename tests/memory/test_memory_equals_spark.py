@@ -76,7 +76,8 @@ QUERIES = {
 }
 # Spark handles the rows and answers of these like those of the other queries.
 NIGHTLY = {
-    "reorder with a share of late rows", "reorder sources", "reorder by sent punctuations", "extents",
+    "reorder with a share of late rows", "reorder sources", "reorder by sent punctuations",
+    "extents",
     "averages over time", "sessions", "extents of unique rows", "count windows",
     "count windows with a slide", "keys are forgotten", "top-k after reorder",
     "joined", "joined with itself", "neighbours after reorder", "as of, after reorder",
