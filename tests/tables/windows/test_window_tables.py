@@ -55,6 +55,26 @@ def test_late_rows_are_members_of_their_open_extent():
         assert members == [(25, 0), (25, 1), (25, 2), (50, 3)]
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("scope", [(), (0,)])
+def test_late_rows_of_a_source_ahead_are_included_after_an_idle_timeout(scope, restarts):
+    window = Range("25 us", idle_timeout="1 second")
+    config = ExtentTableConfig(window=window, keys=1, scope=scope, by_source=True, **TOTAL)
+    operator = config.make()
+    rows = table(
+        [10, 5, 20, 21], late=[False, True, False, True],
+        punctuation=[10, 20, 20, 30], key=["a", "a", "a", "b"],
+    )  # fmt: skip
+    assert operator.process([(0, rows)], 1000) == []
+    if restarts:
+        operator = config.restore(operator.snapshot())
+    assert operator.idle(1999) == []
+    found = pa.concat_tables(operator.idle(2000)).to_pylist()
+    assert sorted((row["key0"], row["held"]) for row in found) == [("a", 3)]
+    assert operator.flush() == []
+    assert operator.counters()["late"] == 1  # the row at 21, whose extent ended before 30
+
+
 @pytest.mark.parametrize(("size", "slide"), [(3, 3), (5, 2), (2, 5), (4, 1)])
 def test_a_slide_of_rows_answers_every_nth_row_of_a_key(size, slide):
     rng = np.random.default_rng(size)

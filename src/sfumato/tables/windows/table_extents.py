@@ -198,8 +198,23 @@ class TableExtents(ReleasedOperator):
         timeout = self.config.window.idle_timeout_us
         assert timeout is not None
         self.set_clock(now)
-        quiet = np.flatnonzero(self.seen <= now - timeout // 1000)
-        return self._tables(self.operator.idle(quiet))
+        quiet = self.seen <= now - timeout // 1000
+        answers = self._take_late_rows(quiet, now)
+        return [*answers, *self._tables(self.operator.idle(np.flatnonzero(quiet)))]
+
+    def _take_late_rows(self, quiet: np.ndarray, now: int) -> list[pa.Table]:
+        """Process late rows that wait for rows before their place, in quiet or new scopes."""
+        waiting = None if self.late_rows is None else self.late_rows.take_waiting()
+        if self.late_rows is None or waiting is None:
+            return []
+        index, names = self.index, self.config.key_columns
+        if self.config.shared:
+            index, names = self.scopes, self.config.scope_columns
+        scope = index.encode(waiting.select(names))
+        ready = pad(quiet, int(scope.max()) + 1, True)[scope]
+        if not ready.all():
+            self.late_rows.waiting = waiting.filter(pa.array(~ready))
+        return self.process_usable(waiting.filter(pa.array(ready)), now)
 
     def flush(self) -> list[pa.Table]:
         return [*super().flush(), *self._tables(self.operator.flush())]
