@@ -42,6 +42,7 @@ ROW_FUNCTIONS = ("reorder", "impute", "earlier_values")
 KEPT_METADATA = (ADDED_COLUMN, WEIGHTED, WORLDS)  # of a union's column that has it in both frames
 NO_TYPE = {"null", "void"}  # types of columns without values
 ORIGINS_KEY = "sfumato.origins"  # metadata: the `Origins` of a result's rows
+DRAWS_KEY = "sfumato.draws"  # metadata: JSON object with the `Origins` of each draw of the rows
 _PROCESS = uuid4().hex
 _FRAME_NUMBERS = count()
 _FRAME_NAMES: dict[int, str] = {}  # of frames that still exist, by the id of the object
@@ -121,6 +122,37 @@ def origins_of(frame: Frame) -> Origins | None:
     )
 
 
+def draw_metadata(frame: Frame, source: str, ids: Sequence[str]) -> dict[str, str]:
+    """Return the metadata of rows drawn from a frame. source, ids : the arguments of the draw"""
+    origins = origins_of(frame)
+    if origins is None:
+        return {}
+    draw = json.dumps([source, *ids, origins.combined_by])
+    return {DRAWS_KEY: json.dumps({draw: origins.metadata[ORIGINS_KEY]})}
+
+
+def _draws_of(frame: Frame) -> dict[str, str]:
+    """Return the origins of a frame's draws, as in its metadata; empty for rows without a draw."""
+    texts = (of.get(DRAWS_KEY) for of in frame.all_metadata)
+    return json.loads(next((text for text in texts if text is not None), "{}"))
+
+
+def _common_draws(frames: Sequence[Frame]) -> dict[str, str]:
+    """Return the metadata about all draws of several frames."""
+    draws = {draw: origins for frame in frames for draw, origins in _draws_of(frame).items()}
+    return {DRAWS_KEY: json.dumps(draws)} if draws else {}
+
+
+def draw_readings_apart(one: Frame, other: Frame) -> bool:
+    """Return whether two frames are known to contain the same readings, drawn independently."""
+    draws = _draws_of(one), _draws_of(other)
+    return any(
+        a != b and _contain_same_sources(_read_origins(x), _read_origins(y))
+        for a, x in draws[0].items()
+        for b, y in draws[1].items()
+    )
+
+
 def filtered_metadata(frame: Frame, by: str) -> dict[str, str]:
     """Return the metadata of a frame's alternatives after a filter. by : describes the filter"""
     origins = origins_of(frame)
@@ -175,17 +207,22 @@ class Job:
 
     def with_origins(self) -> Job:
         """Return the job with the sources of its uncertain input rows in its outputs' metadata."""
-        origins = _common_origins([one.frame for one in self.inputs])
-        if origins is None:
-            return self
-        if self.function not in ROW_FUNCTIONS:
+        frames = [one.frame for one in self.inputs]
+        origins, metadata = _common_origins(frames), _common_draws(frames)
+        if origins is not None and self.function not in ROW_FUNCTIONS:
             origins = replace(origins, combined_by=_new_name())
-        return replace(self, outputs=[with_metadata(of, origins.metadata) for of in self.outputs])
+        metadata |= {} if origins is None else origins.metadata
+        return replace(self, outputs=[with_metadata(of, metadata) for of in self.outputs])
 
     @property
     def shares_readings(self) -> bool:
         frames = [one.frame for one in self.inputs]
         return any(_share_readings(*pair) for pair in combinations(frames, 2))
+
+    @property
+    def draws_readings_apart(self) -> bool:
+        frames = [one.frame for one in self.inputs]
+        return any(draw_readings_apart(*pair) for pair in combinations(frames, 2))
 
 
 def _common_origins(frames: Sequence[Frame]) -> Origins | None:
@@ -212,6 +249,11 @@ def _share_readings(one: Frame, other: Frame) -> bool:
     alike = a.combined_by == b.combined_by and (not filtered or {*a.sources} & {*b.sources})
     if alike and one.shares_rows_with(other):
         return True
+    return _contain_same_sources(a, b)
+
+
+def _contain_same_sources(a: Origins, b: Origins) -> bool:
+    """Return whether rows with these origins are known to contain the same readings."""
     if a.combined_by and a.combined_by == b.combined_by:
         return False  # different answers of one operator, as far as is known
     both = [(whole, b.sources[name]) for name, whole in a.sources.items() if name in b.sources]
@@ -262,6 +304,7 @@ def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
             marks[key] = value
     if (origins := _common_origins(frames)) is not None:
         marks |= origins.metadata
+    marks |= _common_draws(frames)
     found = {}
     for name in df.columns:
         both = [frame.metadata(name) for frame in frames]

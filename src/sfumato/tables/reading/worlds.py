@@ -19,6 +19,7 @@ from sfumato.operators.distributions.independent_distribution import draw_tuples
 from sfumato.tables.arrow import as_array
 from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
+from sfumato.tables.reading.job import draw_metadata
 from sfumato.tables.reading.results import (
     Output,
     OutputField,
@@ -88,7 +89,8 @@ class Draw:
         found = passthrough_outputs(frame, self.passthrough)
         for name in self.attributes:
             found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
-        marked = {**added, WORLDS: str(self.worlds)}
+        draws = draw_metadata(frame, self.source, self.ids)
+        marked = {**added, WORLDS: str(self.worlds), **draws}
         return [*found, Output(WORLD, (f"c{len(found)}",), pa.int32(), marked)]
 
     def why_invalid(self, table: pa.Table) -> Reasons:
