@@ -305,6 +305,8 @@ def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
     if (origins := _common_origins(frames)) is not None:
         marks |= origins.metadata
     marks |= _common_draws(frames)
+    if df.certain and other.certain and df.shares_rows_with(other):
+        marks.setdefault(REPEATED_KEY, "rows of a union whose parts contain the same rows")
     found = {}
     for name in df.columns:
         both = [frame.metadata(name) for frame in frames]

@@ -24,11 +24,11 @@ from sfumato.tables.reading.results import (
     Output,
     OutputField,
     alternatives_type,
+    mark_shared,
     passthrough_outputs,
 )
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
-from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.reading.validity import Reasons, why_invalid
 
 WORLD, ERROR = "world", "error"
@@ -184,15 +184,14 @@ class Merge:
         return cls(tuple(keys), tuple(values), world, number)
 
     def outputs(self, frame: Frame) -> list[Output]:
-        shared = {SHARED_KEY: "answers merged over worlds"}
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
             fields = (OutputField(name, frame.type(name)) for name in self.columns)
-            kind = alternatives_type(fields)
-            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
+            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields)))
         else:
-            found.append(Output(EXISTENCE, (EXISTENCE,), pa.float64(), shared))
-        return [*found, Output(ERROR, (ERROR,), pa.float64())]
+            found.append(Output(EXISTENCE, (EXISTENCE,), pa.float64()))
+        found.append(Output(ERROR, (ERROR,), pa.float64()))
+        return mark_shared(found, "answers merged over worlds", own=())
 
     def merge(self, table: pa.Table) -> pa.Table:
         """Return the answers over all worlds, in order of first row; alternatives by value."""
