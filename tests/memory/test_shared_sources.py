@@ -181,3 +181,20 @@ def test_readings_that_are_drawn_separately_are_recognised(kind):
     with pytest.warns(UserWarning, match="union: both frames contain .* but drawn separately"):
         both = sf.union(once, drawn(rows, source="other"))
     assert separate(both, drawn(rows, source="third"))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_imputed_rows_have_the_incomplete_rows_as_their_source(kind):
+    values = [None if i % 4 == 0 else float(i) for i in range(N)]
+    gaps = ROWS.drop_columns(["existence"]).set_column(2, "x", pa.array(values))
+    rows, rule = KINDS[kind](gaps), "made -> x : 0.1 -> 0.2"
+    imputation = {"repository": ROWS, "attributes": "x", "dependencies": rule}
+    one, other = sf.impute(rows, **imputation), sf.impute(rows, **imputation)
+    assert warned(lambda: join_sums(sums(one), sums(other)))
+    hall, kitchen = select(one, "hall"), select(other, "kitchen")
+    assert not warned(lambda: join_sums(sums(hall), sums(kitchen)))
+    near = {"on": "x", "within": 1, "probability": 0.1, "window": sf.Rows(5), "order": "made"}
+    assert warned(lambda: sf.similarity_join(rows, rows, impute=imputation, **near))
+    hall, kitchen = select(rows, "hall"), select(rows, "kitchen")
+    assert warned(lambda: sf.similarity_join(rows, hall, impute=imputation, **near))
+    assert not warned(lambda: sf.similarity_join(hall, kitchen, impute=imputation, **near))

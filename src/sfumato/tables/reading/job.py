@@ -153,6 +153,11 @@ def draw_readings_apart(one: Frame, other: Frame) -> bool:
     )
 
 
+def imputed_origins(frame: Frame) -> Origins:
+    """Return the origins of a frame's rows, which are uncertain once their gaps are imputed."""
+    return origins_of(frame) or Origins("", {_source_name(frame): True})
+
+
 def filtered_metadata(frame: Frame, by: str) -> dict[str, str]:
     """Return the metadata of a frame's alternatives after a filter. by : describes the filter"""
     origins = origins_of(frame)
@@ -193,6 +198,7 @@ class Job:
     order : the columns of the single frame that order answers, for a later operator in the same
         step; () if answers have no order; None if no later operator can run in the same step
     has_late_rows : whether answers include late rows, which are out of order
+    imputes : whether the operator imputes missing values, so that certain rows become uncertain
     """
 
     function: str
@@ -204,11 +210,15 @@ class Job:
     idle_timeout: int | None = None
     order: Sequence[str] | None = None
     has_late_rows: bool = False
+    imputes: bool = False
 
     def with_origins(self) -> Job:
         """Return the job with the sources of its uncertain input rows in its outputs' metadata."""
         frames = [one.frame for one in self.inputs]
-        origins, metadata = _common_origins(frames), _common_draws(frames)
+        origins = _combined(
+            [imputed_origins(of) if self.imputes else origins_of(of) for of in frames]
+        )
+        metadata = _common_draws(frames)
         if origins is not None and self.function not in ROW_FUNCTIONS:
             origins = replace(origins, combined_by=_new_name())
         metadata |= {} if origins is None else origins.metadata
@@ -217,7 +227,7 @@ class Job:
     @property
     def shares_readings(self) -> bool:
         frames = [one.frame for one in self.inputs]
-        return any(_share_readings(*pair) for pair in combinations(frames, 2))
+        return any(_share_readings(*pair, self.imputes) for pair in combinations(frames, 2))
 
     @property
     def draws_readings_apart(self) -> bool:
@@ -225,9 +235,9 @@ class Job:
         return any(draw_readings_apart(*pair) for pair in combinations(frames, 2))
 
 
-def _common_origins(frames: Sequence[Frame]) -> Origins | None:
-    """Return the origins of the rows of all frames; None if all are certain rows of a source."""
-    found = [of for of in map(origins_of, frames) if of is not None]
+def _combined(given: Sequence[Origins | None]) -> Origins | None:
+    """Return the origins of the rows of several frames; None if all are None."""
+    found = [of for of in given if of is not None]
     if not found:
         return None
     sources: dict[str, bool] = {}
@@ -238,13 +248,16 @@ def _common_origins(frames: Sequence[Frame]) -> Origins | None:
     return Origins(calls.pop() if len(calls) == 1 else _new_name(), sources)
 
 
-def _share_readings(one: Frame, other: Frame) -> bool:
-    """Return whether two frames are known to contain the same uncertain readings."""
-    if one.certain or other.certain or one.is_assumed_independent or other.is_assumed_independent:
+def _share_readings(one: Frame, other: Frame, imputed: bool = False) -> bool:
+    """Return whether two frames are known to contain the same uncertain readings.
+
+    imputed : whether the operator imputes the frames' rows
+    """
+    if one.is_assumed_independent or other.is_assumed_independent:
         return False
-    a, b = (origins_of(frame) for frame in (one, other))
-    assert a is not None, "uncertain rows have a source"
-    assert b is not None, "uncertain rows have a source"
+    if not imputed and (one.certain or other.certain):
+        return False
+    a, b = (imputed_origins(frame) for frame in (one, other))
     filtered = one.filtered_by or other.filtered_by
     alike = a.combined_by == b.combined_by and (not filtered or {*a.sources} & {*b.sources})
     if alike and one.shares_rows_with(other):
@@ -302,7 +315,7 @@ def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
         given = (of[key] for frame in frames for of in frame.all_metadata if of.get(key))
         if (value := next(given, None)) is not None:
             marks[key] = value
-    if (origins := _common_origins(frames)) is not None:
+    if (origins := _combined([*map(origins_of, frames)])) is not None:
         marks |= origins.metadata
     marks |= _common_draws(frames)
     if df.certain and other.certain and df.shares_rows_with(other):
