@@ -309,6 +309,48 @@ def test_pairs_are_refused_in_pandas_after_their_columns_have_changed(changed):
     with pytest.raises(ValueError, match="may share readings"):
         sf.window_aggregate(frame, **COUNT)
     assert len(sf.window_aggregate(sf.assume_independent(frame), **COUNT)) == len(frame)
+    ordered = {"event_time": "at", "arrival": "at", "slack": 1}
+    with pytest.raises(ValueError, match="may share tuples"):
+        sf.window_aggregate(sf.reorder(frame, **ordered), **COUNT)
+    assumed = sf.reorder(sf.assume_independent(frame), **ordered)
+    assert len(sf.window_aggregate(assumed, **COUNT)) == len(frame)
+
+
+@pytest.mark.parametrize(
+    "passing", [lambda f: sf.where(f, "value > -9"), lambda f: sf.prune(f, top=9)]
+)
+def test_results_in_new_columns_stay_refused_in_pandas_after_a_filter(passing):
+    found = sf.window_aggregate(
+        READINGS.to_pandas(), {"s": "sum(x)"}, window=sf.Rows(3), order="at", distribution=9
+    )
+    new = pd.DataFrame({"at": found["at"], "made": found["at"]})
+    new["alternatives"] = sf.alternatives(found["s"].str["distribution"]).to_pandas()
+    new.attrs = found.attrs  # as pandas keeps them
+    with pytest.raises(ValueError, match="answers of overlapping windows may share tuples"):
+        sf.window_aggregate(passing(new[["made", "alternatives"]]), {"n": "count(*)"}, window="9 s",
+                            order="made")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: sf.merge_worlds(
+                sf.draw_worlds(READINGS, 9, source="a", id="at"), key="at", columns="x"
+            ),
+            "answers merged over worlds",
+        ),
+        (lambda: sf.resample(READINGS, every="1 s", order="at"), "points of a resampling"),
+    ],
+)
+def test_every_column_records_that_answers_share_tuples(make, said):
+    found = make()
+    new = pa.table({"existence": [0.5] * found.num_rows})["existence"]
+    for kept in {*found.column_names} - {"alternatives", "existence", "at"}:
+        rows = found.select([kept]).append_column("existence", new)
+        rows = rows.append_column("made", pa.array(range(found.num_rows)))
+        with pytest.raises(ValueError, match=f"{said} may share tuples"):
+            sf.window_aggregate(rows, {"n": "count(*)"}, window="9 us", order="made")
 
 
 def test_an_existence_that_replaces_that_of_answers_is_refused():

@@ -145,3 +145,56 @@ def test_filters_of_alternatives_are_parts_of_one_source(kind):
 def values(rows):
     """Return sums of the attribute `y` in windows as uncertain rows."""
     return sums(rows, attribute="y")
+
+
+def with_end(answers):
+    """Return answers of windows with the end of the window as `made`."""
+    ends = [window["end"] for window in pa.table(answers)["window"].to_pylist()]
+    if isinstance(answers, pa.Table):
+        return answers.append_column("made", pa.array(ends))
+    return answers.assign(made=ends)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_readings_that_are_drawn_separately_are_recognised(kind):
+    rows = KINDS[kind](ROWS)
+
+    def drawn(given, source="rows", id="made"):
+        return sf.draw_worlds(given, 10, source=source, id=id)
+
+    def separate(one, other):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            sf.asof_join(one, other, order="made", key="world")
+        return any("but drawn separately" in str(each.message) for each in found)
+
+    by_room = drawn(with_end(sums(rows, key="room")), "by room", ["made", "room"])
+    assert separate(drawn(with_end(sums(rows)), "sums"), by_room)
+    assert separate(by_room, drawn(rows))
+    assert separate(drawn(rows), drawn(rows, source="other"))
+    assert separate(drawn(rows), drawn(reorder(rows), id=["made", "room"]))
+    once = drawn(rows)
+    assert not separate(once, once)
+    assert not separate(once, drawn(reorder(rows)))
+    assert not separate(select(once, "hall"), select(once, "kitchen"))
+    assert not separate(drawn(select(rows, "hall")), drawn(select(rows, "kitchen"), source="other"))
+    with pytest.warns(UserWarning, match="union: both frames contain .* but drawn separately"):
+        both = sf.union(once, drawn(rows, source="other"))
+    assert separate(both, drawn(rows, source="third"))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_imputed_rows_have_the_incomplete_rows_as_their_source(kind):
+    values = [None if i % 4 == 0 else float(i) for i in range(N)]
+    gaps = ROWS.drop_columns(["existence"]).set_column(2, "x", pa.array(values))
+    rows, rule = KINDS[kind](gaps), "made -> x : 0.1 -> 0.2"
+    imputation = {"repository": ROWS, "attributes": "x", "dependencies": rule}
+    one, other = sf.impute(rows, **imputation), sf.impute(rows, **imputation)
+    assert warned(lambda: join_sums(sums(one), sums(other)))
+    hall, kitchen = select(one, "hall"), select(other, "kitchen")
+    assert not warned(lambda: join_sums(sums(hall), sums(kitchen)))
+    near = {"on": "x", "within": 1, "probability": 0.1, "window": sf.Rows(5), "order": "made"}
+    assert warned(lambda: sf.similarity_join(rows, rows, impute=imputation, **near))
+    hall, kitchen = select(rows, "hall"), select(rows, "kitchen")
+    assert warned(lambda: sf.similarity_join(rows, hall, impute=imputation, **near))
+    assert not warned(lambda: sf.similarity_join(hall, kitchen, impute=imputation, **near))

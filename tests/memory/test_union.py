@@ -134,3 +134,16 @@ def test_certain_rows_of_one_frame_may_be_united():
     rows = pa.table({"at": [1, 2], "x": [1.0, 2.0]})
     found = sf.window_aggregate(sf.union(rows, rows), {"s": "sum(x)"}, **WINDOW)
     assert found.column("s").to_pylist() == [6.0]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_column_of_probabilities_of_rows_in_both_parts_is_refused(library):
+    rows = pa.table({"at": [1, 2, 3], "conf": [0.5, 0.25, 0.5]})
+    count = {"aggregates": {"n": "count(*)"}, "existence": "conf", **WINDOW}
+    for part in (rows, rows.slice(1)):
+        both = sf.union(LIBRARIES[library](rows), LIBRARIES[library](part))
+        with pytest.raises(ValueError, match="of a union whose parts contain the same rows may"):
+            sf.window_aggregate(both, **count)
+        assert len(sf.window_aggregate(sf.assume_independent(both), **count)) == 1
+    later = LIBRARIES[library](pa.table({"at": [4, 5, 6], "conf": [0.5, 0.25, 0.5]}))
+    assert len(sf.window_aggregate(sf.union(LIBRARIES[library](rows), later), **count)) == 1

@@ -17,7 +17,7 @@ from sfumato.memory.frame import ArrowFrame, convert_like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job, remember_answers, remember_converted
-from sfumato.tables.reading.user_warnings import warn_of_shared_readings
+from sfumato.tables.reading.user_warnings import warn_of_separate_draws, warn_of_shared_readings
 from sfumato.windows import Delta
 
 # A column name, or a Spark Column, which `public_function` replaces with its name
@@ -194,6 +194,8 @@ def run(job: Job) -> Any:
             refuse_shown_early(one.frame, job.function)
     if job.shares_readings:
         warn_of_shared_readings(job.function)
+    if job.draws_readings_apart:
+        warn_of_separate_draws(job.function)
     job = job.with_origins()
     if in_memory(job.inputs[0].frame):
         answers = run_in_memory(job)

@@ -55,6 +55,7 @@ from sfumato.tables.imputation.repositories import (
 from sfumato.tables.imputation.table_earlier_values import earlier_values_job, require_ages
 from sfumato.tables.imputation.table_imputation import stream_imputation_job
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, column_names
+from sfumato.tables.reading.job import remember_answers
 from sfumato.tables.reading.types import floats_of
 
 if TYPE_CHECKING:
@@ -347,7 +348,9 @@ def impute_frame(
         if given is not None:
             raise ValueError(f"`{argument}` needs `order`; got {given!r}. Give both")
     imputer = imputation.imputer if in_memory(frame) else imputation.prepare(df.sparkSession)
-    return engine_module(frame).impute(frame, imputation.settings, imputer, name)
+    found = engine_module(frame).impute(frame, imputation.settings, imputer, name)
+    remember_answers(found)
+    return found
 
 
 @public_function('sf.earlier_values(df, ["celsius"], order="ts", key="sensor")', "df")

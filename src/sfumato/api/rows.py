@@ -9,9 +9,18 @@ from sfumato.api.calls import ColumnName, ColumnNames, engine_module, frame_of, 
 from sfumato.limits import MAX_ALTERNATIVES_BOUND
 from sfumato.operators.arguments import flag, share, whole
 from sfumato.tables.reading.frame import EXISTENCE, Frame
-from sfumato.tables.reading.job import check_union, remember_answers, union_metadata
+from sfumato.tables.reading.job import (
+    check_union,
+    draw_readings_apart,
+    remember_answers,
+    union_metadata,
+)
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
-from sfumato.tables.reading.user_warnings import REPEATED_KEY, SHARED_KEY
+from sfumato.tables.reading.user_warnings import (
+    REPEATED_KEY,
+    SHARED_KEY,
+    warn_of_separate_draws,
+)
 from sfumato.tables.reading.worlds import Draw, Merge
 
 
@@ -365,6 +374,8 @@ def union(df: Any, other: Any) -> Any:
     """
     first, second = frame_of(df), frame_of(other, "other")
     check_union(first, second)
+    if draw_readings_apart(first, second):
+        warn_of_separate_draws("union")
     metadata = union_metadata(first, second)
     found = engine_module(first).union(first, second, metadata)
     remember_answers(found)

@@ -43,7 +43,9 @@ from sfumato.tables.reading.types import (
     spark_type,
 )
 from sfumato.tables.reading.user_warnings import (
+    ASSUMED_KEY,
     EQUAL_EXTENTS,
+    GAPS_KEY,
     PAIRS,
     REPEATED_KEY,
     SHARED_KEY,
@@ -196,9 +198,28 @@ class ArrowFrame(Frame):
         if any(key in of for of in self.all_metadata):
             return self
         fields = [of.with_metadata({**(of.metadata or {}), key: rows}) for of in self.schema]
-        schema = pa.schema(fields, self.schema.metadata)
-        table = pa.table(self.table.columns, schema=schema)
+        return self._with_fields(fields)
+
+    def _with_fields(self, fields: Sequence[pa.Field]) -> ArrowFrame:
+        table = pa.table(self.table.columns, schema=pa.schema(fields, self.schema.metadata))
         return ArrowFrame(table, self.dropped_by, self.user_object, self.earlier)
+
+    def with_lost_marks(self) -> ArrowFrame:
+        """Return the frame with the marks of earlier columns, so that later answers have them."""
+        marks = {}
+        for key in (SHARED_KEY, REPEATED_KEY, ASSUMED_KEY, GAPS_KEY):
+            rows = max((of[key] for of in self._lost_metadata if key in of), default="")
+            if rows and not any(self.metadata(name).get(key) for name in self.columns):
+                marks[key] = rows
+        if not marks:
+            return self
+        fields = []
+        for of in self.schema:
+            added = dict(marks)
+            if pa.types.is_floating(of.type) or is_list(of.type):
+                added.pop(REPEATED_KEY, None)  # perhaps new probabilities, which are not repeated
+            fields.append(of.with_metadata({**(of.metadata or {}), **added} or None))
+        return self._with_fields(fields)
 
     def shares_rows_with(self, other: Any) -> bool:
         names = [name for name in self.tie_columns if name in other.tie_columns]
@@ -207,7 +228,7 @@ class ArrowFrame(Frame):
             names = [name for name in names if name != ALTERNATIVES]
             if not names:
                 return True
-        elif len(names) < 2 or not {ALTERNATIVES, EXISTENCE} & {*names}:
+        elif len(names) < 2 or not (self.certain or {ALTERNATIVES, EXISTENCE} & {*names}):
             return False
         hashes = [as_numbers(ties_of(frame.table.select(names))) for frame in (self, other)]
         few, many = sorted(hashes, key=len)
@@ -235,9 +256,13 @@ class ArrowFrame(Frame):
 
     @property
     def all_metadata(self) -> list[Mapping[str, str]]:
+        return [*super().all_metadata, *self._lost_metadata]
+
+    @property
+    def _lost_metadata(self) -> list[Mapping[str, str]]:
+        """Return the metadata of earlier columns that the frame no longer has."""
         now = {name: self.type(name) for name in self.columns}
-        lost = [of for of in self.earlier or () if now.get(of.name) != of.type]
-        return [*super().all_metadata, *map(_decoded, lost)]
+        return [_decoded(of) for of in self.earlier or () if now.get(of.name) != of.type]
 
     def _own_metadata(self, column: str) -> Mapping[str, str]:
         return self.metadata(column) if self.earlier is None else {}
@@ -343,7 +368,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     table = pa.table([column for _, column in known], schema=schema)
     # Other objects with a stream of Arrow data may not support weak references.
     is_frame = isinstance(given, pa.Table) or library_of(given)
-    frame = ArrowFrame(table, dropped_by, given if is_frame else None, earlier)
+    frame = ArrowFrame(table, dropped_by, given if is_frame else None, earlier).with_lost_marks()
     uncertain = not frame.certain
     if dropped_by and _has_answers(schema):
         rows = PAIRS if {*frame.columns} >= PAIR_COLUMNS else UNMARKED

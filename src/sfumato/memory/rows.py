@@ -221,7 +221,7 @@ def impute(
         given = as_doubles(frame.table.column("existence"), "`existence`")
         existence = np.minimum(floats_of(given), 1.0)
     parts = [part for _, part in impute_table(imputer, values, existence, keys, texts)]
-    added_columns = table_of(parts, imputed_outputs(settings.attributes, imputer.categories))
+    added_columns = table_of(parts, imputed_outputs(settings.attributes, imputer.categories, frame))
     result = frame.table
     for column in (ALTERNATIVES, IMPUTED_BY):
         cells = added_columns.column(column).combine_chunks()

@@ -250,7 +250,7 @@ def impute(
     wanted += [column(n) for n in frame.resolve("key", settings.key)]
     if "existence" in df.columns:
         wanted.append(clip_existence(column("existence")))
-    imputed = imputed_outputs(settings.attributes, prepared.imputer().categories)
+    imputed = imputed_outputs(settings.attributes, prepared.imputer().categories, frame)
     outputs = [*passthrough_outputs(frame, df.columns), *imputed]
     function = _imputer_function(prepared, len(df.columns))
     done = _renamed(df.select("*", *wanted)).mapInArrow(function, answers_of(outputs))

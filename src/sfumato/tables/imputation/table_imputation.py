@@ -30,12 +30,13 @@ from sfumato.tables.imputation.table_earlier_values import (
 )
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import EXISTENCE, WEIGHTED, Frame
-from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.job import Input, Job, imputed_origins
 from sfumato.tables.reading.results import (
     Output,
     OutputField,
     alternatives_type,
     passthrough_outputs,
+    with_metadata,
 )
 from sfumato.tables.reading.rows import Doubles
 from sfumato.tables.reading.ties import ties_of
@@ -89,14 +90,17 @@ def merge_parts(parts: Sequence[tuple[Ints, pa.Table]]) -> pa.Table:
     return pa.concat_tables(tables).take(pa.array(np.argsort(np.concatenate(places))))
 
 
-def imputed_outputs(attributes: Sequence[str], texts: Collection[str]) -> list[Output]:
+def imputed_outputs(
+    attributes: Sequence[str], texts: Collection[str], frame: Frame
+) -> list[Output]:
     """Return the columns of `impute_table`. texts : the attributes that are strings"""
     fields = [OutputField(of, pa.string() if of in texts else pa.float64()) for of in attributes]
-    return [
+    outputs = [
         Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields), {WEIGHTED: "true"}),
         Output(IMPUTED_BY, (IMPUTED_BY,), pa.string()),
         *(Output(flag, (flag,), pa.bool_()) for flag in FLAGS),
     ]
+    return [with_metadata(of, imputed_origins(frame).metadata) for of in outputs]
 
 
 def imputed_columns(
@@ -310,7 +314,9 @@ def stream_imputation_job(
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), pa.string()))
     outputs += [Output(gap, (f"gap{i}",), pa.int64()) for i, gap in enumerate(gaps)]
     given = [Input(frame, reading, {"attributes": wanted})]
-    return Job("impute", "impute", name, given, config, outputs, order=[*reading.order])
+    return Job(
+        "impute", "impute", name, given, config, outputs, order=[*reading.order], imputes=True
+    )
 
 
 def check_gap_values(count: int, frame: Frame, settings: ImputationSettings) -> None:

@@ -371,7 +371,8 @@ class JoinQuery:
         sides = self.sides[: len(self.frames)]
         inputs = [side.input(config.aligned is not None or side.marks_late) for side in sides]
         metrics = self.function.removeprefix("similarity_")
-        return Job(self.function, metrics, name, inputs, config, outputs, config.idle_timeout)
+        idle, imputes = config.idle_timeout, self.imputed is not None
+        return Job(self.function, metrics, name, inputs, config, outputs, idle, imputes=imputes)
 
     def _config(self, idle_timeout: str | timedelta | None) -> JoinTableConfig:
         """Return the config; the repository of an imputation is read after all checks."""

@@ -320,7 +320,7 @@ class Frame(ABC):
 
     @abstractmethod
     def shares_rows_with(self, other: Any) -> bool:
-        """Return whether two frames of uncertain rows seem to have many rows in common.
+        """Return whether two frames, both uncertain or both certain, seem to share many rows.
 
         If alternatives were filtered, the frames are known to have a common source.
         """

@@ -42,6 +42,7 @@ ROW_FUNCTIONS = ("reorder", "impute", "earlier_values")
 KEPT_METADATA = (ADDED_COLUMN, WEIGHTED, WORLDS)  # of a union's column that has it in both frames
 NO_TYPE = {"null", "void"}  # types of columns without values
 ORIGINS_KEY = "sfumato.origins"  # metadata: the `Origins` of a result's rows
+DRAWS_KEY = "sfumato.draws"  # metadata: JSON object with the `Origins` of each draw of the rows
 _PROCESS = uuid4().hex
 _FRAME_NUMBERS = count()
 _FRAME_NAMES: dict[int, str] = {}  # of frames that still exist, by the id of the object
@@ -121,6 +122,42 @@ def origins_of(frame: Frame) -> Origins | None:
     )
 
 
+def draw_metadata(frame: Frame, source: str, ids: Sequence[str]) -> dict[str, str]:
+    """Return the metadata of rows drawn from a frame. source, ids : the arguments of the draw"""
+    origins = origins_of(frame)
+    if origins is None:
+        return {}
+    draw = json.dumps([source, *ids, origins.combined_by])
+    return {DRAWS_KEY: json.dumps({draw: origins.metadata[ORIGINS_KEY]})}
+
+
+def _draws_of(frame: Frame) -> dict[str, str]:
+    """Return the origins of a frame's draws, as in its metadata; empty for rows without a draw."""
+    texts = (of.get(DRAWS_KEY) for of in frame.all_metadata)
+    return json.loads(next((text for text in texts if text is not None), "{}"))
+
+
+def _common_draws(frames: Sequence[Frame]) -> dict[str, str]:
+    """Return the metadata about all draws of several frames."""
+    draws = {draw: origins for frame in frames for draw, origins in _draws_of(frame).items()}
+    return {DRAWS_KEY: json.dumps(draws)} if draws else {}
+
+
+def draw_readings_apart(one: Frame, other: Frame) -> bool:
+    """Return whether two frames are known to contain the same readings, drawn independently."""
+    draws = _draws_of(one), _draws_of(other)
+    return any(
+        a != b and _contain_same_sources(_read_origins(x), _read_origins(y))
+        for a, x in draws[0].items()
+        for b, y in draws[1].items()
+    )
+
+
+def imputed_origins(frame: Frame) -> Origins:
+    """Return the origins of a frame's rows, which are uncertain once their gaps are imputed."""
+    return origins_of(frame) or Origins("", {_source_name(frame): True})
+
+
 def filtered_metadata(frame: Frame, by: str) -> dict[str, str]:
     """Return the metadata of a frame's alternatives after a filter. by : describes the filter"""
     origins = origins_of(frame)
@@ -161,6 +198,7 @@ class Job:
     order : the columns of the single frame that order answers, for a later operator in the same
         step; () if answers have no order; None if no later operator can run in the same step
     has_late_rows : whether answers include late rows, which are out of order
+    imputes : whether the operator imputes missing values, so that certain rows become uncertain
     """
 
     function: str
@@ -172,25 +210,34 @@ class Job:
     idle_timeout: int | None = None
     order: Sequence[str] | None = None
     has_late_rows: bool = False
+    imputes: bool = False
 
     def with_origins(self) -> Job:
         """Return the job with the sources of its uncertain input rows in its outputs' metadata."""
-        origins = _common_origins([one.frame for one in self.inputs])
-        if origins is None:
-            return self
-        if self.function not in ROW_FUNCTIONS:
+        frames = [one.frame for one in self.inputs]
+        origins = _combined(
+            [imputed_origins(of) if self.imputes else origins_of(of) for of in frames]
+        )
+        metadata = _common_draws(frames)
+        if origins is not None and self.function not in ROW_FUNCTIONS:
             origins = replace(origins, combined_by=_new_name())
-        return replace(self, outputs=[with_metadata(of, origins.metadata) for of in self.outputs])
+        metadata |= {} if origins is None else origins.metadata
+        return replace(self, outputs=[with_metadata(of, metadata) for of in self.outputs])
 
     @property
     def shares_readings(self) -> bool:
         frames = [one.frame for one in self.inputs]
-        return any(_share_readings(*pair) for pair in combinations(frames, 2))
+        return any(_share_readings(*pair, self.imputes) for pair in combinations(frames, 2))
+
+    @property
+    def draws_readings_apart(self) -> bool:
+        frames = [one.frame for one in self.inputs]
+        return any(draw_readings_apart(*pair) for pair in combinations(frames, 2))
 
 
-def _common_origins(frames: Sequence[Frame]) -> Origins | None:
-    """Return the origins of the rows of all frames; None if all are certain rows of a source."""
-    found = [of for of in map(origins_of, frames) if of is not None]
+def _combined(given: Sequence[Origins | None]) -> Origins | None:
+    """Return the origins of the rows of several frames; None if all are None."""
+    found = [of for of in given if of is not None]
     if not found:
         return None
     sources: dict[str, bool] = {}
@@ -201,17 +248,25 @@ def _common_origins(frames: Sequence[Frame]) -> Origins | None:
     return Origins(calls.pop() if len(calls) == 1 else _new_name(), sources)
 
 
-def _share_readings(one: Frame, other: Frame) -> bool:
-    """Return whether two frames are known to contain the same uncertain readings."""
-    if one.certain or other.certain or one.is_assumed_independent or other.is_assumed_independent:
+def _share_readings(one: Frame, other: Frame, imputed: bool = False) -> bool:
+    """Return whether two frames are known to contain the same uncertain readings.
+
+    imputed : whether the operator imputes the frames' rows
+    """
+    if one.is_assumed_independent or other.is_assumed_independent:
         return False
-    a, b = (origins_of(frame) for frame in (one, other))
-    assert a is not None, "uncertain rows have a source"
-    assert b is not None, "uncertain rows have a source"
+    if not imputed and (one.certain or other.certain):
+        return False
+    a, b = (imputed_origins(frame) for frame in (one, other))
     filtered = one.filtered_by or other.filtered_by
     alike = a.combined_by == b.combined_by and (not filtered or {*a.sources} & {*b.sources})
     if alike and one.shares_rows_with(other):
         return True
+    return _contain_same_sources(a, b)
+
+
+def _contain_same_sources(a: Origins, b: Origins) -> bool:
+    """Return whether rows with these origins are known to contain the same readings."""
     if a.combined_by and a.combined_by == b.combined_by:
         return False  # different answers of one operator, as far as is known
     both = [(whole, b.sources[name]) for name, whole in a.sources.items() if name in b.sources]
@@ -260,8 +315,11 @@ def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
         given = (of[key] for frame in frames for of in frame.all_metadata if of.get(key))
         if (value := next(given, None)) is not None:
             marks[key] = value
-    if (origins := _common_origins(frames)) is not None:
+    if (origins := _combined([*map(origins_of, frames)])) is not None:
         marks |= origins.metadata
+    marks |= _common_draws(frames)
+    if df.certain and other.certain and df.shares_rows_with(other):
+        marks.setdefault(REPEATED_KEY, "rows of a union whose parts contain the same rows")
     found = {}
     for name in df.columns:
         both = [frame.metadata(name) for frame in frames]

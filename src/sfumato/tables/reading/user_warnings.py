@@ -79,6 +79,15 @@ def warn_of_shared_readings(operator: str) -> None:
     )
 
 
+def warn_of_separate_draws(operator: str) -> None:
+    warn_user(
+        f"{operator}: both frames contain the same uncertain readings, but drawn separately, by "
+        "sf.draw_worlds with different `source` or `id`, or from different answers, so "
+        "probabilities are wrong. Draw the readings once, before the first operator, and compute "
+        "both frames from the drawn rows"
+    )
+
+
 def warn_of_skipped(reasons: Iterable[str]) -> None:
     """Warn about a static frame's invalid rows, once per reason and worker process."""
     for reason in sorted(reasons):

@@ -19,15 +19,16 @@ from sfumato.operators.distributions.independent_distribution import draw_tuples
 from sfumato.tables.arrow import as_array
 from sfumato.tables.keys import group_rows, normalize_zeros
 from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
+from sfumato.tables.reading.job import draw_metadata
 from sfumato.tables.reading.results import (
     Output,
     OutputField,
     alternatives_type,
+    mark_shared,
     passthrough_outputs,
 )
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, UncertainTable
-from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.reading.validity import Reasons, why_invalid
 
 WORLD, ERROR = "world", "error"
@@ -88,7 +89,8 @@ class Draw:
         found = passthrough_outputs(frame, self.passthrough)
         for name in self.attributes:
             found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
-        marked = {**added, WORLDS: str(self.worlds)}
+        draws = draw_metadata(frame, self.source, self.ids)
+        marked = {**added, WORLDS: str(self.worlds), **draws}
         return [*found, Output(WORLD, (f"c{len(found)}",), pa.int32(), marked)]
 
     def why_invalid(self, table: pa.Table) -> Reasons:
@@ -182,15 +184,14 @@ class Merge:
         return cls(tuple(keys), tuple(values), world, number)
 
     def outputs(self, frame: Frame) -> list[Output]:
-        shared = {SHARED_KEY: "answers merged over worlds"}
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
             fields = (OutputField(name, frame.type(name)) for name in self.columns)
-            kind = alternatives_type(fields)
-            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
+            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), alternatives_type(fields)))
         else:
-            found.append(Output(EXISTENCE, (EXISTENCE,), pa.float64(), shared))
-        return [*found, Output(ERROR, (ERROR,), pa.float64())]
+            found.append(Output(EXISTENCE, (EXISTENCE,), pa.float64()))
+        found.append(Output(ERROR, (ERROR,), pa.float64()))
+        return mark_shared(found, "answers merged over worlds", own=())
 
     def merge(self, table: pa.Table) -> pa.Table:
         """Return the answers over all worlds, in order of first row; alternatives by value."""

@@ -26,8 +26,8 @@ from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import (
     Output,
     mark_repeated,
+    mark_shared,
     passthrough_outputs,
-    with_metadata,
 )
 from sfumato.tables.reading.rows import (
     ColumnReader,
@@ -38,12 +38,11 @@ from sfumato.tables.reading.rows import (
     controller_readers,
 )
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.scope import BEGINNING, check_order, scope_of
 from sfumato.windows import duration_us
 
-RESAMPLED = "points of a resampling"  # see SHARED_KEY
+RESAMPLED = "points of a resampling"
 FILLS = ("last", "linear", "mean", None)
 AGE = "age"
 MAX_GAP = 1_000_000  # maximum number of points between two rows of a key; longer gaps are skipped
@@ -335,10 +334,8 @@ def resample_job(
     if numeric:
         outputs += [Output(column, (f"value{i}",), pa.float64()) for i, column in enumerate(wanted)]
     outputs.append(Output(AGE, (AGE,), pa.float64(), {ADDED_COLUMN: "true"}))
-    outputs = [
-        with_metadata(of, {SHARED_KEY: RESAMPLED}) if of.name in (ALTERNATIVES, EXISTENCE) else of
-        for of in mark_repeated(outputs, RESAMPLED, [order, *keys, AGE])
-    ]
+    outputs = mark_repeated(outputs, RESAMPLED, [order, *keys, AGE])
+    outputs = mark_shared(outputs, None if frame.certain else RESAMPLED, own=())
     # Without `columns`, new columns of any type are carried and must not change the fingerprint.
     about = {"columns": wanted} if numeric or columns is not None else {}
     given = [Input(frame, reading, about)]
