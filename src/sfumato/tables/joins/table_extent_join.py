@@ -117,7 +117,7 @@ class ExtentRows(BufferedRows):
     """Rows of one side that may still match rows of the other side.
 
     end : int64[n], extent ends in microseconds    code, scope : int64[n]
-    matched : bool[n], whether the row is already in a pair
+    matched : bool[n], whether the row has a row of the other side in its extent, or is in a pair
     """
 
     rows: Annotated[pa.Table, SavedTable("waiting")]
@@ -195,10 +195,13 @@ class TableExtentJoin(TableOperator):
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
         other = self.sides[1 - side].waiting
         mine_at, theirs_at = self._matching_positions(fresh, other)
-        if other is None or not len(mine_at):
+        if other is None or not len(other.end) or not len(fresh.end):
             return []
-        other.matched[theirs_at] = True
-        fresh.matched[mine_at] = True
+        own, theirs = self._extents_of(fresh, other)
+        fresh.matched[np.isin(own, theirs)] = True
+        other.matched[np.isin(theirs, own)] = True
+        if not len(mine_at):
+            return []
         sides, at = [other.rows, fresh.rows], [theirs_at, mine_at]
         if side == 0:
             sides, at = sides[::-1], at[::-1]
@@ -209,10 +212,7 @@ class TableExtentJoin(TableOperator):
         `on`, omit most pairs whose first attributes are too far apart."""
         if others is None or not others.end.size or not mine.end.size:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        ends = np.unique(np.concatenate([others.end, mine.end]))
-        keys = max(self.index.size, 1)  # without key columns, all codes are 0 and none are stored
-        theirs = np.searchsorted(ends, others.end) * keys + others.code
-        own = np.searchsorted(ends, mine.end) * keys + mine.code
+        own, theirs = self._extents_of(mine, others)
         if self.config.within is None:
             order = np.argsort(theirs, kind="stable")
             first, last = (np.searchsorted(theirs[order], own, side) for side in ("left", "right"))
@@ -237,6 +237,13 @@ class TableExtentJoin(TableOperator):
         mine_at, theirs_at = mine_at[near], theirs_at[near]
         sort = np.lexsort((theirs_at, mine_at))
         return mine_at[sort], theirs_at[sort]
+
+    def _extents_of(self, mine: ExtentRows, others: ExtentRows) -> tuple[Ints, Ints]:
+        """Return a number for the key and extent of each row of both."""
+        ends = np.unique(np.concatenate([others.end, mine.end]))
+        keys = max(self.index.size, 1)  # without key columns, all codes are 0 and none are stored
+        own, theirs = (np.searchsorted(ends, of.end) * keys + of.code for of in (mine, others))
+        return own, theirs
 
     def _bounds(self, rows: pa.Table) -> tuple[Floats, Floats]:
         """Return the least and largest value of each row's first attribute of `on`, or 0."""
