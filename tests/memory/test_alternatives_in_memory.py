@@ -162,3 +162,12 @@ def test_spark_rejects_the_same_rows_and_has_the_same_existences(spark):
     table = table_of(at_the_border_of_one())
     found = spark.createDataFrame(table).select("k", sf.existence().alias("e")).toPandas()
     assert found.sort_values("k")["e"].tolist() == sf.existence(table).to_pylist()
+
+
+def test_pandas_lists_without_a_value_have_no_known_type():
+    rows = pa.table({"t": [1, 3], "x": [1.0, 2.0], "existence": [0.5, 0.5]}).to_pandas()
+    found = sf.window_aggregate(
+        rows, {"v": "var(x)"}, window=sf.Range("2 us"), order="t", distribution=4
+    )
+    with pytest.raises(TypeError, match="`values` has no value, so its type is unknown"):
+        sf.alternatives(found["v"].str["distribution"])

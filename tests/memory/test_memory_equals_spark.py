@@ -32,7 +32,7 @@ from engine_cases import (
     with_times,
 )
 from seeds import nightly_except
-from sfumato.tables.reading.job import ORIGINS_KEY
+from sfumato.tables.reading.job import DRAWS_KEY, ORIGINS_KEY
 from spark_tables import in_groups, tables_of
 
 
@@ -117,9 +117,10 @@ def of_spark(spark):
 def said(schema) -> list[dict]:
     """Return the metadata of each field, of Arrow or Spark, except names of sources."""
     metadata = [field.metadata or {} for field in schema]
+    names = [of for key in (ORIGINS_KEY, DRAWS_KEY) for of in (key, key.encode())]
     return [
         {getattr(k, "decode", lambda k=k: k)(): getattr(v, "decode", lambda v=v: v)()
-         for k, v in one.items() if k not in (ORIGINS_KEY, ORIGINS_KEY.encode())}
+         for k, v in one.items() if k not in names}
         for one in metadata
     ]  # fmt: skip
 

@@ -353,6 +353,34 @@ def test_every_column_records_that_answers_share_tuples(make, said):
             sf.window_aggregate(rows, {"n": "count(*)"}, window="9 us", order="made")
 
 
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda rows: sf.asof_join(rows, READINGS.drop_columns("existence"), order="at"),
+        lambda rows: sf.extent_join(
+            rows, sf.window_aggregate(READINGS, {"n": "count(*)"}, window="2 s", order="at")
+        ),
+    ],
+    ids=["asof_join", "extent_join"],
+)
+def test_rows_that_share_tuples_are_refused_as_a_struct_of_a_pair(join):
+    overlapping = windows(sf.Range("4 s", slide="2 s"))
+    for rows, refused in ((overlapping, True), (windows(sf.Range("2 s")), False)):
+        found = join(rows)
+        alternatives = pa.array([left["alternatives"] for left in found["left"].to_pylist()])
+        new = found.select(["left"]).append_column("alternatives", alternatives)
+        new = new.append_column("made", pa.array(range(len(new))))
+        count = {"aggregates": {"n": "count(*)"}, "window": "9 us", "order": "made"}
+        if refused:
+            with pytest.raises(ValueError, match="answers of overlapping windows may share tuples"):
+                sf.window_aggregate(new, **count)
+            found = join(sf.assume_independent(rows)).select(["left"])
+            new = found.append_column("made", new["made"]).append_column(
+                "alternatives", alternatives
+            )
+        assert sf.window_aggregate(new, **count).num_rows
+
+
 def test_an_existence_that_replaces_that_of_answers_is_refused():
     near = {"on": "x", "within": 0.5, "window": sf.Range("1 minute"), "order": "at"}
     found = sf.neighbours(READINGS, fewer_than=1, **near)

@@ -198,3 +198,37 @@ def test_imputed_rows_have_the_incomplete_rows_as_their_source(kind):
     hall, kitchen = select(rows, "hall"), select(rows, "kitchen")
     assert warned(lambda: sf.similarity_join(rows, hall, impute=imputation, **near))
     assert not warned(lambda: sf.similarity_join(hall, kitchen, impute=imputation, **near))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_two_results_of_one_window_are_the_same_readings(kind):
+    found = sf.window_aggregate(
+        KINDS[kind](ROWS),
+        {"s": "sum(x)", "m": "max(x)"},
+        window=sf.Range("10 s"),
+        order="made",
+        key="room",
+        distribution=50,
+    )
+
+    def of(result, answers):
+        if kind == "pandas":
+            lists = sf.alternatives(answers[result].str["distribution"]).to_pandas()
+            return answers.assign(alternatives=lists.to_numpy())
+        lists = pc.struct_field(answers[result].combine_chunks(), "distribution")
+        return answers.append_column("alternatives", sf.alternatives(lists))
+
+    def join(one, other):
+        window = {"window": sf.Range("1 s"), "order": "made"}
+        sides = with_end(one), with_end(other)
+        return sf.similarity_join(*sides, on="value", within=1, probability=0.1, **window)
+
+    assert warned(lambda: join(of("s", found), of("m", found)))
+    hall, kitchen = of("s", select(found, "hall")), of("m", select(found, "kitchen"))
+    assert not warned(lambda: join(hall, kitchen))
+    both, apart = (with_end(sf.union(*parts)) for parts in (
+        (of("s", found), of("m", found)), (hall, kitchen)))  # fmt: skip
+    count = {"aggregates": {"n": "count(*)"}, "window": "1 minute", "order": "made"}
+    with pytest.raises(ValueError, match="of a union whose parts contain the same readings"):
+        sf.window_aggregate(both, **count)
+    assert len(sf.window_aggregate(apart, **count))

@@ -66,6 +66,11 @@ def _from_structs(
     """Return alternatives from structs with the probability `field` and the attributes `wanted`."""
     missing, sizes = given.is_null().to_numpy(False), lengths_of(given)
     flat = given.flatten()
+    if pa.types.is_null(flat.type):
+        raise TypeError(
+            "`values` has no value, so its type is unknown: pandas keeps no type for such a "
+            "column. Use an Arrow or Polars table, or a frame that has a value"
+        )
     if not pa.types.is_struct(flat.type):
         raise TypeError(f"{wanted_values(field, None, False)}; got {given.type}")
     fields = fields_of(flat)

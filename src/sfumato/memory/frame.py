@@ -235,6 +235,10 @@ class ArrowFrame(Frame):
         # A few rows of two sources may be equal by chance.
         return few.size > 0 and np.isin(few, many).mean() >= 0.5
 
+    def shares_extents_with(self, other: Any) -> bool:
+        both = self.has_extents and other.has_extents
+        return both and bool(np.isin(_extent_hashes(self), _extent_hashes(other)).any())
+
     @property
     def max_alternatives(self) -> int:
         return alternatives_bound_in_memory()
@@ -401,13 +405,18 @@ def _has_answers(schema: pa.Schema) -> bool:
 
 def _has_equal_extents(frame: ArrowFrame) -> bool:
     """Return whether several answers have the same extent and key, as in a union of answers."""
+    hashes = _extent_hashes(frame)
+    return len(np.unique(hashes)) < len(hashes)
+
+
+def _extent_hashes(frame: ArrowFrame) -> np.ndarray:
+    """Return a hash of each answer's extent and key; empty if they are not known."""
     keys = json.loads(frame.metadata("window").get(GROUPED_BY, json.dumps([SEVERAL_ROWS])))
     if not {*keys} <= {*frame.columns}:
-        return False
+        return np.empty(0)
     ends = as_array(frame.table.column("window"))
     rows = frame.table.select(keys).append_column("", ends.field("start"))
-    hashes = as_numbers(ties_of(rows.append_column(" ", ends.field("end"))))
-    return len(np.unique(hashes)) < len(hashes)
+    return as_numbers(ties_of(rows.append_column(" ", ends.field("end"))))
 
 
 def _decoded(field: pa.Field) -> dict[str, str]:

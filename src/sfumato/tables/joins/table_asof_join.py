@@ -25,6 +25,7 @@ from sfumato.tables.reading.results import (
     Output,
     mark_repeated,
     mark_shared,
+    row_marks,
     row_of,
     world_outputs,
 )
@@ -170,7 +171,8 @@ def asof_join_job(
         passed, by = tuple(frame.columns), (tuple(orders[number]), tuple(keys[number]))
         reading = Reading(passed, *by, tuple(values), rule, Ties(frame.tie_columns))
         inputs.append(Input(frame, reading))
-        outputs.append(Output(SIDES[number], (SIDES[number],), row_of(frame, frame.columns)))
+        row = row_of(frame, frame.columns)
+        outputs.append(Output(SIDES[number], (SIDES[number],), row, row_marks(frame)))
     outputs += world_outputs(left, "left")
     if uncertain:
         outputs.append(Output("probability", ("probability",), pa.float64()))

@@ -48,6 +48,7 @@ from sfumato.tables.reading.results import (
     extent_type,
     mark_repeated,
     mark_shared,
+    row_marks,
     row_of,
     world_outputs,
 )
@@ -431,7 +432,7 @@ def extent_join_job(
     for (side, frame), own in zip(frames.items(), keys, strict=True):
         reading = Reading(tuple(frame.columns), (), tuple(own), tuple(values), tie=None)
         inputs.append(Input(frame, reading, light=True))
-        outputs.append(Output(side, (side,), row_of(frame, frame.columns)))
+        outputs.append(Output(side, (side,), row_of(frame, frame.columns), row_marks(frame)))
         fields.append(
             [OutputField(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes]
         )

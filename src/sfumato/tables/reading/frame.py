@@ -325,6 +325,10 @@ class Frame(ABC):
         If alternatives were filtered, the frames are known to have a common source.
         """
 
+    def shares_extents_with(self, other: Any) -> bool:
+        """Return whether answers of one operator have an extent and key in common, if known."""
+        return False
+
     def warn_of_time_unit(self, argument: str, name: str) -> None:  # noqa: B027
         """Warn if the available rows have times that look like seconds or milliseconds."""
 

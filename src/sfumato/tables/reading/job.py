@@ -262,6 +262,8 @@ def _share_readings(one: Frame, other: Frame, imputed: bool = False) -> bool:
     alike = a.combined_by == b.combined_by and (not filtered or {*a.sources} & {*b.sources})
     if alike and one.shares_rows_with(other):
         return True
+    if a.combined_by and a.combined_by == b.combined_by:
+        return one.shares_extents_with(other)
     return _contain_same_sources(a, b)
 
 

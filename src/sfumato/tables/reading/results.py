@@ -86,6 +86,18 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
     return Struct(tuple(parts) or (OutputField("col1", pa.int32(), "c0"),))
 
 
+def row_marks(frame: Frame) -> dict[str, str]:
+    """Return the marks of a frame's columns, for the struct of its columns in a result.
+
+    Rows that are assumed to be independent have no marks.
+    """
+    found: dict[str, str] = {}
+    for key in () if frame.is_assumed_independent else (SHARED_KEY, REPEATED_KEY):
+        rows = [of[key] for of in frame.all_metadata if of.get(key)]
+        found |= {key: max(rows)} if rows else {}
+    return found
+
+
 def extent_type(time: Any, order: Mapping[str, Any] | None = None) -> Struct:
     """Return the type of extents. order : the metadata of both ends, as users may select them"""
     return Struct(tuple(OutputField(name, time, metadata=order) for name in ("start", "end")))
