@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.operators.joins.answers import pair_matches
+from sfumato.tables.joins import table_extent_join
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
 from worlds import near_worlds
 
@@ -176,6 +178,39 @@ def test_one_to_one_pairs_are_the_most_probable_first(case, data):
         assert any(possible[rival] >= probability - 1e-12 for rival in rivals)
     unmatched = len(sides[0]) + len(sides[1]) - 2 * len(found)
     assert operator.counters()["unmatched"] == unmatched
+
+
+@pytest.mark.parametrize("one_to_one", [False, True])
+def test_rows_far_apart_are_not_compared(monkeypatch, one_to_one):
+    compared = []
+
+    def counted(left, right, at, *limits):
+        compared.append(len(at[0]))
+        return pair_matches(left, right, at, *limits)
+
+    monkeypatch.setattr(table_extent_join, "pair_matches", counted)
+    rng, n = np.random.default_rng(4), 400
+    values = rng.integers(0, 2000, (2, n)) / 10  # exactly `within` apart in decimals
+    sides = [
+        [(i // 200, i % 3, i, [(0.9, x), (0.05, x + 0.3)]) for i, x in enumerate(side.tolist())]
+        for side in values
+    ]
+    settings = ExtentJoinTableConfig(
+        keys=1, on=("x",), within=0.1, probability=0.2, one_to_one=one_to_one
+    )
+    operator = settings.make()
+    batch = [(side, uncertain(rows)) for side, rows in enumerate(sides)]
+    found = pairs([*operator.process(batch, 0), *operator.flush()])
+    near = {
+        (a[2], b[2])
+        for a in sides[0]
+        for b in sides[1]
+        if a[:2] == b[:2] and round(10 * abs(a[3][0][1] - b[3][0][1])) <= 1
+    }
+    assert len(near) > 20
+    assert one_to_one or operator.counters()["unmatched"] == 0  # every key and extent has rows
+    assert near >= set(found) if one_to_one else near == set(found)
+    assert sum(compared) < n * n / 6 / 20  # a twentieth of the pairs with equal keys and extents
 
 
 def test_equally_probable_pairs_do_not_depend_on_the_order_of_rows():

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import distance, flag, one_of, share
-from sfumato.operators.arrays import Bools, Ints, pad, ranges_of
+from sfumato.operators.arrays import Bools, Floats, Ints, pad, ranges_of
 from sfumato.operators.joins.answers import JoinAnswers, Unmatched, pair_matches, unmatched_tuples
 from sfumato.operators.joins.outer_join import HOWS, INNER, KEPT_SIDES
 from sfumato.operators.state.config import CHANGEABLE
@@ -100,6 +100,8 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
     def arrival(self) -> Arrival:
         return Arrival(("window.end",), tied=False)
 
+
+ROUNDING = 1e-9  # exceeds the relative rounding errors of values and distances
 
 # Results of `Frame.describe_shared` for rows that share no tuples within one extent.
 INDEPENDENT_WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
@@ -192,28 +194,67 @@ class TableExtentJoin(TableOperator):
 
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
         other = self.sides[1 - side].waiting
-        mine_at, theirs_at = self._matching_positions(fresh, other)
-        if other is None or not len(mine_at):
+        if other is None:
             return []
-        other.matched[theirs_at] = True
-        fresh.matched[mine_at] = True
+        own, theirs = self._extents(fresh, other)
+        other.matched |= np.isin(theirs, own)
+        fresh.matched |= np.isin(own, theirs)
+        mine_at, theirs_at = self._matching_positions(fresh, other)
+        if not len(mine_at):
+            return []
         sides, at = [other.rows, fresh.rows], [theirs_at, mine_at]
         if side == 0:
             sides, at = sides[::-1], at[::-1]
         return self._pair_tables(sides, at)
 
     def _matching_positions(self, mine: ExtentRows, others: ExtentRows | None) -> tuple[Ints, Ints]:
-        """Return the positions of both rows of each pair with equal keys and extent ends."""
-        if others is None:
+        """Return the positions of both rows of each pair with equal keys and extent ends. With
+        `on`, omit most pairs whose first attributes are too far apart."""
+        if others is None or not others.end.size or not mine.end.size:
             return np.empty(0, np.int64), np.empty(0, np.int64)
+        own, theirs = self._extents(mine, others)
+        if self.config.within is None:
+            order = np.argsort(theirs, kind="stable")
+            first, last = (np.searchsorted(theirs[order], own, side) for side in ("left", "right"))
+            offsets, places = ranges_of(first, last - first)
+            return np.repeat(np.arange(len(own)), np.diff(offsets)), order[places]
+        (low, high), (least, most) = (self._bounds(of.rows) for of in (mine, others))
+        scale = max(np.abs(of).max() for of in (low, high, least, most))
+        reach = self.config.within * (1.0 + ROUNDING) + ROUNDING * scale  # decimals are rounded
+        values, groups = np.unique(least), np.unique(theirs)
+        theirs = np.searchsorted(groups, theirs) * values.size + np.searchsorted(values, least)
+        order = np.argsort(theirs, kind="stable")
+        group = np.searchsorted(groups, own)
+        known = np.append(groups, -1)[group] == own
+        begin = np.searchsorted(values, low - reach - (most - least).max(), "left")
+        end = np.searchsorted(values, high + reach, "right")
+        first, last = (
+            np.searchsorted(theirs[order], group * values.size + of, "left") for of in (begin, end)
+        )
+        offsets, places = ranges_of(first, np.where(known, last - first, 0))
+        mine_at, theirs_at = np.repeat(np.arange(len(own)), np.diff(offsets)), order[places]
+        near = most[theirs_at] >= low[mine_at] - reach
+        mine_at, theirs_at = mine_at[near], theirs_at[near]
+        sort = np.lexsort((theirs_at, mine_at))
+        return mine_at[sort], theirs_at[sort]
+
+    def _extents(self, mine: ExtentRows, others: ExtentRows) -> tuple[Ints, Ints]:
+        """Number the extents and keys; return the numbers of both sides' rows."""
         ends = np.unique(np.concatenate([others.end, mine.end]))
         keys = max(self.index.size, 1)  # without key columns, all codes are 0 and none are stored
-        theirs = np.searchsorted(ends, others.end) * keys + others.code
-        own = np.searchsorted(ends, mine.end) * keys + mine.code
-        order = np.argsort(theirs, kind="stable")
-        first, last = (np.searchsorted(theirs[order], own, side) for side in ("left", "right"))
-        offsets, places = ranges_of(first, last - first)
-        return np.repeat(np.arange(len(own)), np.diff(offsets)), order[places]
+        own, theirs = (np.searchsorted(ends, of.end) * keys + of.code for of in (mine, others))
+        return own, theirs
+
+    def _bounds(self, rows: pa.Table) -> tuple[Floats, Floats]:
+        """Return the least and largest value of each row's first attribute of `on`, or 0."""
+        samples = samples_of(rows, self.config.on[:1])
+        filled = np.diff(samples.offsets) > 0
+        values, starts = samples.points[:, 0], samples.offsets[:-1][filled]
+        low, high = np.zeros(filled.size), np.zeros(filled.size)
+        if starts.size:
+            low[filled] = np.minimum.reduceat(values, starts)
+            high[filled] = np.maximum.reduceat(values, starts)
+        return low, high
 
     def _pair_tables(
         self, sides: list[pa.Table], at: list[Ints], chosen: Sequence[ExtentRows] = ()
