@@ -558,7 +558,7 @@ def _restart(sweep):
 def _rows_inside(sweep, late_rows, number):
     """Move a sweep to an extent; return the places of the extent's late rows, by arrival.
 
-    Cost: O(r) for r late rows of the extent and of the extent before, and per first extent.
+    Cost: O(r) per first extent of the visited rows; r late rows are in this or the previous extent.
     """
     of, inside, left, begin = sweep.by_first, sweep.inside, np.int64(0), sweep.at[1]
     for i in range(sweep.at[0]):
