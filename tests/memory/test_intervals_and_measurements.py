@@ -27,9 +27,11 @@ def lists(*rows):
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize(("shape", "variance"), [("uniform", 1 / 12), ("triangular", 1 / 24)])
-def test_an_interval_has_the_mean_and_variance_of_its_shape(n, shape, variance):
-    values = values_of(sf.between([-2.0], [5.0], n, shape))
+@pytest.mark.parametrize(
+    ("distribution", "variance"), [("uniform", 1 / 12), ("triangular", 1 / 24)]
+)
+def test_an_interval_has_the_mean_and_variance_of_its_distribution(n, distribution, variance):
+    values = values_of(sf.between([-2.0], [5.0], n, distribution))
     assert values.mean() == pytest.approx(1.5)
     assert values.var() == pytest.approx(49 * variance if n > 1 else 0.0)
     assert -2.0 <= values.min() <= values.max() <= 5.0
@@ -148,7 +150,7 @@ def refusals():
     rows = pa.table({"alternatives": lists([(0.5, 1)]), "n": [1]})
     other = rows.append_column("b", sf.alternatives([[1.0]], [[1.0]], "y"))
     return [
-        (lambda: sf.between([0.0], [1.0], 2, "normal"), ValueError, "`shape` must be"),
+        (lambda: sf.between([0.0], [1.0], 2, "normal"), ValueError, "`distribution` must be"),
         (lambda: sf.between([0.0], [1.0], 0), ValueError, "`n` must be an integer"),
         (lambda: sf.between([0.0], [1.0], 2, attribute=["x"]), TypeError, "`attribute` must be"),
         (lambda: sf.between(0.0, 1.0, 2), TypeError, "`low` or `high` must be a column"),

@@ -80,7 +80,7 @@ def test_a_function_is_passed_like_a_table(tables):
          lambda: sf.samples("v", 0.5, 4, attributes="x")),
         ("samples(s, array(v, id), 1, 3, attributes => array('x', 'y'))",
          lambda: sf.samples(["v", "id"], 1, 3, attributes=["x", "y"])),
-        ("between(s, id, v, 3, shape => 'triangular')",
+        ("between(s, id, v, 3, distribution => 'triangular')",
          lambda: sf.between("id", "v", 3, "triangular")),
         ("below(s, v, 2, 4)", lambda: sf.below("v", 2, 4)),
         ("above(s, v, id, 4)", lambda: sf.above("v", "id", 4)),

@@ -181,7 +181,13 @@ def samples(
     return engine.samples(means, sds, _points(engine, n, distribution, len(names)), names)
 
 
-def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str = "value") -> Any:
+def between(
+    low: Any,
+    high: Any,
+    n: int,
+    distribution: str = "uniform",
+    attribute: str = "value",
+) -> Any:
     """Build `n` equally likely alternatives for a value that lies in a known interval.
 
     Parameters
@@ -190,7 +196,7 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
         Ends of the interval: Spark columns or columns in memory; one of them may be a number.
     n
         Number of alternatives, at least 1; each gets probability 1/n.
-    shape
+    distribution
         Distribution within the interval: "uniform", or "triangular" with its peak in the middle.
     attribute
         Name of the attribute.
@@ -204,7 +210,7 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
     Raises
     ------
     ValueError
-        For an unknown shape, and for n out of range, as in `samples`.
+        For an unknown distribution, and for n out of range, as in `samples`.
     TypeError
         For an attribute that is not a name.
 
@@ -221,15 +227,15 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
     >>> [round(a.age, 2) for a in readings.limit(1).select(interval).first()[0]]
     [12.11, 17.89]
     """
-    if shape not in HALF_WIDTHS:
-        raise ValueError(f'`shape` must be "uniform" or "triangular"; got {shape!r}')
+    if distribution not in HALF_WIDTHS:
+        raise ValueError(f'`distribution` must be "uniform" or "triangular"; got {distribution!r}')
     columns = [end for end in (low, high) if not isinstance(end, int | float)]
     if not columns:
         raise TypeError(f"`low` or `high` must be a column; got {low!r} and {high!r}")
-    call = "sf.between(low, high, n, shape, attribute)"
-    engine, points = _shaped(call, columns[0], n, shape, attribute)
+    call = "sf.between(low, high, n, distribution, attribute)"
+    engine, points = _standard(call, columns[0], n, distribution, attribute)
     middle, half = engine.middle_and_half_width(low, high)
-    return engine.samples([middle], [half], points / HALF_WIDTHS[shape], [attribute])
+    return engine.samples([middle], [half], points / HALF_WIDTHS[distribution], [attribute])
 
 
 def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
@@ -268,7 +274,7 @@ def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     [19.86, 18.91, 15.23]
     """
     call = "sf.below(limit, scale, n, attribute)"
-    engine, points = _shaped(call, limit, n, "exponential", attribute)
+    engine, points = _standard(call, limit, n, "exponential", attribute)
     return engine.samples([limit], [scale], -1.0 - points, [attribute], called=SCALED)
 
 
@@ -302,7 +308,7 @@ def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     [20.14, 21.09, 24.77]
     """
     call = "sf.above(limit, scale, n, attribute)"
-    engine, points = _shaped(call, limit, n, "exponential", attribute)
+    engine, points = _standard(call, limit, n, "exponential", attribute)
     return engine.samples([limit], [scale], 1.0 + points, [attribute], called=SCALED)
 
 
@@ -371,12 +377,14 @@ def circular(
     return engine.samples([angle], [sd], points, list(attributes), float(period), called)
 
 
-def _shaped(call: str, column: Any, n: int, shape: str, attribute: str) -> tuple[Any, np.ndarray]:
-    """Return a column's engine, and the `n` points of a shape with mean 0 and sd 1."""
+def _standard(
+    call: str, column: Any, n: int, distribution: str, attribute: str
+) -> tuple[Any, np.ndarray]:
+    """Return a column's engine, and `n` points of a distribution with mean 0 and sd 1."""
     _check_attribute(call, attribute)
     _check_names(attribute)
     engine = _engine(column)
-    return engine, _points(engine, n, shape)
+    return engine, _points(engine, n, distribution)
 
 
 def _points(engine: Any, n: int, distribution: str, attributes: int = 1) -> np.ndarray:
