@@ -1,11 +1,12 @@
 """The time per row of each operator from one setting to the next; "ours" is the slower setting.
 
 Each operator has a basic setting. One of its numbers at a time (keys, rows or time of the window,
-alternatives per row, overlap, rows per call, share of certain rows) runs through an ascending list,
-while the others stay. For every two neighbours in a list, the ratio is the slower setting's time
-per row over the cheaper setting's; the row shows the worst pair. A ratio above 5 marks a corner
-that users will notice. With many keys, count windows are not yet full after so few rows, and
-therefore cheaper, which explains most of `quantile of rows: keys`.
+alternatives per row, overlap, rows per call, percentage of late rows, rows of a single call) runs
+through an ascending list, while the others stay. For every two neighbours in a list, the ratio is
+the slower setting's time per row over the cheaper setting's; the row shows the worst pair. A ratio
+above 5 marks a corner that users will notice. With many keys, count windows are not yet full after
+so few rows, and therefore cheaper, which explains most of `quantile of rows: keys`. Its windows of
+up to 40 rows are exact, and cost more than the sampled larger ones.
 
 `bytes` is the memory of the arrays at the end of the basic setting, per held row or key.
 """
