@@ -5,8 +5,8 @@ alternatives per row, overlap, rows per call, percentage of late rows, rows of a
 through an ascending list, while the others stay. For every two neighbours in a list, the ratio is
 the slower setting's time per row over the cheaper setting's; the row shows the worst pair. A ratio
 above 5 marks a corner that users will notice. With many keys, count windows are not yet full after
-so few rows, and therefore cheaper, which explains most of `quantile of rows: keys`. Its windows of
-up to 40 rows are exact, and cost more than the sampled larger ones.
+so few rows, and therefore cheaper, which explains most of `quantile of rows: keys`. Quantiles of
+small windows are exact, and cost more than those of larger windows, which are sampled.
 
 `bytes` is the memory of the arrays at the end of the basic setting, per held row or key.
 """
