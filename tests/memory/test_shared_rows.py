@@ -310,7 +310,7 @@ def test_pairs_are_refused_in_pandas_after_their_columns_have_changed(changed):
         sf.window_aggregate(frame, **COUNT)
     assert len(sf.window_aggregate(sf.assume_independent(frame), **COUNT)) == len(frame)
     ordered = {"event_time": "at", "arrival": "at", "slack": 1}
-    with pytest.raises(ValueError, match="may share tuples"):
+    with pytest.raises(ValueError, match="may share readings"):
         sf.window_aggregate(sf.reorder(frame, **ordered), **COUNT)
     assumed = sf.reorder(sf.assume_independent(frame), **ordered)
     assert len(sf.window_aggregate(assumed, **COUNT)) == len(frame)
@@ -326,7 +326,7 @@ def test_results_in_new_columns_stay_refused_in_pandas_after_a_filter(passing):
     new = pd.DataFrame({"at": found["at"], "made": found["at"]})
     new["alternatives"] = sf.alternatives(found["s"].str["distribution"]).to_pandas()
     new.attrs = found.attrs  # as pandas keeps them
-    with pytest.raises(ValueError, match="answers of overlapping windows may share tuples"):
+    with pytest.raises(ValueError, match="answers of overlapping windows may share readings"):
         sf.window_aggregate(passing(new[["made", "alternatives"]]), {"n": "count(*)"}, window="9 s",
                             order="made")  # fmt: skip
 
@@ -349,7 +349,7 @@ def test_every_column_records_that_answers_share_tuples(make, said):
     for kept in {*found.column_names} - {"alternatives", "existence", "at"}:
         rows = found.select([kept]).append_column("existence", new)
         rows = rows.append_column("made", pa.array(range(found.num_rows)))
-        with pytest.raises(ValueError, match=f"{said} may share tuples"):
+        with pytest.raises(ValueError, match=f"{said} may share readings"):
             sf.window_aggregate(rows, {"n": "count(*)"}, window="9 us", order="made")
 
 
@@ -372,7 +372,9 @@ def test_rows_that_share_tuples_are_refused_as_a_struct_of_a_pair(join):
         new = new.append_column("made", pa.array(range(len(new))))
         count = {"aggregates": {"n": "count(*)"}, "window": "9 us", "order": "made"}
         if refused:
-            with pytest.raises(ValueError, match="answers of overlapping windows may share tuples"):
+            with pytest.raises(
+                ValueError, match="answers of overlapping windows may share readings"
+            ):
                 sf.window_aggregate(new, **count)
             found = join(sf.assume_independent(rows)).select(["left"])
             new = found.append_column("made", new["made"]).append_column(
