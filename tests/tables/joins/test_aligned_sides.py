@@ -166,6 +166,73 @@ def test_a_silent_side_is_waited_for_until_its_timeout():
     assert waiting_rows(operator.sides) == 0
 
 
+def of_key(rows, key, begin, end):
+    """Return a slice of the rows, all with one key."""
+    part = rows.slice(begin, end - begin)
+    return with_column(part, "key0", pa.array(np.full(part.num_rows, key)))
+
+
+@pytest.mark.parametrize("scopes", [((0,), (0,)), ((), (0,)), ((0,), ())])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_key_that_is_silent_on_one_side_is_released_while_other_keys_go_on(scopes, restarts):
+    left, right = controlled(2, 0), controlled(2, 1)
+    busy = 1 if scopes[1] else 0  # the side whose controllers have a key, and lack key 1
+    few = (right, left)[1 - busy]
+    config = replace(COMPLETE, idle_timeout=1_000_000, aligned=scopes)
+    operator = config.make()
+    operator.process([(1 - busy, of_key((left, right)[1 - busy], 1, 0, 20))], 0)
+    on_time = waiting_rows(operator.sides)
+    assert on_time > 10
+    for now in range(100, 1000, 100):  # key 0 has rows on both sides
+        at = now // 20 - 5
+        batch = [(busy, of_key(few, 0, at, at + 5))]
+        operator.process(batch, now)
+        if restarts:
+            operator = config.restore(operator.snapshot())
+    before, late = waiting_rows(operator.sides), operator.counters()["late"]
+    operator.process([(busy, of_key(few, 0, 45, 50))], 1001)
+    assert waiting_rows(operator.sides) < before - 8
+    operator.process([(busy, of_key(few, 0, 50, 55))], 1002)
+    lates = np.count_nonzero(times(few.slice(45, 10))[1])
+    assert operator.counters()["late"] - late == lates  # key 0 loses nothing
+    operator.process([(busy, of_key(few, 1, 0, 5))], 1003)  # key 1 is too late, and says so
+    assert operator.counters()["late"] - late == lates + 5
+
+
+def test_sides_with_controllers_of_different_keys_release_only_the_silent_pair_of_keys():
+    def rows_at(*at):
+        rows = of_key(controlled(3, 0), 7, 0, 4).append_column("key1", pa.array([0, 0, 1, 1]))
+        rows = with_column(rows, "late", pa.array([False] * 4))
+        for name in ("order0", "punctuation"):
+            rows = with_column(rows, name, pa.array(at).cast(STAMP))
+        return rows
+
+    config = replace(COMPLETE, idle_timeout=1_000_000, aligned=((0,), (1,)), keys=2)
+    operator = config.make()
+    left, right = rows_at(10, 20, 30, 40), rows_at(1, 2, 3, 4)
+    operator.process([(0, left)], 0)
+    operator = config.restore(operator.snapshot())
+    later = rows_at(20, 30, 40, 50).slice(3)  # the right side has rows for `key1` 1 only
+    operator.process([(0, later), (1, right.slice(2, 1))], 900)
+    assert waiting_rows(operator.sides) == 6
+    operator.process([(1, right.slice(3))], 1000)
+    assert waiting_rows(operator.sides) == 4  # rows of `key1` 0 no longer wait
+    operator.process([(1, right.slice(0, 1))], 1001)
+    assert operator.counters()["late"] == 1
+
+
+def test_a_timeout_that_is_added_later_starts_with_the_first_row_after_it():
+    left, right = controlled(2, 0), controlled(2, 1)
+    operator = COMPLETE.make()
+    operator.process([(0, left.slice(0, 20)), (1, right.slice(0, 2))], 5_000_000)
+    waiting = waiting_rows(operator.sides)
+    operator = replace(COMPLETE, idle_timeout=1_000_000).restore(operator.snapshot())
+    assert not sum(map(len, operator.idle(9_000_000)))
+    assert waiting_rows(operator.sides) == waiting
+    operator.idle(9_001_000)
+    assert waiting_rows(operator.sides) == 0
+
+
 def ever_new_keys(seed, side, n=3000):
     """Return rows whose keys are always new, with two rows and one controller per key."""
     rows = controlled(seed, side, n)

@@ -59,7 +59,7 @@ class AsofTableConfig(TypedAnswersConfig, TwoSidesConfig):
     how: str = KEEP_LEFT
     uncertain: bool = False
 
-    kind, version = "as-of join table", 2
+    kind, version = "as-of join table", 3
     first_side: ClassVar[int] = 1
     counters: ClassVar[tuple[str, ...]] = (
         "rows", "late", "unaligned", "pairs", "unmatched", "out_of_order",

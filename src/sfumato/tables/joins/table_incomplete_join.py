@@ -30,7 +30,7 @@ class IncompleteJoinTableConfig(JoinTableConfig):
     within: float
     units: tuple[float, ...] = ()
 
-    kind, version = "incomplete join table", 9
+    kind, version = "incomplete join table", 10
     counters = (
         "rows", "late", "unaligned", "complete", "imputed", "unimputable", "pairs", "out_of_order",
         "fully_imputed", "pairs_compared",

@@ -38,7 +38,7 @@ class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
     fewer_than: int | None = None
     aggregated: RowWindowTableConfig | None = field(default=None, metadata={"fingerprint": "added"})
 
-    kind, version = "neighbours of two sides table", 3
+    kind, version = "neighbours of two sides table", 4
     counters: ClassVar[tuple[str, ...]] = tuple(
         name for name in SimilarityJoinTableConfig.counters if name != "pairs"
     )

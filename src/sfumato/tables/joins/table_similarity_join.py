@@ -51,7 +51,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     tasks: int = 1
     task: int = field(default=0, metadata=CHANGEABLE)
 
-    kind, version = "similarity join table", 9
+    kind, version = "similarity join table", 10
     counters: ClassVar[tuple[str, ...]] = (
         "rows", "late", "unaligned", "pairs", "out_of_order", "overflow",
     )  # fmt: skip
@@ -212,7 +212,7 @@ class NewestTime(Stateful):
 class LockstepJoinTableConfig(SimilarityJoinTableConfig):
     """Settings of a similarity join in lockstep over tables."""
 
-    kind, version = "lockstep join table", 3
+    kind, version = "lockstep join table", 4
 
 
 class TableLockstepJoin(TableSimilarityJoin):
@@ -243,7 +243,7 @@ class OuterJoinTableConfig(TypedAnswersConfig, SimilarityJoinTableConfig):
 
     how: str
 
-    kind, version = "outer join table", 4
+    kind, version = "outer join table", 5
     counters: ClassVar[tuple[str, ...]] = (*SimilarityJoinTableConfig.counters, "unmatched")
 
 

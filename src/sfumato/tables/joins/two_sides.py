@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Bools, Ints, pad
 from sfumato.operators.state.config import CHANGEABLE
-from sfumato.operators.state.declared import Array, Optional, Part, Value
+from sfumato.operators.state.declared import Array, Optional, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers, concat_tables
@@ -31,7 +31,11 @@ Numbers = npt.NDArray[Any]
 
 @dataclass
 class TimedRows(BufferedRows):
-    """Waiting rows. time : int64[n], event times in microseconds    scope : int64[2, n], codes"""
+    """Waiting rows.
+
+    time : int64[n], event times in microseconds
+    scope : int64[3, n], codes of the left scope, the right scope, and both; see `AlignedSides`
+    """
 
     time: Ints
     scope: Ints
@@ -40,23 +44,22 @@ class TimedRows(BufferedRows):
 class AlignedSide(Stateful):
     """One side: the scopes of its controllers, and its waiting rows.
 
-    punctuations : int64[scopes]    seen : processing time of the newest row, ms
-    released_up_to : int64[scopes], event time up to which a timeout has released the scope's rows
+    punctuations : int64[scopes]
+    seen : int64[scopes], processing time (ms) of the side's newest row; before its first row, of
+        the other side's first row; without a timeout, BEGINNING
     pieces : the rows, in pieces of geometrically decreasing sizes    rows : the rows, as saved
     """
 
     state = {
         "scopes": Part(),
         "punctuations": Array(int, "scopes"),
-        "released_up_to": Array(int, "scopes"),
-        "seen": Value(none=True),
+        "seen": Array(int, "scopes"),
         "rows": SavedTable(),
     }
 
     def __init__(self, keys: Sequence[int], forget_after: float | None) -> None:
         self.scopes = Scopes(keys, forget_after)
-        self.punctuations = self.released_up_to = np.empty(0, np.int64)
-        self.seen: int | None = None
+        self.punctuations = self.seen = np.empty(0, np.int64)
         self.pieces: list[TimedRows] = []
         self.loaded: pa.Table | None = None
 
@@ -64,7 +67,7 @@ class AlignedSide(Stateful):
         """Return int64[n]: the codes that rows from either side have in this side's scopes."""
         codes = self.scopes.encode(rows)
         self.punctuations = pad(self.punctuations, len(self.scopes), BEGINNING)
-        self.released_up_to = pad(self.released_up_to, len(self.scopes), BEGINNING)
+        self.seen = pad(self.seen, len(self.scopes), BEGINNING)
         return codes
 
     def buffer(self, piece: TimedRows) -> None:
@@ -90,7 +93,8 @@ class AlignedSides(Stateful):
     """Rows of two sides, each emitted once the punctuations of both exceed its event time.
 
     scopes : per side, the numbers of its controllers' keys
-    idle_timeout : milliseconds after which a silent side no longer delays rows, or None
+    idle_timeout : milliseconds after which a side no longer delays rows of a scope in which it is
+        silent, or None
     forget_after : microseconds after which a scope without rows loses its punctuations, see
         `Scopes`; an older row of the scope then waits for both sides. None for never
 
@@ -98,9 +102,18 @@ class AlignedSides(Stateful):
     if a timeout has already released later rows. Without a timeout, the emitted rows and their
     order depend only on each side's rows.
     Cost: O(1) per row and side, and O(log n) copies of waiting rows; state: the waiting rows.
+
+    finer : the side whose keys include those of the other side, or 2 if there is none
+    both : scopes by the keys of both sides if `finer` is 2, else None
+    released_up_to : int64[scopes of both], event time up to which a timeout has released rows
     """
 
-    state = {"left": Part(), "right": Part()}
+    state = {
+        "left": Part(),
+        "right": Part(),
+        "both": Optional(Part("_new_both")),
+        "released_up_to": Array(int),
+    }
 
     def __init__(
         self,
@@ -108,16 +121,24 @@ class AlignedSides(Stateful):
         idle_timeout: int | None,
         forget_after: float | None = None,
     ) -> None:
-        self.idle_timeout = idle_timeout
+        self.idle_timeout, self.forget_after = idle_timeout, forget_after
         self.sides = self.left, self.right = [AlignedSide(keys, forget_after) for keys in scopes]
+        self.keys = sorted({key for keys in scopes for key in keys})
+        self.finer = next((i for i, keys in enumerate(scopes) if {*keys} == {*self.keys}), 2)
+        self.both = self._new_both() if self.finer == 2 else None
+        self.released_up_to = np.empty(0, np.int64)
+
+    def _new_both(self) -> Scopes:
+        return Scopes(self.keys, self.forget_after)
 
     def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
         """Add on-time rows of a side; return the numbers of (dropped rows, rows out of order)."""
-        mine = self.sides[side]
-        mine.seen = now
         if not rows.num_rows:
             return 0, 0
+        mine = self.sides[side]
         piece = self._piece(rows)
+        if self.idle_timeout is not None:
+            mine.seen[piece.scope[side]] = now
         known = piece.rows.column(PUNCTUATION)
         newest, behind = int(piece.time.max()), 0
         if known.null_count < len(known):
@@ -126,57 +147,64 @@ class AlignedSides(Stateful):
             behind = count_behind(piece.time[here], reached, scope, mine.punctuations)
             np.maximum.at(mine.punctuations, scope, reached)
             newest = max(int(reached.max()), newest)
-        for of, codes in zip(self.sides, piece.scope, strict=True):
-            of.scopes.record(side, codes, newest)
-        gone = piece.time < self._released_until(piece)
+        for scopes, codes in zip(self._all_scopes(), piece.scope, strict=False):
+            scopes.record(side, codes, newest)
+        gone = piece.time < self.released_up_to[piece.scope[2]]
         mine.buffer(piece.filter(~gone) if gone.any() else piece)
         return int(gone.sum()), behind
 
     def set_clock(self, now: int) -> None:
         if self.idle_timeout is not None:
             for side in self.sides:
-                side.seen = None if side.seen is None else min(side.seen, now)
+                np.minimum(side.seen, now, out=side.seen)
 
     def take_ready(self, now: int) -> list[tuple[int, pa.Table]]:
         if self.idle_timeout is not None:
             self._release_idle(now, self.idle_timeout)
         out = self._release()
-        for number, side in enumerate(self.sides):
-            over = side.scopes.take_expired(p.scope[number] for of in self.sides for p in of.pieces)
-            side.punctuations[over] = side.released_up_to[over] = BEGINNING
+        for number, scopes in enumerate(self._all_scopes()):
+            over = scopes.take_expired(piece.scope[number] for piece in self._pieces())
+            if number < len(self.sides):
+                self.sides[number].punctuations[over] = self.sides[number].seen[over] = BEGINNING
+            if number == self.finer:
+                self.released_up_to[over] = BEGINNING
         return out
 
     def take_waiting(self) -> list[tuple[int, pa.Table]]:
-        self._release_all()
+        for piece in self._pieces():
+            np.maximum.at(self.released_up_to, piece.scope[2], piece.time)
         return self._release()
 
     def emitted_until(self) -> int | None:
         """Return a time below which no more rows are emitted, or None if it is unknown."""
-        if self.left.scopes.keys or self.right.scopes.keys or not self.left.punctuations.size:
+        if self.keys or not self.released_up_to.size:
             return None
         passed = min(self.left.punctuations[0], self.right.punctuations[0])
-        return int(max(passed, self.left.released_up_to[0], self.right.released_up_to[0]))
+        return int(max(passed, self.released_up_to[0]))
 
-    def _released_until(self, piece: TimedRows) -> Ints:
-        gone: Ints = np.maximum(
-            self.left.released_up_to[piece.scope[0]], self.right.released_up_to[piece.scope[1]]
-        )
-        return gone
+    def _all_scopes(self) -> list[Scopes]:
+        scopes = [side.scopes for side in self.sides]
+        return scopes if self.both is None else [*scopes, self.both]
+
+    def _pieces(self) -> list[TimedRows]:
+        return [*self.left.pieces, *self.right.pieces]
 
     def _release_idle(self, now: int, timeout: int) -> None:
         """Mark rows as ready if only silent sides delay them."""
         self.set_clock(now)
-        first = min((side.seen for side in self.sides if side.seen is not None), default=now)
-        idle = [now - (first if side.seen is None else side.seen) >= timeout for side in self.sides]
-        for side, other in zip(self.sides, reversed(idle), strict=True):
-            if other:
-                np.maximum(side.released_up_to, side.punctuations, out=side.released_up_to)
-        if all(idle):
-            self._release_all()
-
-    def _release_all(self) -> None:
-        for piece in [*self.left.pieces, *self.right.pieces]:
-            np.maximum.at(self.left.released_up_to, piece.scope[0], piece.time)
+        waiting = [(piece.time, piece.scope) for piece in self._pieces()]
+        if not self.keys and self.released_up_to.size:  # completes unmatched rows
+            waiting.append((np.array([BEGINNING]), np.zeros((3, 1), np.int64)))
+        for time, scope in waiting:
+            silent, passed = [], []
+            for side, codes in zip(self.sides, scope, strict=False):
+                side.seen[codes[side.seen[codes] == BEGINNING]] = now
+                silent.append(side.seen[codes] <= now - timeout)
+                passed.append(side.punctuations[codes])
+            upto = np.where(silent[1], passed[0], BEGINNING)
+            upto = np.where(silent[0], np.maximum(upto, passed[1]), upto)
+            upto = np.where(silent[0] & silent[1], np.maximum(upto, time), upto)
+            np.maximum.at(self.released_up_to, scope[2], upto)
 
     def _release(self) -> list[tuple[int, pa.Table]]:
         out = []
@@ -188,7 +216,7 @@ class AlignedSides(Stateful):
                 )
                 # Rows at the time of a punctuation may still arrive, with a higher punctuation.
                 go: Bools = piece.time < passed
-                go |= piece.time <= self._released_until(piece)
+                go |= piece.time <= self.released_up_to[piece.scope[2]]
                 if go.any():
                     out.append((number, piece.rows if go.all() else piece.filter(go).rows))
                 if not go.all():
@@ -196,10 +224,17 @@ class AlignedSides(Stateful):
         return out
 
     def _piece(self, rows: pa.Table) -> TimedRows:
-        scope = np.stack([side.codes(rows) for side in self.sides])
-        return TimedRows(rows, as_numbers(rows.column("order0")), scope)
+        codes = [side.codes(rows) for side in self.sides]
+        codes.append(codes[self.finer] if self.both is None else self.both.encode(rows))
+        known = len(self._all_scopes()[self.finer])
+        self.released_up_to = pad(self.released_up_to, known, BEGINNING)
+        return TimedRows(rows, as_numbers(rows.column("order0")), np.stack(codes))
 
     def after_loading(self) -> None:
+        if (self.both is not None) != (self.finer == 2):
+            raise ValueError("only sides with different keys have common scopes")
+        if len(self.released_up_to) != len(self._all_scopes()[self.finer]):
+            raise ValueError("every scope must have a time of release")
         for side in self.sides:
             if side.loaded is not None:
                 side.buffer(self._piece(side.loaded))
