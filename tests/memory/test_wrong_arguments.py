@@ -234,6 +234,7 @@ FUNCTIONS = {
             ({"order": "id"}, "`order`"),
             ({"exclusive": "ruel"}, "did you mean `rule`"),
             ({"group": "nope"}, "`group`"),
+            ({"group": "id", "key": "id"}, "`group` names a column `id`, but the answer already"),
             ({"semantics": "best"}, "`semantics` must be one of"),
             ({"semantics": "pt_k"}, "needs `probability`"),
             ({"probability": 0.5}, "the probability column, write `existence`"),
