@@ -139,7 +139,7 @@ class TableReorder(TableOperator):
             **asdict(config.control),
         )
         self.operator.sources.ranks = self._ranks
-        self.rows = RowStore(lambda: self.operator.waiting.number)  # the buffered rows
+        self.rows = RowStore(lambda: self.operator.waiting.number)  # the held rows
         self.ids = SeenIds(config.unique, config.remembered_us)
         self.source_index = KeyIndex()
         self.seen = self.since = NO_CODES
@@ -288,7 +288,7 @@ class TableReorder(TableOperator):
             raise ValueError("its start times must belong to known keys")
         held = np.array_equal(self.rows.numbers, self.operator.waiting.number)
         if not held or self.rows.next != self.operator.arrived:
-            raise ValueError("its rows must be the buffered rows")
+            raise ValueError("its rows must be the held rows")
 
 
 def _flag_rows(

@@ -203,7 +203,7 @@ class TableTopK(TableOperator):
 
     With a scope, `ScopeClocks` determine which instants of a key are past. Without a scope, an
     instant is past once the key has a row with that time or a later time. Rows that are flagged
-    late or precede past instants of their scope are dropped.
+    late or precede past instants of their scope are left out.
     """
 
     config: TopKTableConfig
