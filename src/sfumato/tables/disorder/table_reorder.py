@@ -44,8 +44,8 @@ from sfumato.tables.row_store import RowStore
 
 EVENT = "event"
 PROMISED = "promised"
-# Sums per bin. They are one string because some Spark clients do not accept a list as a metric, and
-# one aggregate because Spark plans every aggregate again for each micro-batch.
+# Sums per bin, in one aggregate, because Spark plans every aggregate again for each micro-batch.
+# The gauge is a string, because some Spark clients do not accept a list as a metric.
 ADD_LISTS_SQL = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
 WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD_LISTS_SQL})"
 
