@@ -86,6 +86,8 @@ FUNCTIONS = {
             ({"tasks": 0}, "`tasks` must be an integer of at least 1; got 0"),
             ({"tasks": "8"}, "`tasks` must be"),
             ({"tasks": 5000}, "`tasks` must be at most 1024"),
+            ({"tasks": 8, "window": MINUTE, "how": "left"}, "`tasks` must be 1 with how=\"left\""),
+            ({"tasks": 8, "window": sf.Delta(3, on="x")}, "`tasks` must be 1 for windows of sf.De"),
             ({"window": (sf.Rows(1),) * 3}, "a pair of windows for left and right; got 3 windows"),
             ({"order": "site"}, "numbers, times or dates"),
         ],
