@@ -52,7 +52,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/codespell
 	$(BIN)/mypy
 
-# The site, in build/site; whatever is wrong with a page, a dead link say, fails.
+# The site, in build/site. Warnings, such as dead links, are errors.
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --jobs 2 docs build/site
 	@echo "Open build/site/index.html"

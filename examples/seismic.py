@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     answers = ranked(spark).selectExpr(
-        "query", "time", "rank", "stream AS station", "round(score, 1) AS size",
+        "query", "time", "rank", "station", "round(score, 1) AS size",
         "round(probability, 4) AS probability", "answered",
     )  # fmt: skip
     answers.where("query = 'map'").orderBy("time", "rank").show(60, truncate=False)

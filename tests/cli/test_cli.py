@@ -52,7 +52,7 @@ def rows(*minutes: tuple[int, int]) -> list[dict]:
     ]
 
 
-# In order of arrival: with SLACK 2, the event time 4 is late, and the last two stay buffered.
+# In order of arrival: with SLACK 2, the event time 4 is late, and the last two stay held.
 FIRST = rows((1, 1), (2, 5), (3, 3), (4, 8), (5, 7), (6, 4))
 THEN = rows((7, 9), (8, 12), (9, 10))
 

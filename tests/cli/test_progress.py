@@ -1,4 +1,4 @@
-"""The reports of a run: counted rows, log lines, buffered rows."""
+"""The reports of a run: counted rows, log lines, held rows."""
 
 import io
 import json

@@ -68,7 +68,7 @@ def test_the_stations_near_the_crater_shake_most_after_an_earthquake(spark):
     after = {time for time, at in since.items() if 20 <= at - quake <= 55}
     assert len(after) >= 6
     # The two nearest stations; before the earthquake, the stations where the sea is loudest.
-    assert {row["stream"] for row in rows if row["time"] in after} == {"S01", "S02"}
+    assert {row["station"] for row in rows if row["time"] in after} == {"S01", "S02"}
     # Compare with the definition, which ranks all samples of a window together.
     time, row = sorted(first.items())[30]
     at = since[time]
@@ -77,5 +77,5 @@ def test_the_stations_near_the_crater_shake_most_after_an_earthquake(spark):
     stream = np.repeat(np.arange(seismic.STATIONS), window.shape[1])
     prob = np.full(window.size, 1 / (seismic.WINDOW * seismic.RATE))
     best = sf.engine_free.top_k_streams(window.ravel(), prob, stream, k=2)
-    assert row["stream"] == f"S{best.indices[0] + 1:02d}"
+    assert row["station"] == f"S{best.indices[0] + 1:02d}"
     assert row["probability"] == pytest.approx(best.probability[0])

@@ -1,4 +1,4 @@
-"""What a new operator inherits, shown by the 80 lines of `tests/newest_rows.py`."""
+"""What a new operator inherits, shown by `tests/newest_rows.py`."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -81,5 +81,5 @@ def test_late_rows_go_to_a_place_of_their_own_in_one_query_that_computes_them_on
     assert all(late for _, late in parts["late"])
     assert not any(late for _, late in parts["on time"])
     assert parts["late"]
-    assert len(parts["late"]) + len(parts["on time"]) >= 290  # some are still buffered
+    assert len(parts["late"]) + len(parts["on time"]) >= 290  # some are still held
     assert [event for event, _ in parts["on time"]] == sorted(e for e, _ in parts["on time"])

@@ -103,7 +103,7 @@ def test_a_streaming_query_gives_the_rows_of_the_static_one(tables, tmp_path):
         tables.catalog.dropTempView("live")
     whole = {row.id: row for row in sql(tables, text.format("s")).collect()}
     assert out.keys() <= whole.keys()
-    assert len(whole) - len(out) <= 2  # still buffered
+    assert len(whole) - len(out) <= 2  # still held
     assert all(out[i] == whole[i] for i in out)
 
 

@@ -25,10 +25,8 @@ from sfumato.tables.joins.similarity_query import (
     JoinQuery,
     check_same_columns,
     check_streams,
-    tasks_of,
 )
 from sfumato.tables.joins.table_asof_join import DEFAULT_MIN_PROBABILITY, asof_join_job
-from sfumato.tables.reading.frame import Frame
 
 
 @public_function(
@@ -122,8 +120,8 @@ def similarity_join(
     asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
     imputation = None if impute is None else Imputation.of(impute)
     frames = frame_of(left, "left"), frame_of(right, "right")
-    more = forget_after, _tasks(frames[0], tasks), imputation, how
-    return run(JoinQuery(frames, "similarity_join", *asked, *more).job(name, idle_timeout))
+    query = JoinQuery(frames, "similarity_join", *asked, forget_after, tasks, imputation, how)
+    return run(_in_one_task(query).job(name, idle_timeout))
 
 
 @public_function(
@@ -190,9 +188,8 @@ def self_join(
     """
     require_one(window)
     asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
-    frame = frame_of(df)
-    query = JoinQuery([frame], "self_join", *asked, forget_after, _tasks(frame, tasks))
-    return run(query.job(name))
+    query = JoinQuery([frame_of(df)], "self_join", *asked, forget_after, tasks)
+    return run(_in_one_task(query).job(name))
 
 
 @public_function(
@@ -348,13 +345,11 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     return engine_module(next(iter(frames.values()))).concatenate(parts)
 
 
-def _tasks(frame: Frame, tasks: int | None) -> int | None:
-    """Return the number of tasks: 1 in memory, where the argument is only checked."""
-    if not in_memory(frame):
-        return tasks
-    if tasks is not None:
-        tasks_of(tasks)
-    return 1
+def _in_one_task(query: JoinQuery) -> JoinQuery:
+    """Return the query, with one task for tables in memory, where `tasks` is only checked."""
+    if in_memory(query.frames[0]):
+        query.tasks = 1
+    return query
 
 
 @public_function('sf.asof_join(left, right, order="ts", key="sensor")', "left", "right")

@@ -19,7 +19,7 @@ from sfumato.windows import Delta, JoinWindow, Range, Rows
 
 WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator"}
 WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
-"""Arguments that determine how long rows are buffered; without them, no rows are buffered."""
+"""Arguments that determine how long rows are held; without them, no rows are held."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; without them, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "OFFSET", "EMPTY")

@@ -407,10 +407,10 @@ class Ranking(WindowedBlock):
 
 
 def _flatten(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:
-    """Return answers with the tuple's columns, or with the stream if `streams` are ranked."""
+    """Return answers with the tuple's columns, or with the column of `streams` if given."""
     own = [F.col(name).alias(_prefixed_name(name, columns)) for name in RANKING_COLUMNS]
     if streams is not None:
-        return df.select(*own, F.col("stream").alias(streams))
+        return df.select(*own, F.col(quote_name(streams)))
     return df.select(*own, *(F.col(f"row.{quote_name(name)}").alias(name) for name in columns))
 
 

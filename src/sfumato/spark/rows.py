@@ -36,7 +36,7 @@ from sfumato.tables.reading.frame import EXISTENCE, Names, error_of
 from sfumato.tables.reading.job import filtered_metadata
 from sfumato.tables.reading.results import passthrough_outputs
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
-from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION, warn_of_skipped
+from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION, warn_of_left_out
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
     check_attributes,
@@ -152,7 +152,7 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
         kept = table.column("kept").to_numpy()
         found = why_invalid_after_filter(table, attributes, kept, most).column()
         if not streams:  # the driver warns for streams
-            warn_of_skipped(
+            warn_of_left_out(
                 {generalize_reason(each) for each in found.unique().to_pylist() if each}
             )
         return found

@@ -184,7 +184,7 @@ class TableOperator(Stateful):
         return outputs + self.process_usable(ordered, now)
 
     def drop_late(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
-        """Count and drop the rows of a micro-batch that a controller flagged as late, if any."""
+        """Count and leave out the rows of a micro-batch that a controller flagged as late."""
         on_time = []
         for side, table in batch:
             rows = table
@@ -221,7 +221,7 @@ class TableOperator(Stateful):
         return []
 
     def process_dropped(self, rows: pa.Table) -> list[pa.Table]:
-        """Return the output for rows dropped on reading, with columns `row`, keys and `reason`."""
+        """Return the output for rows left out on reading, with columns `row`, keys and `reason`."""
         raise NotImplementedError(f"{type(self).__name__} does not emit dropped rows")
 
     def arrange(self, rows: pa.Table) -> np.ndarray:

@@ -163,8 +163,8 @@ class RowStore(Stateful):
 
 
 @dataclass
-class BufferedRows:
-    """Waiting rows. A subclass adds arrays as fields; their last axis has one entry per row."""
+class HeldRows:
+    """Held rows. A subclass adds arrays as fields; their last axis has one entry per row."""
 
     rows: pa.Table
 
@@ -176,7 +176,7 @@ class BufferedRows:
         return type(self)(self.rows.filter(pa.array(wanted)), *arrays)
 
     def concat(self, later: Self) -> Self:
-        """Return the buffered rows followed by `later`."""
+        """Return the held rows followed by `later`."""
         pairs = zip(self._arrays(), later._arrays(), strict=True)
         rows = pa.concat_tables([self.rows, later.rows]).combine_chunks()
         return type(self)(rows, *(np.concatenate(pair, axis=-1) for pair in pairs))

@@ -1,4 +1,4 @@
-"""A bound on the buffered rows of all keys: against a reference, cuts, restarts and many keys."""
+"""A bound on the held rows of all keys: against a reference, cuts, restarts and many keys."""
 
 from collections import defaultdict
 

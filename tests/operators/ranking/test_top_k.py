@@ -143,7 +143,7 @@ def test_the_likeliest_tuples_are_sorted_by_their_probability(case, k):
     assert best.indices.size == min(k, case.tuples)
     close(best.probability, np.sort(values)[::-1][:k])
     close(best.probability, values[best.indices])  # a sum that misses 1 by rounding is 1
-    enough = engine_free.pt_k(**got, k=k, threshold=0.25)
+    enough = engine_free.pt_k(**got, k=k, probability=0.25)
     assert set(enough.indices) == set(np.flatnonzero(values >= 0.25))
     assert (np.diff(enough.probability) <= 1e-12).all()  # equal up to rounding is a tie
 
@@ -311,15 +311,7 @@ def test_errors_name_the_argument_and_its_value(change, words):
 
 def test_errors_of_the_other_rankings():
     with pytest.raises(ValueError, match="`probability` must be a number in"):
-        engine_free.pt_k([1], [1], k=1, threshold=0)
-    with pytest.raises(
-        ValueError, match="`probability`, the minimum Pr_k of PT-k, must be given once"
-    ):
-        engine_free.pt_k([1], [1], k=1, threshold=0.5, probability=0.5)
-    both = [
-        engine_free.pt_k([2, 1], [0.6, 0.6], k=1, **{n: 0.5}) for n in ("probability", "threshold")
-    ]
-    assert both[0].indices.tolist() == both[1].indices.tolist() == [0]
+        engine_free.pt_k([1], [1], k=1, probability=0)
     with pytest.raises(ValueError, match="`alpha` must be a number in"):
         prfe([1], [1], alpha=1.5)
     with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):

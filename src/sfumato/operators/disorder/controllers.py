@@ -31,7 +31,7 @@ class Judgement(NamedTuple):
     late, duplicate : bool[n], whether a row is late, and whether a late row is a duplicate
     number : int64[n], the row's number within its controller
     evicted_late : int64[e, 5], (place, code, first, end, punctuation): the row at `place` causes
-        the source's buffered rows with first <= number < end to be emitted as late
+        the source's held rows with first <= number < end to be emitted as late
     forced_by_buffer : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
         `max_buffer_total`, the row at `place` raises the source's punctuation, which releases the
         source's oldest rows

@@ -1,4 +1,4 @@
-"""Rows in event-time order, buffered until their key's punctuation passes them."""
+"""Rows in event-time order, held until their key's punctuation passes them."""
 
 from typing import Any
 
@@ -142,7 +142,7 @@ class Reorder(Operator):
         self, fresh: WaitingRows, groups: tuple[Ints, Ints, Ints], arrival: Ints,
         judged: Judgement, least: Ints,
     ) -> EmittedRows:  # fmt: skip
-        """Emit rows at the arrivals that release them, and buffer the other rows.
+        """Emit rows at the arrivals that release them, and hold the other rows.
 
         fresh : new rows by key    least : punctuation of each row's key after the row
         groups : order of the new rows in the call, the start of each key's rows, and the keys
@@ -310,7 +310,7 @@ class Reorder(Operator):
             or waiting.source.max() >= len(self.controllers)
             or waiting.key.max() >= self._key_count
         ):
-            raise ValueError("buffered rows must have arrived")
+            raise ValueError("held rows must have arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
             raise ValueError("the numbers of sources and controllers must be equal")
 

@@ -22,7 +22,7 @@ class Aggregate:
     attribute : number of the attribute, from 0; None for count(*)
     argument : for "quantile", the share q in [0, 1]; otherwise None
 
-    In each possible world, alternatives without a value (NaN, SQL's NULL) are skipped. Without
+    In each possible world, alternatives without a value (NaN, SQL's NULL) are ignored. Without
     values, count, sum and count_distinct are 0; avg, min, max and quantile are undefined.
     quantile is the smallest value such that at least q * N of the N existing values do not exceed
     it. var is the sample variance (squares divided by N - 1) and stddev its root; both are

@@ -146,8 +146,7 @@ def pt_k(
     exclusive: npt.ArrayLike | None = None,
     *,
     k: int,
-    probability: float | None = None,
-    threshold: float | None = None,
+    probability: float,
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Likeliest:
@@ -157,8 +156,8 @@ def pt_k(
     ----------
     scores, prob, exclusive, k, tuples, ascending
         As for `top_k_probabilities`
-    probability, threshold
-        float in (0, 1], the minimum Pr_k; two names for one argument
+    probability
+        float in (0, 1], the minimum Pr_k
 
     Returns
     -------
@@ -184,12 +183,7 @@ def pt_k(
     >>> best.indices.tolist()
     [0, 1]
     """
-    if (probability is None) == (threshold is None):
-        raise ValueError(
-            "`probability`, the minimum Pr_k of PT-k, must be given once (`threshold` is a "
-            f"synonym); got probability={probability!r} and threshold={threshold!r}"
-        )
-    least = share("probability", threshold if probability is None else probability, "a number")
+    least = share("probability", probability, "a number")
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
     found = Semantics("pt_k", probability=least).rank(items, np.array([checked_k(k)]))
     return Likeliest(found.tuples, found.value)

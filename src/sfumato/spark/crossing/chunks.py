@@ -269,7 +269,7 @@ def _to_signed(word: int) -> int:
 
 
 # Per Spark type of a metric: the column that lists such metrics, and the type.
-FIGURE_COLUMNS: dict[str, tuple[str, DataType]] = {
+METRIC_COLUMNS: dict[str, tuple[str, DataType]] = {
     "long": ("numbers", LongType()),
     "string": ("texts", StringType()),
     "array<long>": ("lists", ArrayType(LongType())),
@@ -313,14 +313,14 @@ class OperatorMetrics:
     def columns(self) -> StructType:
         found = StructType()
         for kind in self.names:
-            found = found.add(FIGURE_COLUMNS[kind][0], ArrayType(FIGURE_COLUMNS[kind][1]))
+            found = found.add(METRIC_COLUMNS[kind][0], ArrayType(METRIC_COLUMNS[kind][1]))
         return found
 
     @property
     def places(self) -> dict[str, str]:
         """Return the SQL expressions of the metrics, by name."""
         return {
-            name: f"{FIGURE_COLUMNS[kind][0]}[{place}]"
+            name: f"{METRIC_COLUMNS[kind][0]}[{place}]"
             for kind, names in self.names.items()
             for place, name in enumerate(names)
         }
@@ -328,7 +328,7 @@ class OperatorMetrics:
     def cells(self, known: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Return one row of the columns; unknown metrics are NULL."""
         return {
-            FIGURE_COLUMNS[kind][0]: [known.get(name) for name in names]
+            METRIC_COLUMNS[kind][0]: [known.get(name) for name in names]
             for kind, names in self.names.items()
         }
 

@@ -45,7 +45,7 @@ from sfumato.spark.crossing.chunks import (
     subtract_counts,
 )
 from sfumato.spark.model.columns import arrow_schema
-from sfumato.tables.reading.user_warnings import warn_of_skipped
+from sfumato.tables.reading.user_warnings import warn_of_left_out
 
 if TYPE_CHECKING:  # a process next to the driver imports this module, but must not import kernels
     from sfumato.tables.arrival_order import Arrival
@@ -254,7 +254,7 @@ def _answers(
             yield outputs, changes if any(changes.values()) else None
     gauges = operator.gauges()
     found = [text for name, text in gauges.items() if name.endswith(REASONS_NAME) and text]
-    warn_of_skipped({reason for text in found for reason in json.loads(text)})
+    warn_of_left_out({reason for text in found for reason in json.loads(text)})
     if gauges and answered:
         yield [], {**dict.fromkeys(counted, 0), **gauges}
 

@@ -44,8 +44,8 @@ from sfumato.tables.row_store import RowStore
 
 EVENT = "event"
 PROMISED = "promised"
-# Sums per bin. They are one string because some Spark clients do not accept a list as a metric, and
-# one aggregate because Spark plans every aggregate again for each micro-batch.
+# Sums per bin, in one aggregate, because Spark plans every aggregate again for each micro-batch.
+# The gauge is a string, because some Spark clients do not accept a list as a metric.
 ADD_LISTS_SQL = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
 WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD_LISTS_SQL})"
 
@@ -139,7 +139,7 @@ class TableReorder(TableOperator):
             **asdict(config.control),
         )
         self.operator.sources.ranks = self._ranks
-        self.rows = RowStore(lambda: self.operator.waiting.number)  # the buffered rows
+        self.rows = RowStore(lambda: self.operator.waiting.number)  # the held rows
         self.ids = SeenIds(config.unique, config.remembered_us)
         self.source_index = KeyIndex()
         self.seen = self.since = NO_CODES
@@ -288,7 +288,7 @@ class TableReorder(TableOperator):
             raise ValueError("its start times must belong to known keys")
         held = np.array_equal(self.rows.numbers, self.operator.waiting.number)
         if not held or self.rows.next != self.operator.arrived:
-            raise ValueError("its rows must be the buffered rows")
+            raise ValueError("its rows must be the held rows")
 
 
 def _flag_rows(

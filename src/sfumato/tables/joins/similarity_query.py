@@ -239,6 +239,11 @@ class JoinQuery:
         self.windows = window_pair(self.window, self.attributes)
         self.lockstep = self.windows[0].lockstep
         self.timed = self.lockstep or any(window.span is not None for window in self.windows)
+        if self.tasks is not None and tasks_of(self.tasks) > 1 and self.how != INNER:
+            raise ValueError(
+                f'`tasks` must be 1 with how="{self.how}"; got {self.tasks!r}. To share the work, '
+                "give a `key`"
+            )
         self.limit, self.distance = distance_of(self.within, self.attributes, self.metric)
         self.has_deltas = any(window.delta is not None for window in self.windows)
         if self.has_deltas:
@@ -398,7 +403,7 @@ class JoinQuery:
                 "strategy": self.strategy,
                 "metric": self.distance,
                 "on": tuple(f"on{i}" for i in range(len(self.attributes))),
-                "tasks": tasks_for(self.windows, keys) if tasks is None else tasks_of(tasks),
+                "tasks": tasks_for(self.windows, keys) if tasks is None else tasks,
             }
         if len(self.frames) == 1:
             in_order = side.frame.is_strictly_ordered(side.orders, [])

@@ -55,7 +55,7 @@ from sfumato.tables.reading.results import (
 from sfumato.tables.reading.rows import Alternatives, Column, ColumnReader, Reading
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.user_warnings import AVERAGES, PAIRS, UNCERTAIN_TIMES, WINDOWS
-from sfumato.tables.row_store import BufferedRows
+from sfumato.tables.row_store import HeldRows
 from sfumato.tables.scope import BEGINNING, Scopes, join_scope
 
 
@@ -114,7 +114,7 @@ def require_together(*given: object) -> None:
 
 
 @dataclass
-class ExtentRows(BufferedRows):
+class ExtentRows(HeldRows):
     """Rows of one side that may still match rows of the other side.
 
     end : int64[n], extent ends in microseconds    code, scope : int64[n]

@@ -154,7 +154,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
     """Settings of a similarity join of a stream with itself over tables.
 
     marks_late : whether rows have a controller's columns `late` and `punctuation`; late rows are
-        then dropped, and rows with equal event times are ordered by punctuation
+        then left out, and rows with equal event times are ordered by punctuation
     """
 
     marks_late: bool = False

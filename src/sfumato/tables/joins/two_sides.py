@@ -23,14 +23,14 @@ from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers, concat_tables
 from sfumato.tables.operator import TIE, TableConfig, TableOperator, arrival_columns
 from sfumato.tables.reading.frame import PUNCTUATION
-from sfumato.tables.row_store import BufferedRows
+from sfumato.tables.row_store import HeldRows
 from sfumato.tables.scope import BEGINNING, Scopes
 
 Numbers = npt.NDArray[Any]
 
 
 @dataclass
-class TimedRows(BufferedRows):
+class TimedRows(HeldRows):
     """Waiting rows.
 
     time : int64[n], event times in microseconds
@@ -98,13 +98,13 @@ class AlignedSides(Stateful):
     forget_after : microseconds after which a scope without rows loses its punctuations, see
         `Scopes`; an older row of the scope then waits for both sides. None for never
 
-    Rows are on time, with the columns order0 (event time), punctuation and key0... Rows are dropped
-    if a timeout has already released later rows. Without a timeout, the emitted rows and their
+    Rows are on time, with the columns order0 (event time), punctuation and key0... Rows are left
+    out if a timeout has already released later rows. Without a timeout, the emitted rows and their
     order depend only on each side's rows.
     Cost: O(1) per row and side, and O(log n) copies of waiting rows; state: the waiting rows.
 
-    finer : the side whose keys include those of the other side, or 2 if there is none
-    both : scopes by the keys of both sides if `finer` is 2, else None
+    finer : the side whose keys include all keys of the other side, or 2 if there is none
+    both : scopes by the keys of both sides if `finer` is 2; otherwise None
     released_up_to : int64[scopes of both], event time up to which a timeout has released rows
     """
 
@@ -132,7 +132,7 @@ class AlignedSides(Stateful):
         return Scopes(self.keys, self.forget_after)
 
     def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
-        """Add on-time rows of a side; return the numbers of (dropped rows, rows out of order)."""
+        """Add on-time rows of a side; return the numbers of rows (left out, out of order)."""
         if not rows.num_rows:
             return 0, 0
         mine = self.sides[side]

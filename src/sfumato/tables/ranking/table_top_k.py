@@ -51,7 +51,7 @@ from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
 from sfumato.windows import Range, Rows, window_of
 
-TOP_K_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
+TOP_K_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "row", "answered")
 TIMETABLE_RUNS = 6  # number of runs in the gauge `timetable`
 ANSWER_COUNTERS = ("answers", "answered", "late_answers", "latency")
 WINDOW_COUNTERS = ("out_of_order", "rejected", "overflow", "executions", "cost")
@@ -203,7 +203,7 @@ class TableTopK(TableOperator):
 
     With a scope, `ScopeClocks` determine which instants of a key are past. Without a scope, an
     instant is past once the key has a row with that time or a later time. Rows that are flagged
-    late or precede past instants of their scope are dropped.
+    late or precede past instants of their scope are left out.
     """
 
     config: TopKTableConfig
@@ -484,13 +484,13 @@ class RankingQuery(WindowQuery):
                 f"{self.orders} ({self.frame.type_name(self.orders[0])})"
             )
         self.frame.warn_of_time_unit("order", self.orders[0])
-        _ = self.unchanged_columns  # raises for missing columns
-        taken = [name for name in self.keys if name in TOP_K_COLUMNS]
-        if taken:
-            raise ValueError(
-                f"`key` names a column `{taken[0]}`, but the answer already has a column with "
-                "this name: rename the key"
-            )
+        group = self.unchanged_columns.get("stream")  # raises for missing columns
+        for argument, name in [*(("key", key) for key in self.keys), ("group", group)]:
+            if name in TOP_K_COLUMNS or (argument == "group" and name in self.keys):
+                raise ValueError(
+                    f"`{argument}` names a column `{name}`, but the answer already has a column "
+                    "with this name: rename the column, or choose a different one"
+                )
 
     @cached_property
     def controlled(self) -> bool:
@@ -524,10 +524,11 @@ class RankingQuery(WindowQuery):
             "score": pa.float64(), "probability": pa.float64(), "answered": self.time_type,
             "row": row_of(self.frame, self.row_columns),
         }  # fmt: skip
-        if "stream" in self.unchanged_columns:
-            kinds["stream"] = self.frame.type(self.unchanged_columns["stream"])
         found = passthrough_outputs(self.frame, self.keys, prefix="key")
-        found += [Output(name, (name,), kinds[name]) for name in TOP_K_COLUMNS if name in kinds]
+        found += [Output(name, (name,), kinds[name]) for name in TOP_K_COLUMNS]
+        if self.group is not None:
+            group = self.unchanged_columns["stream"]
+            found.append(Output(group, ("stream",), self.frame.type(group)))
         rows = "answers of a ranking"
         return mark_repeated(found, rows, self.keys) if self.certain else mark_shared(found, rows)
 

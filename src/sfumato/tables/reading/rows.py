@@ -187,7 +187,7 @@ class Ties(ColumnReader):
 
 @dataclass(frozen=True)
 class Rule:
-    """The conditions for valid rows; other rows are counted and dropped.
+    """The conditions for valid rows; other rows are counted and left out.
 
     probabilities : whether alternatives, or the column `existence`, are checked
     attributes : attributes, or columns of certain rows, that must be present and finite
@@ -285,8 +285,8 @@ class Rule:
 class ReadRows:
     """Rows for an operator.
 
-    row_count : number of rows before dropping    invalid : number of invalid rows per reason
-    dropped : `row`, keys and `reason` ("invalid", "absent") of dropped rows, if requested
+    row_count : number of all rows    invalid : number of invalid rows per reason
+    dropped : `row`, keys and `reason` ("invalid", "absent") of rows that are left out, if requested
     """
 
     rows: pa.Table
@@ -381,7 +381,7 @@ class Reading:
         return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
 
     def _count_left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
-        """Count the dropped rows per reason; clear the reasons of late rows that may be invalid."""
+        """Count rows left out per reason; clear the reasons of late rows that may be invalid."""
         if not wrong.texts:
             return {}
         if self.rule.unless_late:

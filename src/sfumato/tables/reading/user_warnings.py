@@ -88,7 +88,7 @@ def warn_of_separate_draws(operator: str) -> None:
     )
 
 
-def warn_of_skipped(reasons: Iterable[str]) -> None:
+def warn_of_left_out(reasons: Iterable[str]) -> None:
     """Warn about a static frame's invalid rows, once per reason and worker process."""
     for reason in sorted(reasons):
         warnings.warn(

@@ -198,7 +198,7 @@ class RowWindowTableConfig(WindowTableConfig):
 
     on_attribute : number of a delta window's attribute
     controlled : whether rows have a controller's columns `late` and `punctuation`. Late rows are
-        dropped, and rows with equal event times are ordered by punctuation.
+        left out, and rows with equal event times are ordered by punctuation.
     """
 
     window: Rows | Delta
@@ -274,7 +274,7 @@ class TableRowWindow(TableOperator):
         return [pa.table(columns | self.config.result_columns(results))]
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
-        """Skip rows from a controller, which are ordered only per key, see `_record_keys`."""
+        """Ignore rows from a controller, which are ordered only per key, see `_record_keys`."""
         if not self.config.controlled:
             super().note_order(columns)
 

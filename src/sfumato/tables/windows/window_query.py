@@ -486,7 +486,7 @@ class WindowQuery:
                 )
         if self.controlled and self.frame.early_column is None:
             raise ValueError(
-                "`early` needs rows at their arrival, but sf.reorder buffers them: write "
+                "`early` needs rows at their arrival, but sf.reorder holds them: write "
                 "sf.reorder(..., early=True) upstream"
             )
 
