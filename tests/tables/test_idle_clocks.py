@@ -14,6 +14,7 @@ from ranked_tables import PLAIN
 from ranked_tables import table as ranked
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.crossing import chunks
+from sfumato.spark.state import operator_owners
 from sfumato.spark.state.bucket_state import BucketProcessor
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE, TableConfig
@@ -106,6 +107,20 @@ def test_after_a_step_back_rows_are_released_one_timeout_later(name, restarts):
     assert released if before is None else held(operator) < before
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_time_in_which_a_query_does_not_run_is_not_silence(name):
+    case = CASES[name]
+    operator = case.config.make()
+    case.feed(operator, START)
+    operator = case.config.restore(operator.snapshot())
+    later, before = START + HOUR, held(operator)
+    operator.resume(later)
+    assert not sum(t.num_rows for t in operator.idle(later + TIMEOUT - 1))
+    assert held(operator) == before
+    released = sum(t.num_rows for t in operator.idle(later + TIMEOUT))
+    assert released if before is None else held(operator) < before
+
+
 def test_rows_of_a_busy_source_do_not_wait_until_the_clock_has_caught_up():
     operator = SOURCES.make()
     held_by_a_source(operator, START)
@@ -143,6 +158,34 @@ class TimedHandle:
 
     def registerTimer(self, due):  # noqa: N802
         self.timers.append(due)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_restarted_query_waits_for_the_rows_that_it_has_not_read(lost):
+    entries, handle = Entries(), TimedHandle()
+
+    def released(processor, now, *batch):
+        rows = [chunks.to_bytes(reordered(source, first)) for source, first in batch]
+        given, clock = [{"side": 0, "chunk": chunk} for chunk in rows], Clock(now)
+        found = [*processor.handleInputRows((3,), iter(given), clock)] if given else []
+        found += processor.handleExpiredTimer((3,), clock, None)
+        return sum(chunks.from_bytes(row["chunk"]).num_rows for row in found if row["chunk"])
+
+    def started():
+        chain = ChainConfig((ChainStep(SOURCES, (Feed(0),), idles=True),))
+        made = BucketProcessor(chain, SOURCES.fingerprint(), TIMEOUT)
+        made.open(handle, entries)
+        return made
+
+    processor = started()
+    released(processor, START, ("a", 0), ("b", 0))
+    processor, later = started(), START + HOUR
+    assert not released(processor, later, ("a", 100))
+    if lost:  # the operator is then restored from its snapshot and log
+        operator_owners.CACHE.take(processor.identity, 3, "")
+    assert not released(processor, later + TIMEOUT - 1)
+    assert handle.timers[-1] == later + TIMEOUT
+    assert released(processor, later + TIMEOUT) == 2
 
 
 @pytest.mark.parametrize("step", [0, -HOUR, HOUR])

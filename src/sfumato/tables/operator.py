@@ -268,6 +268,9 @@ class TableOperator(Stateful):
         length.
         """
 
+    def resume(self, now: int) -> None:
+        """Measure idle timeouts from `now`, because a stopped query reads no rows."""
+
     def idle(self, now: int) -> list[pa.Table]:
         """Return the output after an idle timeout."""
         return []

@@ -40,6 +40,7 @@ from sfumato.spark.state.deferred_processor import DeferredProcessor
 from sfumato.spark.state.operator_owners import (
     END,
     IDLE,
+    RESUME,
     BatchRequest,
     BucketResult,
     pack_entries,
@@ -161,6 +162,10 @@ class BucketProcessor:
         header, snapshot = self._header(bucket)
         if not header.nonce and all(side == END for side, _ in batch):
             return  # the bucket has had no rows
+        run = _run() or self.identity
+        new_run, header.run = header.run != run, run
+        if new_run and header.nonce and self.idle_timeout is not None:
+            batch, header.seen = [(RESUME, b""), *batch], now
         size = sum(len(chunk) for _, chunk in batch)
         whole = size > MAX_LOG_ENTRY_BYTES or header.log_bytes + size >= header.snapshot_bytes
         whole = whole or header.layout != self.layout  # the log has chunks of one layout
@@ -172,9 +177,7 @@ class BucketProcessor:
             result = run_with(self._rebuild(bucket, header, snapshot), request, batch)
             header.owner = worker_id()
         header.nonce, header.layout = nonce, self.layout
-        run = _run() or self.identity
-        if header.run != run:  # held rows are counted from the start of a run
-            header.run = run
+        if new_run:  # held rows are counted from the start of a run
             for name, count in result.held.items():
                 result.changes[name] += count
         if result.snapshot is None:

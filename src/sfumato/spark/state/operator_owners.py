@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # a process next to the driver imports this module, but must 
 
 IDLE = -1  # side of an entry: no rows arrived, and the idle timeout has expired
 END = -2  # side of a chunk: the stream ends after the rows of this micro-batch
+RESUME = -3  # side of an entry: the query was restarted before this micro-batch
 HELD_GAUGE = "held"  # counter of the rows that a reorder holds; in a chain `step0_held`
 Entries = Sequence[tuple[int, bytes]]  # (side, chunk)
 
@@ -84,6 +85,8 @@ def process_entries(operator: Chain, batch: Entries, now: int) -> list[pa.Table]
     """Return the answers to entries: rows first, then a timeout or the end of the stream."""
     operator.set_clock(now)
     rows, sides = list(tables_of(batch)), {side for side, _ in batch}
+    if RESUME in sides:
+        operator.resume(now)
     outputs = operator.process(rows, now) if rows else []
     outputs = [*outputs, *operator.idle(now)] if IDLE in sides else outputs
     return [*outputs, *operator.flush()] if END in sides else outputs

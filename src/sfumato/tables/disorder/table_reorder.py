@@ -242,6 +242,9 @@ class TableReorder(TableOperator):
             np.minimum(self.seen, now, out=self.seen)
             np.minimum(self.since, now, out=self.since)
 
+    def resume(self, now: int) -> None:
+        self.seen[:] = self.since[:] = now
+
     def idle(self, now: int) -> list[pa.Table]:
         assert self.config.idle_timeout is not None
         self.set_clock(now)

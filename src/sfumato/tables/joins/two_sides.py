@@ -330,6 +330,10 @@ class TwoSides(TableOperator):
         if self.sides is not None:
             self.sides.set_clock(now)
 
+    def resume(self, now: int) -> None:
+        for side in () if self.sides is None else self.sides.sides:
+            side.seen[:] = now
+
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         self.set_clock(now)
         if self.config.pace_matters:

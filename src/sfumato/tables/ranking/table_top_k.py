@@ -342,6 +342,10 @@ class TableTopK(TableOperator):
         if self._idle_timeout:
             np.minimum(self.scopes.seen, max(now, 0), out=self.scopes.seen)
 
+    def resume(self, now: int) -> None:
+        if not self.config.processing_time:  # otherwise, event time follows the clock meanwhile
+            self.scopes.seen[:] = now
+
     def idle(self, now: int) -> list[pa.Table]:
         self.set_clock(now)
         quiet = self.scopes.seen <= now - self._idle_timeout // 1000

@@ -223,6 +223,10 @@ class Chain(Stateful):
         for operator in self.steps:
             operator.set_clock(now)
 
+    def resume(self, now: int) -> None:
+        for operator in self.steps:
+            operator.resume(now)
+
     def idle(self, now: int) -> list[pa.Table]:
         return self.process([], now, idle=True)
 

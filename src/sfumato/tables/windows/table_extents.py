@@ -194,6 +194,9 @@ class TableExtents(ReleasedOperator):
         if self.config.window.idle_timeout_us is not None:
             np.minimum(self.seen, max(now, 0), out=self.seen)
 
+    def resume(self, now: int) -> None:
+        self.seen[:] = now
+
     def idle(self, now: int) -> list[pa.Table]:
         timeout = self.config.window.idle_timeout_us
         assert timeout is not None
