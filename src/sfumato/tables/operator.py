@@ -269,7 +269,7 @@ class TableOperator(Stateful):
         """
 
     def resume(self, now: int) -> None:
-        """Measure idle timeouts from `now`, because a stopped query reads no rows."""
+        """Measure silence from `now`, because a stopped query reads no rows."""
 
     def idle(self, now: int) -> list[pa.Table]:
         """Return the output after an idle timeout."""
