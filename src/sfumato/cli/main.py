@@ -47,6 +47,7 @@ def open_pipeline(
 ) -> Iterator[tuple[SparkSession, Pipeline, RedactingConsole]]:
     """Read a pipeline file and start its session; exit the command with an error on failure."""
     from sfumato.cli.configure import NoJavaError
+    from sfumato.cli.failures import LostJavaError
     from sfumato.cli.pipeline.checks import check_before_spark
     from sfumato.cli.pipeline.model import PipelineError
     from sfumato.cli.pipeline.parse import read_pipeline
@@ -72,7 +73,7 @@ def open_pipeline(
         )
         with redact_streams(console.environment), started as spark:
             yield spark, pipeline, console
-    except (PipelineError, NoJavaError) as error:
+    except (PipelineError, NoJavaError, LostJavaError) as error:
         text = console.environment.hidden(str(error))
         raise failed(text, USAGE if isinstance(error, PipelineError) else FAILED) from None
     except Exception as error:

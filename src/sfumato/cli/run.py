@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from sfumato.cli.failures import JAVA_ERRORS
 from sfumato.cli.output import Log, format_cell
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.model import Pipeline, PipelineError
@@ -118,7 +119,12 @@ def run(
             tempfile.TemporaryDirectory(prefix="sfumato-")
         )
         queries = _queries(spark, pipeline, folder, once, log, view or RunView())
-        return follow(queries, log)
+        try:
+            return follow(queries, log)
+        except JAVA_ERRORS:
+            if not any(query.interrupted for query in queries):
+                raise
+            return 0  # Java received the signal too, and has ended
 
 
 def _queries(
