@@ -23,7 +23,8 @@ from sfumato.live.view import About, ResultRows
 from sfumato.metrics.anomalies import row_count
 from sfumato.metrics.exporters import served
 from sfumato.metrics.session_metrics import SessionMetrics
-from sfumato.spark.run_to_end import ending
+from sfumato.spark.run_to_end import changed_setting, ending
+from sfumato.spark.runtime.run import EMPTY_BATCHES_SETTING, STREAM_STEPS
 
 PROBABILITY_COLUMNS = ("probability", "existence", "prob")  # columns that are shown with bars
 
@@ -118,7 +119,10 @@ def run(
         folder = pipeline.checkpoint or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="sfumato-")
         )
+        idle = STREAM_STEPS["idle"]
         queries = _queries(spark, pipeline, folder, once, log, view or RunView())
+        if once and STREAM_STEPS["idle"] > idle:
+            stack.enter_context(changed_setting(spark, EMPTY_BATCHES_SETTING, "false"))
         try:
             return follow(queries, log)
         except JAVA_ERRORS:
