@@ -235,7 +235,7 @@ def explain(
 
     try:
         files = draw_timetables(plan.steps, chart)
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise failed(error) from None
     for drawn in files:
         _print(console, f"Drawn: {drawn}")
@@ -291,7 +291,7 @@ def init(
         if file.exists():
             raise PipelineError(f"{file} already exists: name a different file with --out")
         file.write_text(first_file(place, file.resolve().parent), encoding="utf-8")
-    except PipelineError as error:
+    except (PipelineError, OSError) as error:
         raise failed(error, USAGE) from None
     option = " --allow-packages" if place.startswith("kafka:") else ""  # for the Kafka connector
     _print(Console(), f"Wrote {file}. Read it, then run: sfumato check {file}{option}")
