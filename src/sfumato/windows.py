@@ -117,7 +117,7 @@ class Range:
         them. If longer, tuples between two extents are in no extent.
     idle_timeout
         Processing time without arrivals after which open extents are emitted (None: never). Tuples
-        of these extents that arrive later are late.
+        of these extents that arrive later are late. Set a trigger: see page how-to/end-of-stream.
     empty
         Whether to emit a group's empty extents between two extents with tuples. A gap of more than
         1,000,000 extents is not emitted, but counted as `skipped`. With a number n, the first n

@@ -298,6 +298,9 @@ def test_init_writes_a_file_for_a_folder_that_passes_the_checks(tmp_path):
     again = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "--out", str(out)])
     assert again.exit_code == 2
     assert "already exists" in again.output
+    nowhere = tmp_path / "none" / "p.toml"
+    lost = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "--out", str(nowhere)])
+    assert (lost.exit_code, lost.output[:6]) == (2, "Error:")
 
 
 def test_queries_that_init_suggests_pass_the_checks(tmp_path):

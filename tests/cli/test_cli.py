@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from typer.testing import CliRunner
@@ -98,6 +99,17 @@ def test_watch_is_run_with_a_page(monkeypatch, tmp_path):
 
 
 # ---- pipelines -----------------------------------------------------------------------------------
+
+
+def test_once_ends_although_a_query_has_an_idle_timeout(spark, tmp_path):
+    put(tmp_path / "in", "a.json", FIRST)
+    limit = Timer(60, lambda: [query.stop() for query in spark.streams.active])
+    limit.start()
+    code, said = ran(spark, tmp_path, PIPELINE.replace("SLACK 2", "SLACK 2 IDLE 1 HOUR"))
+    limit.cancel()
+    assert code == 0
+    assert "micro-batch 0" in said
+    assert "micro-batch 1" not in said
 
 
 def test_once_processes_what_is_there_says_what_is_held_and_a_restart_goes_on(spark, tmp_path):

@@ -8,13 +8,14 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
 from sfumato.cli.failures import find_unwritable, first_cause
 from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, format_cell
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.model import Sink
-from sfumato.cli.run import follow
+from sfumato.cli.run import follow, run
 from sfumato.cli.session import _interrupts
 from sfumato.cli.sink_query import SinkQuery
 from sfumato.metrics.session_metrics import SessionMetrics
@@ -131,6 +132,25 @@ def test_an_interrupt_is_remembered_and_no_failure(monkeypatch):
     sink = sink_query(lambda _: EndedQuery(None))
     assert followed(sink)[0] == 0
     assert sink.interrupted
+
+
+def test_an_interrupt_that_also_ends_java_is_no_failure(monkeypatch):
+    """A service manager may send SIGTERM to all processes of a service."""
+
+    class Lost(EndedQuery):
+        def stop(self):
+            raise Py4JError("no answer")
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sfumato.cli.run._queries", lambda *_: [sink_query(lambda _: Lost(None))])
+    console = RedactingConsole(file=io.StringIO())
+    pipeline = SimpleNamespace(checkpoint="state")
+    with pytest.raises(Py4JError):
+        run(None, pipeline, console)
+    monkeypatch.setattr("sfumato.cli.run.time.sleep", interrupt)
+    assert run(None, pipeline, console) == 0
 
 
 # ---- errors and cells ----------------------------------------------------------------------------

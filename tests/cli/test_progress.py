@@ -78,6 +78,13 @@ def test_a_line_tells_a_micro_batch_and_what_was_counted():
     ]
 
 
+def test_a_micro_batch_without_rows_has_no_line():
+    console = RedactingConsole(file=io.StringIO())
+    for batch in QueryMetrics().take([report(3, 0, sfumato_reorder_1={"rows": 0})]):
+        Log(console).batch("out", batch)
+    assert console.file.getvalue() == ""
+
+
 def test_the_totals_of_a_ranking_have_units_and_words():
     console = RedactingConsole(file=io.StringIO(), width=120)
     counts = {"cost": 4, "answers": 4, "answered": 2, "late_answers": 1, "latency": 1_250_000}

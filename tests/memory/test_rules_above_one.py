@@ -54,6 +54,8 @@ def test_a_rule_is_rejected_by_key_and_in_order(bergs):
     assert sf.split_invalid(backwards, exclusive="berg", order="at")[1]["days"].to_pylist() == [3.0]
     keyed = bergs.append_column("ship", pa.array(["s", "t", "s", "s", "s", "s"]))
     assert not sf.split_invalid(keyed, exclusive="berg", order="at", key="ship")[1].num_rows
+    unnamed = bergs.append_column("", pa.array(range(6)))
+    assert sf.split_invalid(unnamed, exclusive="berg", order="at")[1][""].to_pylist() == [1]
     with pytest.raises(ValueError, match="`exclusive` needs `order`"):
         sf.split_invalid(bergs, exclusive="berg")
 

@@ -144,6 +144,21 @@ sfumato.cli.entry.main()
     assert (done.returncode, done.stderr) == (1, said)
 
 
+def test_an_interrupt_during_the_imports_has_no_traceback():
+    code = """
+import sys
+class Interrupted:
+    def find_spec(self, name, path, target=None):
+        if name == "sfumato.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+import sfumato.cli.entry
+sfumato.cli.entry.main()
+"""
+    done = run([], code)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.parametrize(
     ("missing", "code", "extra"),
     [

@@ -1,9 +1,12 @@
 """A stream that is run to its end gives all answers of the static frame, and can be continued."""
 
+from threading import Timer
+
 import pytest
 from pyspark.errors import StreamingQueryException
 
 import sfumato as sf
+from sfumato.spark.runtime.run import EMPTY_BATCHES_SETTING
 from two_sources import ROWS, SCHEMA, put, source
 
 pytestmark = pytest.mark.spark
@@ -46,6 +49,30 @@ def test_a_query_that_waits_for_more_rows_is_stopped_with_what_to_write(spark, t
     with pytest.raises(ValueError, match=r"write .trigger\(availableNow=True\)"):
         sf.ops.run_to_end(spark, start)
     assert not spark.streams.active
+
+
+def test_a_query_with_an_idle_timeout_ends_too(spark, tmp_path):
+    """Spark repeats its empty micro-batches forever, with any trigger."""
+    put(tmp_path / "in", 0, source(1)[:20])
+    runs = []
+    limit = Timer(60, lambda: [run.stop() for run in runs])
+    limit.start()
+
+    def start():
+        rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
+        ordered = sf.reorder(
+            rows, event_time="ts", arrival="arrival", slack=3, idle_timeout="1 hour"
+        )
+        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
+        writer = writer.format("parquet").trigger(availableNow=True)
+        runs.append(writer.start(str(tmp_path / "out")))
+        return runs[-1]
+
+    sf.ops.run_to_end(spark, start)
+    limit.cancel()
+    assert [run.lastProgress.batchId for run in runs] == [0, 1]
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 20
+    assert spark.conf.get(EMPTY_BATCHES_SETTING) == "true"
 
 
 def test_start_must_return_a_query(spark):

@@ -66,7 +66,7 @@ def silent(spark, answers, tmp_path):
 def wait_for(spark, count):
     deadline = time.monotonic() + 120
     while spark.table("quiet").count() < count and time.monotonic() < deadline:
-        time.sleep(0.3)  # processAllAvailable never returns while there are timers
+        time.sleep(0.3)  # processAllAvailable never returns, see how-to/testing
     return answered(spark.table("quiet").collect())
 
 

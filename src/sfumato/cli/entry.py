@@ -18,6 +18,8 @@ def main() -> None:
         if why is None:
             raise
         sys.exit(f"Error: {why}")
+    except KeyboardInterrupt:  # during the imports; later, typer exits with the same code
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
 from sfumato.cli.pipeline.parse import WITH_SCHEME
 from sfumato.spark.run_to_end import OTHER_SOURCES
 
@@ -67,6 +69,13 @@ def _python_error(text: str) -> str | None:
 
 class LostFolderError(Exception):
     """A folder that a run needs was deleted during the run."""
+
+
+class LostJavaError(Exception):
+    """Spark's Java process ended during a command."""
+
+
+JAVA_ERRORS = (Py4JError, ConnectionError)  # of calls to a Java process that has ended
 
 
 PROBE = 1 << 20  # bytes

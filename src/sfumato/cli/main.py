@@ -47,6 +47,7 @@ def open_pipeline(
 ) -> Iterator[tuple[SparkSession, Pipeline, RedactingConsole]]:
     """Read a pipeline file and start its session; exit the command with an error on failure."""
     from sfumato.cli.configure import NoJavaError
+    from sfumato.cli.failures import LostJavaError
     from sfumato.cli.pipeline.checks import check_before_spark
     from sfumato.cli.pipeline.model import PipelineError
     from sfumato.cli.pipeline.parse import read_pipeline
@@ -72,7 +73,7 @@ def open_pipeline(
         )
         with redact_streams(console.environment), started as spark:
             yield spark, pipeline, console
-    except (PipelineError, NoJavaError) as error:
+    except (PipelineError, NoJavaError, LostJavaError) as error:
         text = console.environment.hidden(str(error))
         raise failed(text, USAGE if isinstance(error, PipelineError) else FAILED) from None
     except Exception as error:
@@ -234,7 +235,7 @@ def explain(
 
     try:
         files = draw_timetables(plan.steps, chart)
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise failed(error) from None
     for drawn in files:
         _print(console, f"Drawn: {drawn}")
@@ -290,7 +291,7 @@ def init(
         if file.exists():
             raise PipelineError(f"{file} already exists: name a different file with --out")
         file.write_text(first_file(place, file.resolve().parent), encoding="utf-8")
-    except PipelineError as error:
+    except (PipelineError, OSError) as error:
         raise failed(error, USAGE) from None
     option = " --allow-packages" if place.startswith("kafka:") else ""  # for the Kafka connector
     _print(Console(), f"Wrote {file}. Read it, then run: sfumato check {file}{option}")

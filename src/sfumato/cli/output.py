@@ -79,6 +79,8 @@ class Log:
                 metrics=batch.metrics,
             )
             return
+        if not batch.rows_in and not batch.rows_out:  # with an idle timeout, Spark never pauses
+            return
         counts = {counter_label(c): total_of_counter(batch.counters, c) for c in SHOWN_COUNTERS}
         parts = [f"micro-batch {batch.number}", f"{batch.rows_in:,} rows in"]
         parts += [f"{batch.rows_out:,} out", *(f"{n:,} {c}" for c, n in counts.items() if n)]

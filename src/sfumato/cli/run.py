@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from sfumato.cli.failures import JAVA_ERRORS
 from sfumato.cli.output import Log, format_cell
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.model import Pipeline, PipelineError
@@ -22,7 +23,8 @@ from sfumato.live.view import About, ResultRows
 from sfumato.metrics.anomalies import row_count
 from sfumato.metrics.exporters import served
 from sfumato.metrics.session_metrics import SessionMetrics
-from sfumato.spark.run_to_end import ending
+from sfumato.spark.run_to_end import changed_setting, ending
+from sfumato.spark.runtime.run import EMPTY_BATCHES_SETTING, STREAM_STEPS
 
 PROBABILITY_COLUMNS = ("probability", "existence", "prob")  # columns that are shown with bars
 
@@ -117,8 +119,16 @@ def run(
         folder = pipeline.checkpoint or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="sfumato-")
         )
+        idle = STREAM_STEPS["idle"]
         queries = _queries(spark, pipeline, folder, once, log, view or RunView())
-        return follow(queries, log)
+        if once and STREAM_STEPS["idle"] > idle:
+            stack.enter_context(changed_setting(spark, EMPTY_BATCHES_SETTING, "false"))
+        try:
+            return follow(queries, log)
+        except JAVA_ERRORS:
+            if not any(query.interrupted for query in queries):
+                raise
+            return 0  # Java received the signal too, and has ended
 
 
 def _queries(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.configure import CONF_VARIABLES, quiet_children, use_java
+from sfumato.cli.failures import JAVA_ERRORS, LostJavaError
 from sfumato.cli.pipeline.environment import RedactingConsole, redact_children
 from sfumato.cli.pipeline.model import PipelineError, SparkPart
 from sfumato.spark.settings import settings
@@ -30,6 +33,11 @@ LOCAL = SparkPart()
 LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
 LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LAST_SECONDS = 5.0  # after a call to Java fails, time in which the process ends if it was killed
+LOST_JAVA = (
+    "Spark's Java process ended: it was killed, or the machine ran out of memory. The next run "
+    "continues after the last finished micro-batch"
+)
 TASK_ATTEMPTS = 4  # Spark's default on a cluster; on one machine it is 1
 
 
@@ -138,23 +146,54 @@ def command_session(
         root = ""  # Py4J logs interrupts to the root logger
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        spark.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     if trust:
         from sfumato.spark.model.untrusted_sql import TRUST_SETTING
 
         spark.conf.set(TRUST_SETTING, "true")
     else:  # a query must not read a path as a table
         spark.conf.set("spark.sql.runSQLOnFiles", "false")
-    with _interrupts():
+    java: Any = spark.sparkContext._gateway
+    with _interrupts(), _reported_loss(java.proc):
         try:
             yield spark
         finally:
-            spark.stop()
+            # A second Ctrl-C causes a warning, a lost Java process an error.
+            with warnings.catch_warnings(), suppress(*JAVA_ERRORS):
+                warnings.simplefilter("ignore", RuntimeWarning)
+                spark.stop()
+
+
+@contextmanager
+def _reported_loss(java: subprocess.Popen[bytes] | None) -> Iterator[None]:
+    """Raise LostJavaError instead of the errors of calls to a Java process that has ended."""
+    try:
+        yield
+    except JAVA_ERRORS as error:
+        with suppress(subprocess.TimeoutExpired):
+            if java is not None and java.wait(LAST_SECONDS) is not None:
+                raise LostJavaError(LOST_JAVA) from error
+        raise
 
 
 def _started(part: SparkPart, **options: Any) -> SparkSession:
     """Start a session. Raises PipelineError for a package that cannot be downloaded."""
+    from pyspark import java_gateway
+
+    processes = []
+
+    def popen(*arguments: Any, **more: Any) -> subprocess.Popen[bytes]:
+        processes.append(subprocess.Popen(*arguments, **more))
+        return processes[-1]
+
+    gateway: Any = java_gateway
+    gateway.Popen = popen
     try:
         return session("sfumato", part=part, **options)
+    except KeyboardInterrupt:
+        for java in processes:  # without this process it would wait forever
+            java.terminate()
+        raise
     except Exception as error:
         if not part.packages:
             raise
@@ -164,6 +203,8 @@ def _started(part: SparkPart, **options: Any) -> SparkSession:
             "`spark.jars`"
         )
         raise PipelineError.at("spark.packages", f": {why}") from error
+    finally:
+        gateway.Popen = subprocess.Popen
 
 
 @contextmanager

@@ -78,8 +78,9 @@ def split_rows(
         rule = [frame.single_column("exclusive", exclusive), *named["key"]]
         cells = zip(*(table.column(name).to_pylist() for name in rule), strict=True)
         rules = [None if of[0] is None else of for of in cells]
-        numbered = table.append_column("", pa.array(np.arange(table.num_rows)))  # a stable sort
-        by = [(name, "ascending") for name in [*named["order"], ""]]
+        number = frame.free_name("number")  # for a stable sort
+        numbered = table.append_column(number, pa.array(np.arange(table.num_rows)))
+        by = [(name, "ascending") for name in [*named["order"], number]]
         places = pc.sort_indices(numbered, sort_keys=by).to_numpy()
         add_rule_reasons(reasons, _existences(UncertainTable(table)), rules, places)
     invalid = table.append_column("reason", reasons.column()).filter(pa.array(reasons.invalid))

@@ -7,7 +7,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from sfumato.spark.runtime.run import ENDING_STEPS, ENDS_SETTING, reuse_numbers
+from sfumato.spark.runtime.run import (
+    EMPTY_BATCHES_SETTING,
+    ENDS_SETTING,
+    STREAM_STEPS,
+    reuse_numbers,
+)
 
 OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
 WAITING = ("Waiting for data to arrive", "Waiting for next trigger")  # status of a Spark query
@@ -69,7 +74,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
             f"{type(start).__name__}"
         )
     for last in (False, True):
-        before = ENDING_STEPS["built"]
+        before = STREAM_STEPS["ending"]
         with ending(spark, last):
             query = start()
         if not hasattr(query, "awaitTermination"):
@@ -87,7 +92,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
                 "run_to_end, which adds a source, or its sources were changed. Continue the query "
                 "as before, or use a new checkpoint folder"
             ) from error
-        if ENDING_STEPS["built"] == before:
+        if STREAM_STEPS["ending"] == before:
             _require_stateless(query)
             return query
     return query
@@ -126,13 +131,21 @@ def ending(spark: SparkSession, last: bool) -> Iterator[None]:
 
     After any other run, operators are created again, under the same metrics names.
     """
-    before = spark.conf.get(ENDS_SETTING, None)
-    spark.conf.set(ENDS_SETTING, str(last).lower())
+    ends = changed_setting(spark, ENDS_SETTING, str(last).lower())
+    with changed_setting(spark, EMPTY_BATCHES_SETTING), ends, reuse_numbers(not last):
+        yield
+
+
+@contextmanager
+def changed_setting(spark: SparkSession, name: str, value: str | None = None) -> Iterator[None]:
+    """Restore a setting after this context. value : its value in the context, if it changes."""
+    before = spark.conf.get(name, None)
+    if value is not None:
+        spark.conf.set(name, value)
     try:
-        with reuse_numbers(not last):
-            yield
+        yield
     finally:
         if before is None:
-            spark.conf.unset(ENDS_SETTING)
+            spark.conf.unset(name)
         else:
-            spark.conf.set(ENDS_SETTING, before)
+            spark.conf.set(name, before)

@@ -48,7 +48,9 @@ MAX_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # number of buckets, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they end in this run
 MAX_COUNTED = 100  # maximum number of queries whose answers are counted, in one column per query
-ENDING_STEPS: Counter[str] = Counter()  # number of steps created from streams that can end
+# If it is true, Spark runs a query with an idle timeout forever, even with `availableNow`.
+EMPTY_BATCHES_SETTING = "spark.sql.streaming.noDataMicroBatches.enabled"
+STREAM_STEPS: Counter[str] = Counter()  # steps on streams: "ending", that can end; "idle"
 SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of input metrics
 PARTITIONING = 7  # incremented when the layout of bucket state changes
 _NUMBERS: Counter[str] = Counter()  # number of operators so far, by kind
@@ -115,10 +117,14 @@ def _streamed(
         from sfumato.spark.state.end_of_stream import end_marks  # needs PySpark 4.2
 
         packed.append(end_marks(spark, buckets * chain.tasks, ends == "true"))
-        ENDING_STEPS["built"] += 1
+        STREAM_STEPS["ending"] += 1
     known = plan.fingerprint() | {"buckets": buckets, "partitioning": PARTITIONING}
     idle = plan.idle_timeout
     milliseconds = None if idle is None else max(1, idle // 1000)
+    if idle is not None:
+        STREAM_STEPS["idle"] += 1
+        if ends is not None:
+            spark.conf.set(EMPTY_BATCHES_SETTING, "false")
     together = reduce(lambda a, b: a.union(b), packed)
     text = json.dumps(known, sort_keys=True)
     return run_buckets(together, chain, text, milliseconds)
