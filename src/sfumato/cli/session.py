@@ -140,21 +140,21 @@ def command_session(
     if verbose and console.environment.used_variables:
         children = redact_children(console.environment)
     with console.status("Starting Spark"), children:
-        spark = _started(part, cores=cores, short=short, page=page)
+        spark, processes = _started(part, cores=cores, short=short, page=page)
     if not verbose:  # the command reports errors in one line
         spark.sparkContext.setLogLevel("OFF")
         root = ""  # Py4J logs interrupts to the root logger
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        spark.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+        server: Any = spark.sparkContext._accumulatorServer
+        server.handle_error = lambda *_: None  # of connections that an interrupt closes
     if trust:
         from sfumato.spark.model.untrusted_sql import TRUST_SETTING
 
         spark.conf.set(TRUST_SETTING, "true")
     else:  # a query must not read a path as a table
         spark.conf.set("spark.sql.runSQLOnFiles", "false")
-    java: Any = spark.sparkContext._gateway
-    with _interrupts(), _reported_loss(java.proc):
+    with _interrupts(), _reported_loss(processes):
         try:
             yield spark
         finally:
@@ -165,19 +165,23 @@ def command_session(
 
 
 @contextmanager
-def _reported_loss(java: subprocess.Popen[bytes] | None) -> Iterator[None]:
+def _reported_loss(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
     """Raise LostJavaError instead of the errors of calls to a Java process that has ended."""
     try:
         yield
     except JAVA_ERRORS as error:
-        with suppress(subprocess.TimeoutExpired):
-            if java is not None and java.wait(LAST_SECONDS) is not None:
+        for java in processes:
+            with suppress(subprocess.TimeoutExpired):
+                java.wait(LAST_SECONDS)
                 raise LostJavaError(LOST_JAVA) from error
         raise
 
 
-def _started(part: SparkPart, **options: Any) -> SparkSession:
-    """Start a session. Raises PipelineError for a package that cannot be downloaded."""
+def _started(part: SparkPart, **options: Any) -> tuple[SparkSession, list[subprocess.Popen[bytes]]]:
+    """Start a session; return it and the Java processes that were started for it.
+
+    Raises PipelineError for a package that cannot be downloaded.
+    """
     from pyspark import java_gateway
 
     processes = []
@@ -189,7 +193,7 @@ def _started(part: SparkPart, **options: Any) -> SparkSession:
     gateway: Any = java_gateway
     gateway.Popen = popen
     try:
-        return session("sfumato", part=part, **options)
+        return session("sfumato", part=part, **options), processes
     except KeyboardInterrupt:
         for java in processes:  # without this process it would wait forever
             java.terminate()
