@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import SqlError, explain, sql
-from sql_readings import error
+from sql_readings import error, same
 
 pytestmark = pytest.mark.spark
 ALTERNATIVES = "alternatives"
@@ -63,6 +63,19 @@ REFUSED = [
     ("SELECT id AS xx, AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
     ("SELECT x FROM imputed", "x",
      "both a certain column and an uncertain attribute: write EXPECTED(x)"),
+    ("SELECT EXISTENCE(), COUNT(*) FROM s [ROWS 2]", "EXISTENCE", "answers without alternatives"),
+    ("SELECT TOP 1 EXISTENCE() FROM s [RANGE 2 min WATTR ts] RANK BY x", "EXISTENCE", "not known"),
+    ("SELECT EXISTENCE() FROM asof_join(s, s, order => ts)", "EXISTENCE", "not known"),
+    ("SELECT EXISTENCE(a) FROM s [RANGE 2 min WATTR ts] a JOIN s [RANGE 2 min WATTR ts] b "
+     "ON a.k = b.k", "EXISTENCE", "in a subquery before the window or join"),
+    ("SELECT EXPECTED(a.x) FROM s [RANGE 2 min WATTR ts] a JOIN s [RANGE 2 min WATTR ts] b "
+     "ON a.k = b.k", "a.x", "select EXPECTED(...) in a subquery"),
+    ("SELECT EXPECTED(m) FROM (SELECT AVG(x) AS m FROM s [ROWS 2])", "m", "but m is struct"),
+    ("SELECT EXPECTED(ts) FROM certain", "ts", "EXPECTED needs numbers, but ts is timestamp"),
+    ("SELECT TOP 1 id FROM s [RANGE 2 min WATTR ts] GROUP BY k RANK BY x", "GROUP BY k",
+     "the answers of TOP have a column with this name: rename it in a subquery"),
+    ("SELECT TOP 1 id FROM (SELECT *, id AS `Time` FROM s) [RANGE 2 min WATTR ts] "
+     "GROUP BY `Time` RANK BY x", "GROUP BY `Time`", "GROUP BY cannot name Time"),
     ("SELECT k FROM certain a [RANGE 2 min WATTR ts] CROSS JOIN certain b [RANGE 2 min WATTR ts] "
      "ON a.k = b.k", "CROSS", "CROSS JOIN of windows"),
 ]  # fmt: skip
@@ -106,6 +119,50 @@ def test_having_accepts_the_name_of_an_aggregate(tables):
         assert named.toArrow() == repeated.toArrow()
         every = sql(tables, query.format(*of, "", "").partition(" HAVING")[0])
         assert 0 < named.count() < every.count()
+
+
+@pytest.mark.parametrize(
+    ("selected", "having", "instead"),
+    [
+        ("AVG(v) AS v", "v > 2.5", "AVG(v) > 2.5"),
+        ("EXPECTED(AVG(v)) + 1 AS m", "m > 2 AND NOT M > 5", "AVG(v) > 1 AND NOT AVG(v) > 4"),
+        ("PROB(AVG(v) > 2) AS p", "p >= 0.5", "PROB(AVG(v) > 2) >= 0.5"),
+        ("EXPECTED(AVG(v)) AS v", "v < 3", "EXPECTED(AVG(v)) < 3"),
+        ("k AS g", "g = 1", "k = 1"),
+        ("COUNT(*) AS k", "k = 1", "k = 1 AND COUNT(*) > 0"),
+    ],
+)
+@pytest.mark.parametrize("table", ["certain", "s"])
+def test_an_alias_in_having_stands_for_its_expression(tables, selected, having, instead, table):
+    words = [selected, having, instead]
+    if table == "s":
+        words = [word.replace("(v", "(x").replace("v ", "x ") for word in words]
+        words[0] = words[0].replace(" AS v", " AS x")
+    query = f"SELECT window.end, {words[0]} FROM {table} [RANGE 2 min WATTR ts] GROUP BY k"
+    every = sql(tables, query).count()
+    assert 0 < len(same(*(sql(tables, f"{query} HAVING {w}") for w in words[1:]))) < every
+    ordered = f"{query} ORDER BY {words[0].rpartition(' AS ')[2]}"
+    assert sql(tables, ordered).count() == every
+
+
+def test_an_alias_of_a_rows_own_measure_is_known_in_having(tables):
+    query = "SELECT id, EXPECTED(x) AS m, COUNT(*) AS n FROM s [RANGE 2 min WATTR ts] HAVING {} > 4"
+    named, repeated = (sql(tables, query.format(word)) for word in ("m", "EXPECTED(x)"))
+    assert (
+        [row.id for row in named.collect()] == [row.id for row in repeated.collect()] == [3, 4, 5]
+    )
+
+
+def test_an_attribute_may_have_a_dot_in_its_name(tables):
+    rows = tables.sql(
+        "SELECT id, ts, arrival, transform(alternatives, a -> named_struct('prob', a.prob, "
+        "'x (m.s)', a.x, 'x', 0D)) AS alternatives FROM s"
+    )
+    words = "`x (m.s)` + `X (m.s)` > 8 AND 'in `x (m.s)`' <> '' AND x = 0"
+    found = sql(tables, f"SELECT id, EXISTENCE() AS p FROM r WHERE {words} AND id <> 5", r=rows)
+    assert sorted(found.collect()) == [(0, 0.25), (1, 0.25), (2, 0.25), (3, 0.25), (4, 0.25)]
+    query = "SELECT id, EXPECTED(SUM({})) AS m FROM r [ROWS 1 ORDER arrival]"
+    same(*(sql(tables, query.format(of), r=rows) for of in ("round(`x (m.s)`)", "`x (m.s)`")))
 
 
 def test_columns_are_called_as_they_are_written(tables):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType
+from pyspark.sql.types import DataType, NullType, NumericType, StringType, StructType
 
 from sfumato.api.rows import where
 from sfumato.language import syntax
@@ -43,6 +43,7 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.rows import clip_existence
 from sfumato.spark.runtime.fuse import Condition, Selection
 from sfumato.sql_tokens import double_braces, free_name, quote_name, unquote_name
+from sfumato.tables.reading.job import origins_of
 
 
 class ResultField(NamedTuple):
@@ -59,22 +60,23 @@ class Rewriting:
     in the replacements.
 
     inputs : the frames that appear in the text as `{d0}`, `{d1}`, ...
-    fields : spans that are replaced with a field of the answers
+    fields : spans that are replaced with a field of the answers; None for other expressions
     narrows_stars : whether a star includes fewer columns than its table has
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.inputs: list[PlannedFrame] = []
-        self.fields: dict[tuple[int, int], ResultField] = {}
+        self.fields: dict[tuple[int, int], ResultField | None] = {}
         self.narrows_stars = False
-        self._edits: list[tuple[int, int, str]] = []
+        self._edits: list[tuple[int, int, str | Node]] = []
 
     def put(self, source: Source) -> None:
         self.replace(source, f"{{d{len(self.inputs)}}}{source.written}")
         self.inputs.append(source.frame)
 
-    def replace(self, node: Node | Token | Source, by: str) -> None:
+    def replace(self, node: Node | Token | Source, by: str | Node) -> None:
+        """Replace a node with a text, or with another node in parentheses and its replacements."""
         self._edits.append((node.start, node.end, by))
 
     def insert(self, place: int, text: str) -> None:
@@ -96,7 +98,8 @@ class Rewriting:
         inside = [e for e in self._edits if node.start <= e[0] and e[1] <= node.end]
         for start, end, by in [*sorted(inside, key=lambda e: e[:2]), (node.end, node.end, "")]:
             kept = self.text[place:start]
-            parts += [double_braces(kept) if braces else kept, by]
+            put = by if isinstance(by, str) else f"({self.render(by, braces=braces)})"
+            parts += [double_braces(kept) if braces else kept, put]
             place = end
         return "".join(parts)
 
@@ -333,8 +336,8 @@ class PlainSelect:
         if not items:
             return None
         place, name = span_of(items), name_in(items)
-        if (field := self.edits.fields.get((place.start, place.end))) is not None:
-            return field
+        if (place.start, place.end) in self.edits.fields:
+            return self.edits.fields[place.start, place.end]
         if name is None:
             return None
         qualified = len(name.parts) > 1 and self.source.has_alias(name.parts[0])
@@ -468,13 +471,25 @@ class Measures:
             raise at(node, f"{parts[-1]} is an attribute of several tables", *names)
         if not hits:
             likely = near(parts[-1], [name.split(".")[-1] for name in known])
-            raise at(node, f"there is no uncertain attribute {name}", *known, suggestion=likely)
+            reason = f"there is no uncertain attribute {name}"
+            if not known and any(map(_are_answers, self.sources)):
+                reason += (
+                    f", because these rows are answers without alternatives: select "
+                    f"{function.upper()}(...) in a subquery before the window or join"
+                )
+            raise at(node, reason, *known, suggestion=likely)
         source, attribute = hits[0]
         frame = SparkFrame(source.frame.df)
         kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
-        if isinstance(kind, StringType):  # Spark would cast the strings and fail at run time
+        odd = (StringType, StructType) if function == "quantile" else DataType
+        if isinstance(kind, odd) and not isinstance(kind, NumericType | NullType):
+            written, instead = self.block.text[node.start : node.end], ["QUANTILE({}, 0.5)"]
+            if isinstance(kind, StructType):
+                instead = [f"{{}}.{field}" for field in kind.names]
+            elif isinstance(kind, StringType):
+                instead = ["COUNT, or a condition in WHERE"]
             reason = f"{function.upper()} needs numbers, but {attribute} is {kind.simpleString()}"
-            raise at(node, reason, "COUNT, or a condition in WHERE")
+            raise at(node, reason, *(word.format(written) for word in instead))
         return hits[0]
 
     def _whose_existence(self, reference: Reference, given: list[Items]) -> Source:
@@ -488,6 +503,13 @@ class Measures:
             reason = "EXISTENCE must name its table, EXISTENCE(t)"
             place = Node(reference.start, reference.end)
             raise at(place, reason, *(aliases or ["EXISTENCE()"]))
+        if _are_answers(candidates[0]):
+            reason = (
+                "the existence of these rows is not known, because they are answers without "
+                "alternatives: write EXISTENCE(SUM(x)) for an aggregate, or select EXISTENCE() in "
+                "a subquery before the window or join"
+            )
+            raise at(reference.word, reason)
         return candidates[0]
 
 
@@ -498,6 +520,12 @@ def parse_level(given: Items) -> float:
         return abs(float(share))  # -0 is 0
     reason = "the level of a QUANTILE must be a number from 0 to 1, or 0% to 100%"
     raise at(span_of(given) if given else Node(0, 0), reason)
+
+
+def _are_answers(source: Source) -> bool:
+    """Return whether rows were computed from uncertain rows and have no probabilities left."""
+    frame = SparkFrame(source.frame.df)
+    return frame.certain and origins_of(frame) is not None
 
 
 def _short_name(items: Items) -> Name | None:

@@ -45,6 +45,7 @@ from sfumato.language.tables import PlannedFrame, Source, describe_existence, ma
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.sql_tokens import quote_name
+from sfumato.tables.ranking.table_top_k import TOP_K_COLUMNS
 from sfumato.windows import Delta, Range, Rows
 
 RANK_WORDS = (
@@ -295,6 +296,14 @@ class Ranking(WindowedBlock):
             raise at(having.place, reason)
         self.handled += [grouping] if grouping is not None else []
         self.key = self.keys()
+        taken = next((name for name in self.key if name.lower() in TOP_K_COLUMNS), None)
+        if taken is not None and grouping is not None:
+            reason = (
+                f"GROUP BY cannot name {taken}, because the answers of TOP have a column with this "
+                f"name: rename it in a subquery, FROM (SELECT *, {quote_name(taken)} AS name FROM "
+                "...)"
+            )
+            raise at(grouping, reason)
         self.window = self._window()
         for clause in self.block.clauses:
             if clause.word in ("SELECT", "ORDER_BY"):

@@ -166,10 +166,8 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
 
 
 def _filtered_alternatives(frame: SparkFrame, condition: str) -> Column:
-    """Return the alternatives that satisfy a condition; see `SparkFrame.mentioned`."""
-    bound = f"({condition}\n)"
-    for name in frame.mentioned(condition):
-        bound = f"exists(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})"
+    """Return the alternatives that satisfy a condition."""
+    bound = frame.bind_attributes(condition, "({}\n)", "exists({}, {})")
     return F.expr(f"filter({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
 
 
