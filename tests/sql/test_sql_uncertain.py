@@ -153,6 +153,45 @@ def test_an_alias_of_a_rows_own_measure_is_known_in_having(tables):
     )
 
 
+WITH_PARTS = (
+    "WITH one AS ({}), other AS ({}) SELECT COUNT(*) FROM (SELECT * FROM one {} SELECT * FROM "
+    "other ORDER BY 1) [RANGE 9 min WATTR ts]"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("SELECT ts, alternatives FROM s",) * 2,
+        ("SELECT * FROM s WHERE x > 2", "SELECT * FROM s WHERE x <= 2"),
+        ("SELECT ts, alternatives FROM r", "SELECT window.end AS ts, DISTRIBUTION(SUM(x)) AS "
+         "alternatives FROM s [RANGE 2 min SLIDE 1 min WATTR ts]"),
+    ],
+)  # fmt: skip
+def test_a_union_of_parts_that_share_readings_is_refused(tables, one, other):
+    change = "transform(alternatives, a -> named_struct('prob', a.prob, 'value', a.x))"
+    rows = tables.table("s").withColumn(ALTERNATIVES, F.expr(change))
+    for union in ("UNION ALL", "UNION"):
+        with pytest.raises(SqlError, match="may share readings"):
+            sql(tables, WITH_PARTS.format(one, other, union), r=rows)
+
+
+def test_a_union_of_different_readings_is_computed_and_is_in_no_order(tables):
+    later = tables.table("s").withColumn("ts", F.expr("ts + INTERVAL 5 SECONDS"))
+    parts = "SELECT * FROM s WHERE x > 2", "SELECT * FROM r WHERE x <= 2"
+    (row,) = sql(tables, WITH_PARTS.format(*parts, "UNION ALL"), r=later).collect()
+    below = [0.75] * 3  # of each table, the share of its first three rows with x <= 2
+    shares = [*(1 - p for p in below), 1, 1, 1, *below]
+    assert row[0].mean == pytest.approx(sum(shares))
+    assert row[0].stddev == pytest.approx(sum(p * (1 - p) for p in shares) ** 0.5)
+    query = "SELECT id, id, x FROM s [WATTR ts] UNION ALL SELECT id, id, x FROM r [WATTR ts]"
+    both = sql(tables, query, r=later)
+    assert (both.columns, both.count()) == (["id", "id", "x"], 12)
+    ordered = "SELECT * FROM s [WATTR ts] UNION ALL SELECT * FROM r [WATTR ts]"
+    with pytest.raises(SqlError, match="drop both columns"):
+        sql(tables, f"SELECT COUNT(*) FROM ({ordered}) [ROWS 2 ORDER ts]", r=later)
+
+
 def test_an_attribute_may_have_a_dot_in_its_name(tables):
     rows = tables.sql(
         "SELECT id, ts, arrival, transform(alternatives, a -> named_struct('prob', a.prob, "

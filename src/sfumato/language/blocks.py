@@ -223,15 +223,23 @@ class Block:
         clause = self.clause("WHERE")
         if clause is None:
             return None
-        uncertain = (
+        uncertain = [
             (reference, source)
             for reference in self.names(clause.items)
             for source in self.sources
             if reference.call is None and source.leading_attribute(reference.parts)
-        )
-        reference, source = next(uncertain, (None, self.sources[0] if always else None))
+        ]
+        reference, source = next(iter(uncertain), (None, self.sources[0] if always else None))
         if source is None:
             return None
+        for reference, table in uncertain:
+            own = match_name(reference.parts[-1], table.frame.df.columns)
+            if own is not None and is_word(reference.after, "IS"):
+                reason = (
+                    f"{own} is both a certain column and an uncertain attribute, which has a value "
+                    f"in imputed rows: for gaps, write imputed_by IS NOT NULL, or rename the column"
+                )
+                raise at(reference.word, reason)
         is_alone = len(self.relations) == 1 + any(r.join for r in self.relations)
         obstacles = {
             "a pipe |>": self.is_piped(),

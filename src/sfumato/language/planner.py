@@ -8,6 +8,7 @@ views. Spark resolves names, types and functions; the planner handles only uncer
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -55,11 +56,14 @@ from sfumato.language.syntax import (
 from sfumato.language.table_functions import TableFunctions, function_of, tables_read
 from sfumato.language.tables import PlannedFrame, Source, Tables
 from sfumato.spark.model.declared_frame import DeclaredFrame
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.repository import without_data
 from sfumato.spark.model.untrusted_sql import check_expression, is_trusted, query_for_spark
+from sfumato.spark.rows import with_metadata
 from sfumato.spark.runtime.fuse import remember_selected
 from sfumato.spark.runtime.run import operators_of
 from sfumato.sql_tokens import TokenError, quote_name, unquote_name
+from sfumato.tables.reading.job import union_metadata
 
 VOCABULARY = {
     "bracket": [word for bracket in BRACKETS for word in bracket.words],
@@ -140,11 +144,19 @@ class Planner:
         edits = Rewriting(self.text)
         select = self._rewrite(body, tables, edits)
         frames: dict[str, Any] = {f"d{i}": frame.df for i, frame in enumerate(edits.inputs)}
-        text = edits.render(body, braces=bool(frames) and is_trusted(self.spark))
+        braces = bool(frames) and is_trusted(self.spark)
+        text = edits.render(body, braces=braces)
         if any(isinstance(frame, DeclaredFrame) for frame in frames.values()):
             df = self._apply_methods(body, select, edits)
         else:
             df = self._spark_sql(text, frames, body)
+            words = self.script.words(body)
+            piped = any(a == "|" and b == ">" and a.end == b.start for a, b in pairwise(words))
+            if parts := [] if piped else body.union_parts():
+                written = [(edits.render(part, braces=braces), part) for part in parts]
+                given = [SparkFrame(self._spark_sql(t, frames, p)) for t, p in written]
+                names = zip(*(part.columns for part in given), strict=True)
+                df = with_metadata(df, union_metadata(given, names))
         chosen = select.selection() if select is not None and len(frames) == 1 else None
         if chosen is not None:
             remember_selected(df, frames["d0"], chosen)

@@ -405,13 +405,18 @@ def union(
     df: SparkFrame, other: SparkFrame, metadata: Mapping[str, Mapping[str, Any]]
 ) -> DataFrame:
     """Implement `union` for Spark frames. metadata : of the result's columns"""
-    # An alias without metadata would keep the metadata of its column, so it is given an expression.
-    cells = (
-        column(name) if metadata[name] or not df.metadata(name) else F.coalesce(column(name))
-        for name in df.columns
-    )
-    columns = (with_alias(of, n, metadata[n]) for of, n in zip(cells, df.columns, strict=True))
-    return df.df.unionByName(other.df).select(*columns)
+    return with_metadata(df.df.unionByName(other.df), [metadata[name] for name in df.columns])
+
+
+def with_metadata(df: DataFrame, metadata: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Return a frame with this metadata of its columns, whose names need not be unique."""
+    places = list(map(str, range(len(metadata))))
+    cells = []
+    for place, field, of in zip(places, df.schema.fields, metadata, strict=True):
+        # An alias without metadata would keep that of its column, so it is given an expression.
+        is_new = of or not field.metadata
+        cells.append(with_alias(column(place) if is_new else F.coalesce(place), field.name, of))
+    return df.toDF(*places).select(*cells)
 
 
 def concatenate(parts: Sequence[tuple[DataFrame, Mapping[str, str]]]) -> DataFrame:
