@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, NullType, NumericType, StringType, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    NullType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from sfumato.api.rows import where
 from sfumato.language import syntax
@@ -243,7 +250,8 @@ class Block:
         is_alone = len(self.relations) == 1 + any(r.join for r in self.relations)
         obstacles = {
             "a pipe |>": self.is_piped(),
-            "several tables": not is_alone or bool(self.relations[0].rest),
+            "several tables": not is_alone,
+            "other words after the table": bool(self.relations[0].rest),
             "a nested query": any(nested_queries(clause.items)),
         }
         obstacle = next((what for what, is_there in obstacles.items() if is_there), None)
@@ -489,15 +497,17 @@ class Measures:
         source, attribute = hits[0]
         frame = SparkFrame(source.frame.df)
         kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
-        odd = (StringType, StructType) if function == "quantile" else DataType
-        if isinstance(kind, odd) and not isinstance(kind, NumericType | NullType):
-            written, instead = self.block.text[node.start : node.end], ["QUANTILE({}, 0.5)"]
+        is_time = isinstance(kind, TimestampType | BooleanType)  # only their quantiles are defined
+        if not isinstance(kind, NumericType | NullType) and (function != "quantile" or not is_time):
+            written, instead = self.block.text[node.start : node.end], [*known]
             if isinstance(kind, StructType):
-                instead = [f"{{}}.{field}" for field in kind.names]
-            elif isinstance(kind, StringType):
-                instead = ["COUNT, or a condition in WHERE"]
+                instead = [f"{written}.{field}" for field in kind.names]
+            elif is_time or isinstance(kind, StringType):
+                instead = [
+                    f"QUANTILE({written}, 0.5)" if is_time else "COUNT, or a condition in WHERE"
+                ]
             reason = f"{function.upper()} needs numbers, but {attribute} is {kind.simpleString()}"
-            raise at(node, reason, *(word.format(written) for word in instead))
+            raise at(node, reason, *instead)
         return hits[0]
 
     def _whose_existence(self, reference: Reference, given: list[Items]) -> Source:

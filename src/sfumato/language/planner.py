@@ -27,6 +27,7 @@ from sfumato.language.ranking_answers import (
     parse_ranking,
 )
 from sfumato.language.refusals import (
+    check_column_aliases,
     check_operands,
     check_query,
     check_reach,
@@ -236,6 +237,7 @@ class Planner:
             block.exclude_from_stars(items)
         for source in block.sources:
             if source.changed or source.extra:
+                check_column_aliases(block, source)
                 block.edits.put(source)
 
     def _rewrite_nested(self, block: Block) -> None:
