@@ -70,6 +70,9 @@ REFUSED = [
      "ON a.k = b.k", "EXISTENCE", "in a subquery before the window or join"),
     ("SELECT EXPECTED(a.x) FROM s [RANGE 2 min WATTR ts] a JOIN s [RANGE 2 min WATTR ts] b "
      "ON a.k = b.k", "a.x", "select EXPECTED(...) in a subquery"),
+    ("SELECT SUM(x) AS m FROM s [ROWS 2] HAVING EXPECTED(m) > 3", "m", "write EXPECTED(SUM(x))"),
+    ("SELECT SUM(x) AS m FROM s [ROWS 2] HAVING EXISTENCE(m) > 3", "EXISTENCE",
+     "write EXISTENCE(SUM(x)) for an aggregate"),
     ("SELECT EXPECTED(m) FROM (SELECT AVG(x) AS m FROM s [ROWS 2])", "m", "but m is struct"),
     ("SELECT EXPECTED(ts) FROM certain", "ts", "EXPECTED needs numbers, but ts is timestamp"),
     ("SELECT TOP 1 id FROM s [RANGE 2 min WATTR ts] GROUP BY k RANK BY x", "GROUP BY k",
@@ -171,6 +174,13 @@ def test_an_alias_of_a_rows_own_measure_is_known_in_having(tables):
     assert (
         [row.id for row in named.collect()] == [row.id for row in repeated.collect()] == [3, 4, 5]
     )
+
+
+@pytest.mark.parametrize("condition", ["true", "l.many"])
+def test_a_join_of_windows_accepts_a_condition_that_is_one_name(tables, condition):
+    side = "(SELECT window, SUM(v) AS m, COUNT(*) > 0 AS many FROM certain [RANGE 2 min WATTR ts])"
+    query = f"SELECT l.m, r.m AS n FROM {side} l JOIN {side} r ON {condition}"
+    assert sorted(sql(tables, query).collect()) == [(1, 1), (5, 5), (9, 9)]
 
 
 WITH_PARTS = (

@@ -389,6 +389,12 @@ def plain_select(
 # ---- measures: EXPECTED, EXISTENCE, STDDEV, QUANTILE and distributions ---------------------------
 
 
+WITHOUT_ALTERNATIVES = (
+    "these rows are answers without alternatives: write {0}(SUM(x)) for an aggregate, or select "
+    "{0}(...) in a subquery before the window or join"
+)
+
+
 class AddedColumn(NamedTuple):
     """A measure to add as a column of a source. q : level of a quantile"""
 
@@ -489,10 +495,7 @@ class Measures:
             likely = near(parts[-1], [name.split(".")[-1] for name in known])
             reason = f"there is no uncertain attribute {name}"
             if not known and any(map(_are_answers, self.sources)):
-                reason += (
-                    f", because these rows are answers without alternatives: select "
-                    f"{function.upper()}(...) in a subquery before the window or join"
-                )
+                reason += f", because {WITHOUT_ALTERNATIVES.format(function.upper())}"
             raise at(node, reason, *known, suggestion=likely)
         source, attribute = hits[0]
         frame = SparkFrame(source.frame.df)
@@ -516,18 +519,14 @@ class Measures:
             name = _short_name(given[0]) if len(given) == 1 else None
             alias = name.parts[0] if name is not None and len(name.parts) == 1 else ""
             candidates = [source for source in self.sources if source.has_alias(alias)]
+        if any(map(_are_answers, candidates or self.sources)):
+            reason = "the existence of these rows is not known, because "
+            raise at(reference.word, reason + WITHOUT_ALTERNATIVES.format("EXISTENCE"))
         if len(candidates) != 1:
             aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
             reason = "EXISTENCE must name its table, EXISTENCE(t)"
             place = Node(reference.start, reference.end)
             raise at(place, reason, *(aliases or ["EXISTENCE()"]))
-        if _are_answers(candidates[0]):
-            reason = (
-                "the existence of these rows is not known, because they are answers without "
-                "alternatives: write EXISTENCE(SUM(x)) for an aggregate, or select EXISTENCE() in "
-                "a subquery before the window or join"
-            )
-            raise at(reference.word, reason)
         return candidates[0]
 
 
