@@ -50,7 +50,6 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.rows import clip_existence
 from sfumato.spark.runtime.fuse import Condition, Selection
 from sfumato.sql_tokens import double_braces, free_name, quote_name, unquote_name
-from sfumato.tables.reading.job import origins_of
 
 
 class ResultField(NamedTuple):
@@ -494,7 +493,7 @@ class Measures:
         if not hits:
             likely = near(parts[-1], [name.split(".")[-1] for name in known])
             reason = f"there is no uncertain attribute {name}"
-            if not known and any(map(_are_answers, self.sources)):
+            if not known and any(s.has_answers for s in self.sources):
                 reason += f", because {WITHOUT_ALTERNATIVES.format(function.upper())}"
             raise at(node, reason, *known, suggestion=likely)
         source, attribute = hits[0]
@@ -519,7 +518,7 @@ class Measures:
             name = _short_name(given[0]) if len(given) == 1 else None
             alias = name.parts[0] if name is not None and len(name.parts) == 1 else ""
             candidates = [source for source in self.sources if source.has_alias(alias)]
-        if any(map(_are_answers, candidates or self.sources)):
+        if any(source.has_answers for source in candidates or self.sources):
             reason = "the existence of these rows is not known, because "
             raise at(reference.word, reason + WITHOUT_ALTERNATIVES.format("EXISTENCE"))
         if len(candidates) != 1:
@@ -537,12 +536,6 @@ def parse_level(given: Items) -> float:
         return abs(float(share))  # -0 is 0
     reason = "the level of a QUANTILE must be a number from 0 to 1, or 0% to 100%"
     raise at(span_of(given) if given else Node(0, 0), reason)
-
-
-def _are_answers(source: Source) -> bool:
-    """Return whether rows were computed from uncertain rows and have no probabilities left."""
-    frame = SparkFrame(source.frame.df)
-    return frame.certain and origins_of(frame) is not None
 
 
 def _short_name(items: Items) -> Name | None:

@@ -57,14 +57,12 @@ from sfumato.language.syntax import (
 from sfumato.language.table_functions import TableFunctions, function_of, tables_read
 from sfumato.language.tables import PlannedFrame, Source, Tables
 from sfumato.spark.model.declared_frame import DeclaredFrame
-from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.repository import without_data
 from sfumato.spark.model.untrusted_sql import check_expression, is_trusted, query_for_spark
-from sfumato.spark.rows import with_metadata
+from sfumato.spark.rows import mark_union
 from sfumato.spark.runtime.fuse import remember_selected
 from sfumato.spark.runtime.run import operators_of
 from sfumato.sql_tokens import TokenError, quote_name, unquote_name
-from sfumato.tables.reading.job import union_metadata
 
 VOCABULARY = {
     "bracket": [word for bracket in BRACKETS for word in bracket.words],
@@ -155,9 +153,7 @@ class Planner:
             piped = any(a == "|" and b == ">" and a.end == b.start for a, b in pairwise(words))
             if parts := [] if piped else body.union_parts():
                 written = [(edits.render(part, braces=braces), part) for part in parts]
-                given = [SparkFrame(self._spark_sql(t, frames, p)) for t, p in written]
-                names = zip(*(part.columns for part in given), strict=True)
-                df = with_metadata(df, union_metadata(given, names))
+                df = mark_union(df, [self._spark_sql(t, frames, part) for t, part in written])
         chosen = select.selection() if select is not None and len(frames) == 1 else None
         if chosen is not None:
             remember_selected(df, frames["d0"], chosen)

@@ -78,6 +78,10 @@ class Source:
     extra: list[str] = field(default_factory=list)
     changed: bool = False
 
+    @property
+    def has_answers(self) -> bool:
+        return SparkFrame(self.frame.df).has_answers
+
     def has_alias(self, qualifier: str) -> bool:
         return qualifier.lower() in [alias.lower() for alias in self.aliases]
 

@@ -34,6 +34,7 @@ from sfumato.sql_tokens import free_name, quote_name, unquote_name
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
 from sfumato.tables.reading.extents import spread_over_extents
 from sfumato.tables.reading.frame import Frame, ReadExpression
+from sfumato.tables.reading.job import origins_of
 from sfumato.tables.reading.rows import ColumnReader, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import EXACT_DIGITS
@@ -106,6 +107,11 @@ class SparkFrame(Frame):
 
     def is_case_sensitive(self) -> bool:
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+
+    @property
+    def has_answers(self) -> bool:
+        """Return whether rows were computed from uncertain rows and have no probabilities left."""
+        return self.certain and origins_of(self) is not None
 
     def values_of(self, attribute: str) -> Column:
         """Return an attribute, or `prob`, per alternative as array<double>; NULL if missing."""
