@@ -79,6 +79,8 @@ REFUSED = [
      "the answers of TOP have a column with this name: rename it in a subquery"),
     ("SELECT TOP 1 id FROM (SELECT *, id AS `Time` FROM s) [RANGE 2 min WATTR ts] "
      "GROUP BY `Time` RANK BY x", "GROUP BY `Time`", "GROUP BY cannot name Time"),
+    ("SELECT TIME_AVG(x) FROM s [RANGE 2 min WATTR ts SHARED id]", "TIME_AVG(x)", "or SHARED out"),
+    ("SELECT LAST(x) FROM s [RANGE 2 min WATTR ts EARLY 1 min]", "LAST(x)", "without EARLY"),
     ("SELECT ROUND(AVG( x )) FROM s [ROWS 2]", "AVG( x )", "AVG( x ) is a distribution"),
     ("SELECT a.m > b.m FROM (SELECT k, window, SUM(x) AS m FROM s [RANGE 2 min WATTR ts] GROUP BY "
      "k) a JOIN (SELECT k, window, SUM(v) AS m FROM certain [RANGE 2 min WATTR ts] GROUP BY k) b "

@@ -303,7 +303,8 @@ class Aggregation(WindowedBlock):
         for text, call in self.calls.items():
             entry = f"aggregates[{self.names.get(text)!r}]"
             if entry in message:
-                return at(call, message.replace(f"`{entry}`", self._written(call)))
+                said = self.error_options.in_words(message)
+                return at(call, said.replace(f"`{entry}`", self._written(call)))
         return self.error_options.locate_error(message)
 
     def _name(self, text: str) -> str:
