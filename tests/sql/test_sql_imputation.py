@@ -212,6 +212,14 @@ def test_what_is_wrong_in_it_is_pointed_at(spark, tables, clause, word, reason):
     assert (found.word, reason in str(found)) == (word or clause, True)
 
 
+def test_a_gap_is_not_a_missing_value_of_the_attribute(spark, tables):
+    found = error(spark, f"SELECT room FROM s {IMPUTE} WHERE light IS NULL")
+    assert (found.word, "write imputed_by IS NOT NULL" in found.reason) == ("light", True)
+    gaps = sql(spark, f"SELECT room FROM s {IMPUTE} WHERE imputed_by IS NOT NULL")
+    known = sql(spark, "SELECT room FROM s WHERE light IS NULL OR temperature IS NULL")
+    assert 0 < gaps.count() == known.count()
+
+
 def test_two_imputations_of_one_join_must_agree(spark, tables):
     for other in (IMPUTE.replace("0.3'", "0.4'", 1), f"{IMPUTE} [JOINT]"):
         with pytest.raises(SqlError, match="must have the same"):

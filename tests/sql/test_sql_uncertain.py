@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import SqlError, explain, sql
-from sql_readings import error
+from sql_readings import error, same
 
 pytestmark = pytest.mark.spark
 ALTERNATIVES = "alternatives"
@@ -63,6 +63,37 @@ REFUSED = [
     ("SELECT id AS xx, AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
     ("SELECT x FROM imputed", "x",
      "both a certain column and an uncertain attribute: write EXPECTED(x)"),
+    ("SELECT EXISTENCE(), COUNT(*) FROM s [ROWS 2]", "EXISTENCE", "answers without alternatives"),
+    ("SELECT TOP 1 EXISTENCE() FROM s [RANGE 2 min WATTR ts] RANK BY x", "EXISTENCE", "not known"),
+    ("SELECT EXISTENCE() FROM asof_join(s, s, order => ts)", "EXISTENCE", "not known"),
+    ("SELECT EXISTENCE(a) FROM s [RANGE 2 min WATTR ts] a JOIN s [RANGE 2 min WATTR ts] b "
+     "ON a.k = b.k", "EXISTENCE", "in a subquery before the window or join"),
+    ("SELECT EXPECTED(a.x) FROM s [RANGE 2 min WATTR ts] a JOIN s [RANGE 2 min WATTR ts] b "
+     "ON a.k = b.k", "a.x", "select EXPECTED(...) in a subquery"),
+    ("SELECT SUM(x) AS m FROM s [ROWS 2] HAVING EXPECTED(m) > 3", "m", "write EXPECTED(SUM(x))"),
+    ("SELECT SUM(x) AS m FROM s [ROWS 2] HAVING EXISTENCE(m) > 3", "EXISTENCE",
+     "write EXISTENCE(SUM(x)) for an aggregate"),
+    ("SELECT EXPECTED(m) FROM (SELECT AVG(x) AS m FROM s [ROWS 2])", "m", "but m is struct"),
+    ("SELECT EXPECTED(ts) FROM certain", "ts", "EXPECTED needs numbers, but ts is timestamp"),
+    ("SELECT TOP 1 id FROM s [RANGE 2 min WATTR ts] GROUP BY k RANK BY x", "GROUP BY k",
+     "the answers of TOP have a column with this name: rename it in a subquery"),
+    ("SELECT TOP 1 id FROM (SELECT *, id AS `Time` FROM s) [RANGE 2 min WATTR ts] "
+     "GROUP BY `Time` RANK BY x", "GROUP BY `Time`", "GROUP BY cannot name Time"),
+    ("SELECT TIME_AVG(x) FROM s [RANGE 2 min WATTR ts SHARED id]", "TIME_AVG(x)", "or SHARED out"),
+    ("SELECT LAST(x) FROM s [RANGE 2 min WATTR ts EARLY 1 min]", "LAST(x)", "without EARLY"),
+    ("SELECT ROUND(AVG( x )) FROM s [ROWS 2]", "AVG( x )", "AVG( x ) is a distribution"),
+    ("SELECT a.m > b.m FROM (SELECT k, window, SUM(x) AS m FROM s [RANGE 2 min WATTR ts] GROUP BY "
+     "k) a JOIN (SELECT k, window, SUM(v) AS m FROM certain [RANGE 2 min WATTR ts] GROUP BY k) b "
+     "ON a.k = b.k", "a.m", "a.m is a distribution"),
+    ("SELECT EXPECTED(y) FROM (SELECT x AS y FROM s)", "y", "but y is array<"),
+    ("SELECT QUANTILE(y, 0.5) FROM (SELECT x AS y FROM s)", "y", "but y is array<"),
+    ("SELECT t.a, EXPECTED(x) FROM (SELECT id, alternatives FROM s) t(a, b)", "(a, b)",
+     "rename the columns in the subquery"),
+    ("SELECT id FROM s TABLESAMPLE (9 ROWS) WHERE x > 3", "x", "with other words after the table"),
+    ("SELECT COUNT(*) FROM (SELECT ts, true AS late, 'a' AS punctuation FROM certain) "
+     "[RANGE 2 min WATTR ts]", "[RANGE 2 min WATTR ts]", "but `punctuation` is string"),
+    ("SELECT window FROM certain [RANGE 2 min WATTR ts] SIMILARITY JOIN s [RANGE 2 min WATTR ts] b "
+     "ON (x) WITHIN 1 PROBABILITY 1", None, "which has no column `alternatives`"),
     ("SELECT k FROM certain a [RANGE 2 min WATTR ts] CROSS JOIN certain b [RANGE 2 min WATTR ts] "
      "ON a.k = b.k", "CROSS", "CROSS JOIN of windows"),
 ]  # fmt: skip
@@ -73,7 +104,7 @@ def test_a_distribution_where_a_number_is_meant_is_refused_at_its_place(
     tables, query, word, reason
 ):
     found = error(tables, query)
-    assert (found.word, reason in found.reason) == (word, True), str(found)
+    assert (word or found.word, reason in found.reason) == (found.word, True), str(found)
     assert "__" not in str(found)
 
 
@@ -82,6 +113,13 @@ def test_the_likely_words_are_offered(tables):
     assert median.suggestion == "PERCENTILE(x, 0.5)"
     assert error(tables, "SELECT AVG(idd) FROM s [ROWS 2]").suggestion == "id"
     assert error(tables, "SELECT x + 1 FROM s").expected == ("EXPECTED(x)",)
+    assert error(tables, "SELECT abs(SUM(x)) FROM s [ROWS 2]").expected == ("EXPECTED(SUM(x))",)
+    counts = "(SELECT COUNT(*) AS n FROM s [ROWS 2])"
+    found = error(tables, f"SELECT EXPECTED(n) FROM {counts}")
+    assert found.expected == ("n.mean", "n.stddev", "n.existence")
+    instead = error(tables, "SELECT EXPECTED(ts) FROM certain").expected
+    assert instead == ("QUANTILE(ts, 0.5)",)
+    assert sql(tables, f"SELECT min({instead[0]}) FROM certain").first()[0] == 0.0
 
 
 def test_what_is_meant_of_arrays_and_names_stays_as_it_is(tables):
@@ -106,6 +144,96 @@ def test_having_accepts_the_name_of_an_aggregate(tables):
         assert named.toArrow() == repeated.toArrow()
         every = sql(tables, query.format(*of, "", "").partition(" HAVING")[0])
         assert 0 < named.count() < every.count()
+
+
+@pytest.mark.parametrize(
+    ("selected", "having", "instead"),
+    [
+        ("AVG(v) AS v", "v > 2.5", "AVG(v) > 2.5"),
+        ("EXPECTED(AVG(v)) + 1 AS m", "m > 2 AND NOT M > 5", "AVG(v) > 1 AND NOT AVG(v) > 4"),
+        ("PROB(AVG(v) > 2) AS p", "p >= 0.5", "PROB(AVG(v) > 2) >= 0.5"),
+        ("EXPECTED(AVG(v)) AS v", "v < 3", "EXPECTED(AVG(v)) < 3"),
+        ("k AS g", "g = 1", "k = 1"),
+        ("COUNT(*) AS k", "k = 1", "k = 1 AND COUNT(*) > 0"),
+    ],
+)
+@pytest.mark.parametrize("table", ["certain", "s"])
+def test_an_alias_in_having_stands_for_its_expression(tables, selected, having, instead, table):
+    words = [selected, having, instead]
+    if table == "s":
+        words = [word.replace("(v", "(x").replace("v ", "x ") for word in words]
+        words[0] = words[0].replace(" AS v", " AS x")
+    query = f"SELECT window.end, {words[0]} FROM {table} [RANGE 2 min WATTR ts] GROUP BY k"
+    every = sql(tables, query).count()
+    assert 0 < len(same(*(sql(tables, f"{query} HAVING {w}") for w in words[1:]))) < every
+    ordered = f"{query} ORDER BY {words[0].rpartition(' AS ')[2]}"
+    assert sql(tables, ordered).count() == every
+
+
+def test_an_alias_of_a_rows_own_measure_is_known_in_having(tables):
+    query = "SELECT id, EXPECTED(x) AS m, COUNT(*) AS n FROM s [RANGE 2 min WATTR ts] HAVING {} > 4"
+    named, repeated = (sql(tables, query.format(word)) for word in ("m", "EXPECTED(x)"))
+    assert (
+        [row.id for row in named.collect()] == [row.id for row in repeated.collect()] == [3, 4, 5]
+    )
+
+
+@pytest.mark.parametrize("condition", ["true", "l.many"])
+def test_a_join_of_windows_accepts_a_condition_that_is_one_name(tables, condition):
+    side = "(SELECT window, SUM(v) AS m, COUNT(*) > 0 AS many FROM certain [RANGE 2 min WATTR ts])"
+    query = f"SELECT l.m, r.m AS n FROM {side} l JOIN {side} r ON {condition}"
+    assert sorted(sql(tables, query).collect()) == [(1, 1), (5, 5), (9, 9)]
+
+
+WITH_PARTS = (
+    "WITH one AS ({}), other AS ({}) SELECT COUNT(*) FROM (SELECT * FROM one {} SELECT * FROM "
+    "other ORDER BY 1) [RANGE 9 min WATTR ts]"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("SELECT ts, alternatives FROM s",) * 2,
+        ("SELECT * FROM s WHERE x > 2", "SELECT * FROM s WHERE x <= 2"),
+        ("SELECT ts, alternatives FROM r", "SELECT window.end AS ts, DISTRIBUTION(SUM(x)) AS "
+         "alternatives FROM s [RANGE 2 min SLIDE 1 min WATTR ts]"),
+    ],
+)  # fmt: skip
+def test_a_union_of_parts_that_share_readings_is_refused(tables, one, other):
+    change = "transform(alternatives, a -> named_struct('prob', a.prob, 'value', a.x))"
+    rows = tables.table("s").withColumn(ALTERNATIVES, F.expr(change))
+    for union in ("UNION ALL", "UNION"):
+        with pytest.raises(SqlError, match="may share readings"):
+            sql(tables, WITH_PARTS.format(one, other, union), r=rows)
+
+
+def test_a_union_of_different_readings_is_computed_and_is_in_no_order(tables):
+    later = tables.table("s").withColumn("ts", F.expr("ts + INTERVAL 5 SECONDS"))
+    parts = "SELECT * FROM s WHERE x > 2", "SELECT * FROM r WHERE x <= 2"
+    (row,) = sql(tables, WITH_PARTS.format(*parts, "UNION ALL"), r=later).collect()
+    below = [0.75] * 3  # of each table, the share of its first three rows with x <= 2
+    shares = [*(1 - p for p in below), 1, 1, 1, *below]
+    assert row[0].mean == pytest.approx(sum(shares))
+    assert row[0].stddev == pytest.approx(sum(p * (1 - p) for p in shares) ** 0.5)
+    query = "SELECT id, id, x FROM s [WATTR ts] UNION ALL SELECT id, id, x FROM r [WATTR ts]"
+    both = sql(tables, query, r=later)
+    assert (both.columns, both.count()) == (["id", "id", "x"], 12)
+    ordered = "SELECT * FROM s [WATTR ts] UNION ALL SELECT * FROM r [WATTR ts]"
+    with pytest.raises(SqlError, match="drop both columns"):
+        sql(tables, f"SELECT COUNT(*) FROM ({ordered}) [ROWS 2 ORDER ts]", r=later)
+
+
+def test_an_attribute_may_have_a_dot_in_its_name(tables):
+    rows = tables.sql(
+        "SELECT id, ts, arrival, transform(alternatives, a -> named_struct('prob', a.prob, "
+        "'x (m.s)', a.x, 'x', 0D)) AS alternatives FROM s"
+    )
+    words = "`x (m.s)` + `X (m.s)` > 8 AND 'in `x (m.s)`' <> '' AND x = 0"
+    found = sql(tables, f"SELECT id, EXISTENCE() AS p FROM r WHERE {words} AND id <> 5", r=rows)
+    assert sorted(found.collect()) == [(0, 0.25), (1, 0.25), (2, 0.25), (3, 0.25), (4, 0.25)]
+    query = "SELECT id, EXPECTED(SUM({})) AS m FROM r [ROWS 1 ORDER arrival]"
+    same(*(sql(tables, query.format(of), r=rows) for of in ("round(`x (m.s)`)", "`x (m.s)`")))
 
 
 def test_columns_are_called_as_they_are_written(tables):

@@ -376,7 +376,9 @@ def union(df: Any, other: Any) -> Any:
     check_union(first, second)
     if draw_readings_apart(first, second):
         warn_of_separate_draws("union")
-    metadata = union_metadata(first, second)
+    columns = first.columns
+    marks = union_metadata((first, second), zip(columns, columns, strict=True))
+    metadata = dict(zip(columns, marks, strict=True))
     found = engine_module(first).union(first, second, metadata)
     remember_answers(found)
     return found

@@ -25,8 +25,10 @@ from sfumato.language.syntax import (
     at,
     is_type,
     is_word,
+    list_items,
     name_in,
     references,
+    span_of,
     split,
     stars,
 )
@@ -190,27 +192,39 @@ class Aggregation(WindowedBlock):
         self.grouped = self.keys()
         for clause in self.block.clauses:
             for reference in references(clause.items) if clause.word in CLAUSES_WITH_CALLS else ():
-                if reference.call is not None and not self.block.is_handled(reference.start):
+                if self.block.is_handled(reference.start):
+                    continue
+                if reference.call is not None:
                     self._read(reference, clause.word)
-                elif clause.word == "HAVING" and (named := self._aggregate_of(reference)):
-                    measure = "" if self.certain else "EXPECTED"
-                    self._put_field(reference, self._call(named), measure)
+                elif clause.word == "HAVING" and (value := self._selected_as(reference)):
+                    self._put_selected(reference, value)
         if not self.names:  # without aggregates, count rows so that extents are emitted
             self._name("count(*)")
 
-    def _aggregate_of(self, reference: Reference) -> Reference | None:
-        """Return the selected aggregate that a word of HAVING names by its alias, or None."""
-        if reference.call is not None or len(reference.parts) != 1:
-            return None
-        frame, word = self.source.frame, reference.parts[0]
-        if match_name(word, [*frame.df.columns, *frame.attributes]) is not None:
-            return None
-        select = self.block.clause("SELECT")
-        for item in split(select.items) if select is not None else ():
+    def _selected_as(self, reference: Reference) -> Items:
+        """Return the selected expression that a word names by its alias, or ().
+
+        As in Spark, an alias takes precedence over a column, unless rows are grouped by the column.
+        """
+        word, select = reference.parts[0], self.block.clause("SELECT")
+        is_alias = reference.call is None and len(reference.parts) == 1
+        if not is_alias or select is None or match_name(word, self.grouped) is not None:
+            return ()
+        for item in list_items(select.items):
             alias, value = alias_of(item)
             if alias is not None and unquote_name(alias).lower() == word.lower():
-                return aggregate_in(value)
-        return None
+                return value
+        return ()
+
+    def _put_selected(self, reference: Reference, value: Items) -> None:
+        """Replace an alias in HAVING with the selected expression."""
+        if (named := aggregate_in(value)) is not None:
+            measure = "" if self.certain else "EXPECTED"
+            self._put_field(reference, self._call(named), measure)
+            return
+        place, fields = span_of(value), self.block.edits.fields
+        fields[reference.start, reference.end] = fields.get((place.start, place.end))
+        self._put(reference, place)
 
     def _read(self, reference: Reference, clause: str) -> None:
         word = reference.parts[-1].upper()
@@ -257,7 +271,7 @@ class Aggregation(WindowedBlock):
             reason, likely = "FILTER is not supported over windows: filter with WHERE", None
         raise at(reference.word, reason, *known, suggestion=likely)
 
-    def _put(self, reference: Reference, by: str) -> None:
+    def _put(self, reference: Reference, by: str | Node) -> None:
         self.block.edits.replace(reference, by)
         self.handled.append(reference)
 
@@ -289,7 +303,8 @@ class Aggregation(WindowedBlock):
         for text, call in self.calls.items():
             entry = f"aggregates[{self.names.get(text)!r}]"
             if entry in message:
-                return at(call, message.replace(f"`{entry}`", self._written(call)))
+                said = self.error_options.in_words(message)
+                return at(call, said.replace(f"`{entry}`", self._written(call)))
         return self.error_options.locate_error(message)
 
     def _name(self, text: str) -> str:
@@ -419,15 +434,16 @@ class Aggregation(WindowedBlock):
         of_extents = {"window", "held", "punctuation", "late", *map(str.lower, self.grouped)}
         of_extents |= {*EARLY_COLUMNS} if self.early is not None else set()
         columns = [*frame.df.columns, *frame.attributes]
-        lists = [clause.items for clause in self.block.clauses if clause.word in CLAUSES_WITH_CALLS]
+        clauses = [clause for clause in self.block.clauses if clause.word in CLAUSES_WITH_CALLS]
         named = (
             match_name(part, columns)
-            for items in lists
-            for reference in references(items)
+            for clause in clauses
+            for reference in references(clause.items)
             if reference.call is None and not self.block.is_handled(reference.start)
+            if clause.word != "ORDER_BY" or not self._selected_as(reference)
             for part in reference.parts[:2]
         )
-        starred = (star for items in lists for star in stars(items))
+        starred = (star for clause in clauses for star in stars(clause.items))
         return any(not self.block.is_handled(star.token.start) for star in starred) or any(
             name is not None and name.lower() not in of_extents for name in named
         )

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType
+from pyspark.sql.types import (
+    BooleanType,
+    NullType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from sfumato.api.rows import where
 from sfumato.language import syntax
@@ -59,22 +66,23 @@ class Rewriting:
     in the replacements.
 
     inputs : the frames that appear in the text as `{d0}`, `{d1}`, ...
-    fields : spans that are replaced with a field of the answers
+    fields : spans that are replaced with a field of the answers; None for other expressions
     narrows_stars : whether a star includes fewer columns than its table has
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.inputs: list[PlannedFrame] = []
-        self.fields: dict[tuple[int, int], ResultField] = {}
+        self.fields: dict[tuple[int, int], ResultField | None] = {}
         self.narrows_stars = False
-        self._edits: list[tuple[int, int, str]] = []
+        self._edits: list[tuple[int, int, str | Node]] = []
 
     def put(self, source: Source) -> None:
         self.replace(source, f"{{d{len(self.inputs)}}}{source.written}")
         self.inputs.append(source.frame)
 
-    def replace(self, node: Node | Token | Source, by: str) -> None:
+    def replace(self, node: Node | Token | Source, by: str | Node) -> None:
+        """Replace a node with a text, or with another node in parentheses and its replacements."""
         self._edits.append((node.start, node.end, by))
 
     def insert(self, place: int, text: str) -> None:
@@ -96,7 +104,8 @@ class Rewriting:
         inside = [e for e in self._edits if node.start <= e[0] and e[1] <= node.end]
         for start, end, by in [*sorted(inside, key=lambda e: e[:2]), (node.end, node.end, "")]:
             kept = self.text[place:start]
-            parts += [double_braces(kept) if braces else kept, by]
+            put = by if isinstance(by, str) else f"({self.render(by, braces=braces)})"
+            parts += [double_braces(kept) if braces else kept, put]
             place = end
         return "".join(parts)
 
@@ -220,19 +229,28 @@ class Block:
         clause = self.clause("WHERE")
         if clause is None:
             return None
-        uncertain = (
+        uncertain = [
             (reference, source)
             for reference in self.names(clause.items)
             for source in self.sources
             if reference.call is None and source.leading_attribute(reference.parts)
-        )
-        reference, source = next(uncertain, (None, self.sources[0] if always else None))
+        ]
+        reference, source = next(iter(uncertain), (None, self.sources[0] if always else None))
         if source is None:
             return None
+        for reference, table in uncertain:
+            own = match_name(reference.parts[-1], table.frame.df.columns)
+            if own is not None and is_word(reference.after, "IS"):
+                reason = (
+                    f"{own} is both a certain column and an uncertain attribute, which has a value "
+                    f"in imputed rows: for gaps, write imputed_by IS NOT NULL, or rename the column"
+                )
+                raise at(reference.word, reason)
         is_alone = len(self.relations) == 1 + any(r.join for r in self.relations)
         obstacles = {
             "a pipe |>": self.is_piped(),
-            "several tables": not is_alone or bool(self.relations[0].rest),
+            "several tables": not is_alone,
+            "other words after the table": bool(self.relations[0].rest),
             "a nested query": any(nested_queries(clause.items)),
         }
         obstacle = next((what for what, is_there in obstacles.items() if is_there), None)
@@ -333,8 +351,8 @@ class PlainSelect:
         if not items:
             return None
         place, name = span_of(items), name_in(items)
-        if (field := self.edits.fields.get((place.start, place.end))) is not None:
-            return field
+        if (place.start, place.end) in self.edits.fields:
+            return self.edits.fields[place.start, place.end]
         if name is None:
             return None
         qualified = len(name.parts) > 1 and self.source.has_alias(name.parts[0])
@@ -368,6 +386,12 @@ def plain_select(
 
 
 # ---- measures: EXPECTED, EXISTENCE, STDDEV, QUANTILE and distributions ---------------------------
+
+
+WITHOUT_ALTERNATIVES = (
+    "these rows are answers without alternatives: write {0}(SUM(x)) for an aggregate, or select "
+    "{0}(...) in a subquery before the window or join"
+)
 
 
 class AddedColumn(NamedTuple):
@@ -468,13 +492,24 @@ class Measures:
             raise at(node, f"{parts[-1]} is an attribute of several tables", *names)
         if not hits:
             likely = near(parts[-1], [name.split(".")[-1] for name in known])
-            raise at(node, f"there is no uncertain attribute {name}", *known, suggestion=likely)
+            reason = f"there is no uncertain attribute {name}"
+            if not known and any(s.has_answers for s in self.sources):
+                reason += f", because {WITHOUT_ALTERNATIVES.format(function.upper())}"
+            raise at(node, reason, *known, suggestion=likely)
         source, attribute = hits[0]
         frame = SparkFrame(source.frame.df)
         kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
-        if isinstance(kind, StringType):  # Spark would cast the strings and fail at run time
+        is_time = isinstance(kind, TimestampType | BooleanType)  # only their quantiles are defined
+        if not isinstance(kind, NumericType | NullType) and (function != "quantile" or not is_time):
+            written, instead = self.block.text[node.start : node.end], [*known]
+            if isinstance(kind, StructType):
+                instead = [f"{written}.{field}" for field in kind.names]
+            elif is_time or isinstance(kind, StringType):
+                instead = [
+                    f"QUANTILE({written}, 0.5)" if is_time else "COUNT, or a condition in WHERE"
+                ]
             reason = f"{function.upper()} needs numbers, but {attribute} is {kind.simpleString()}"
-            raise at(node, reason, "COUNT, or a condition in WHERE")
+            raise at(node, reason, *instead)
         return hits[0]
 
     def _whose_existence(self, reference: Reference, given: list[Items]) -> Source:
@@ -483,6 +518,9 @@ class Measures:
             name = _short_name(given[0]) if len(given) == 1 else None
             alias = name.parts[0] if name is not None and len(name.parts) == 1 else ""
             candidates = [source for source in self.sources if source.has_alias(alias)]
+        if any(source.has_answers for source in candidates or self.sources):
+            reason = "the existence of these rows is not known, because "
+            raise at(reference.word, reason + WITHOUT_ALTERNATIVES.format("EXISTENCE"))
         if len(candidates) != 1:
             aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
             reason = "EXISTENCE must name its table, EXISTENCE(t)"

@@ -169,12 +169,12 @@ class Options:
         choices = CHOICES.search(message)
         if option is None or choices is None or not option.names:
             place = self.node if option is None else option.place
-            return at(place, self._in_words(message, option))
+            return at(place, self.in_words(message, option))
         expected = re.findall(r"\w+", choices[1].replace(" or ", " ").upper())
         reason, (name,) = f"{WORD} is not a known value of {option.word}", option.names
         return at(name, reason, *expected, suggestion=near(str(name), expected))
 
-    def _in_words(self, message: str, blamed: Option | None) -> str:
+    def in_words(self, message: str, blamed: Option | None = None) -> str:
         """Return a message that names words instead of arguments."""
         for word in self.words:
             if word.argument and (self.get(word.word) is not None or word.constant is True):

@@ -338,7 +338,8 @@ def _filter_text(block: Block, condition: str) -> str:
     condition = double_braces(condition)
     where = block.clause("WHERE") if condition else None
     if where is None:
-        return f" WHERE ({condition}\n)" if condition else ""
+        # Spark reads `WHERE (a)` after a table as an alias with a column list.
+        return f" WHERE (({condition}\n))" if condition else ""
     block.edits.insert(where.place.end, f" ({condition}\n) AND (")
     block.edits.insert(where.items[-1].end, ")")
     return ""

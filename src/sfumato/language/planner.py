@@ -8,6 +8,7 @@ views. Spark resolves names, types and functions; the planner handles only uncer
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ from sfumato.language.ranking_answers import (
     parse_ranking,
 )
 from sfumato.language.refusals import (
+    check_column_aliases,
     check_operands,
     check_query,
     check_reach,
@@ -57,6 +59,7 @@ from sfumato.language.tables import PlannedFrame, Source, Tables
 from sfumato.spark.model.declared_frame import DeclaredFrame
 from sfumato.spark.model.repository import without_data
 from sfumato.spark.model.untrusted_sql import check_expression, is_trusted, query_for_spark
+from sfumato.spark.rows import mark_union
 from sfumato.spark.runtime.fuse import remember_selected
 from sfumato.spark.runtime.run import operators_of
 from sfumato.sql_tokens import TokenError, quote_name, unquote_name
@@ -140,11 +143,17 @@ class Planner:
         edits = Rewriting(self.text)
         select = self._rewrite(body, tables, edits)
         frames: dict[str, Any] = {f"d{i}": frame.df for i, frame in enumerate(edits.inputs)}
-        text = edits.render(body, braces=bool(frames) and is_trusted(self.spark))
+        braces = bool(frames) and is_trusted(self.spark)
+        text = edits.render(body, braces=braces)
         if any(isinstance(frame, DeclaredFrame) for frame in frames.values()):
             df = self._apply_methods(body, select, edits)
         else:
             df = self._spark_sql(text, frames, body)
+            words = self.script.words(body)
+            piped = any(a == "|" and b == ">" and a.end == b.start for a, b in pairwise(words))
+            if parts := [] if piped else body.union_parts():
+                written = [(edits.render(part, braces=braces), part) for part in parts]
+                df = mark_union(df, [self._spark_sql(t, frames, part) for t, part in written])
         chosen = select.selection() if select is not None and len(frames) == 1 else None
         if chosen is not None:
             remember_selected(df, frames["d0"], chosen)
@@ -224,6 +233,7 @@ class Planner:
             block.exclude_from_stars(items)
         for source in block.sources:
             if source.changed or source.extra:
+                check_column_aliases(block, source)
                 block.edits.put(source)
 
     def _rewrite_nested(self, block: Block) -> None:

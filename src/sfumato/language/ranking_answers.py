@@ -65,6 +65,7 @@ PROB = "prob"  # the name of existence in the multi-top-k paper
 SCORE = "score"  # the default column or attribute of RANK BY
 PK_TOPK, PT_K = "pk_topk", "pt_k"  # rankings by Pr_k
 RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answered")
+TAKEN_KEYS = (*RANKING_COLUMNS, "row", "stream")  # names that a key of `sf.top_k` cannot have
 
 
 class RankOptions(Options):
@@ -295,6 +296,14 @@ class Ranking(WindowedBlock):
             raise at(having.place, reason)
         self.handled += [grouping] if grouping is not None else []
         self.key = self.keys()
+        taken = next((name for name in self.key if name.lower() in TAKEN_KEYS), None)
+        if taken is not None and grouping is not None:
+            reason = (
+                f"GROUP BY cannot name {taken}, because the answers of TOP have a column with this "
+                f"name: rename it in a subquery, FROM (SELECT *, {quote_name(taken)} AS name FROM "
+                "...)"
+            )
+            raise at(grouping, reason)
         self.window = self._window()
         for clause in self.block.clauses:
             if clause.word in ("SELECT", "ORDER_BY"):

@@ -35,7 +35,7 @@ from sfumato.language.syntax import (
     list_items,
     references,
 )
-from sfumato.language.tables import where_named
+from sfumato.language.tables import Source, where_named
 from sfumato.near_misses import near
 from sfumato.spark.model.untrusted_sql import (
     ALLOWED_FUNCTIONS,
@@ -240,6 +240,17 @@ def check_tables(block: Block) -> None:
             name = reference.parts[-1]
             reason = f"a join cannot use the uncertain {name}: compare EXPECTED({name})"
             raise at(reference.word, reason, "SIMILARITY JOIN")
+
+
+def check_column_aliases(block: Block, source: Source) -> None:
+    """Raise SqlError for names of columns after the alias of a table that has other columns now."""
+    rest = next((r.rest for r in block.relations if r.start == source.start), ())
+    if rest and isinstance(rest[0], Group) and source.extra:
+        reason = (
+            "names of columns after a table's alias are not supported together with measures: "
+            "rename the columns in the subquery"
+        )
+        raise at(rest[0], reason, "SELECT column AS name")
 
 
 def check_unanswered(block: Block) -> None:

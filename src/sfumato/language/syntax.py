@@ -282,6 +282,19 @@ class Body(Node):
             block.append(clause)
         yield tuple(block)
 
+    def union_parts(self) -> list[Node]:
+        """Return the queries that UNION combines, without ORDER BY and LIMIT; [] without UNION."""
+        parts = list[Node]()
+        for block in self.blocks():
+            clauses = [c for c in block if c.word not in ("ORDER_BY", "LIMIT")]
+            first, starts = clauses[0], [clause.start for clause in clauses]
+            if first.word == "SET_OPERATOR":
+                kept = (n for n in first.items if not is_word(n, "ALL", "DISTINCT", "BY", "NAME"))
+                starts = [*(item.start for item in kept), *starts[1:]]
+            if first.word != "SET_OPERATOR" or is_word(first.keyword, "UNION"):
+                parts.append(Node(starts[0], clauses[-1].end))
+        return parts if len(parts) > 1 else []
+
 
 @dataclass(frozen=True)
 class Statement(Node):

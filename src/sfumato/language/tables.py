@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from inspect import isfunction
+from itertools import chain
 from typing import Any, Self
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from sfumato.language.steps import Step, table_step
+from sfumato.language.steps import Step, one_line, table_step
 from sfumato.language.syntax import (
+    AGGREGATES,
     MEASURE_FUNCTIONS,
     OPENING,
     Name,
@@ -75,6 +77,10 @@ class Source:
     sides: dict[str, str] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
     changed: bool = False
+
+    @property
+    def has_answers(self) -> bool:
+        return SparkFrame(self.frame.df).has_answers
 
     def has_alias(self, qualifier: str) -> bool:
         return qualifier.lower() in [alias.lower() for alias in self.aliases]
@@ -246,7 +252,8 @@ class Tables:
 # ---- errors of Spark -----------------------------------------------------------------------------
 
 BACKQUOTED = re.compile(r"`((?:[^`]|``)*)`")
-TABLE_WORD = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # not the name of a called function
+# A name with its table or fields, but not the name of a called function
+TABLE_WORD = re.compile(r"\b[^\W\d]\w*+(?:\.[^\W\d]\w*+)*+(?!\s*\()")
 MISSING_NAMES = {
     "UNRESOLVED_COLUMN": ("column", "objectName", "proposal"),
     "FIELD_NOT_FOUND": ("field", "fieldName", "fields"),
@@ -254,9 +261,10 @@ MISSING_NAMES = {
     "UNRESOLVED_ROUTINE": ("function", "routineName", ""),
 }
 """Spark error conditions: kind of the missing object, parameters of its name and suggestions."""
+AGGREGATE_FORM = "struct<mean: double, stddev"
 FORMS = {
     "struct<prob": ("an array of alternatives", "its EXPECTED value where it is selected"),
-    "struct<mean: double, stddev": ("its mean and standard deviation", "{}.mean"),
+    AGGREGATE_FORM: ("its mean and standard deviation", "{}.mean"),
 }
 """Distributions by the prefix of their types: their parts, and how to get a number."""
 NOT_VALUES = ("DISTINCT", "ALL", "BY", "IS", "THEN", "ELSE", "JOIN", "INTERVAL", "TOP")
@@ -268,13 +276,47 @@ def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> Sq
     form = next((form for form in FORMS if form in types), None)
     if form is None:
         return None
-    named = TABLE_WORD.findall(parameters.get("sqlExpr", ""))
-    places = (where_named(name, script, node) for name in named)
-    place = next((place for place in places if place is not None), None)
-    word = "this" if place is None else script.text[place.start : place.end]
     what, wanted = FORMS[form]
+    shown = parameters.get("inputSql") or parameters.get("sqlExpr", "")
+    if form == AGGREGATE_FORM and (call := _aggregate_in(shown, script, node)) is not None:
+        word = one_line(script.text[call.start : call.end])
+        reason = f"{word} is a distribution ({what}), but a number is expected here"
+        return at(call, reason, f"EXPECTED({word})")
+    paths = [tuple(path.split(".")) for path in TABLE_WORD.findall(parameters.get("sqlExpr", ""))]
+    places = (where_named(part, script, node) for path in paths for part in path)
+    known = (_where_path(path, script, node) for path in paths if len(path) > 1)
+    place = next((place for place in chain(known, places) if place is not None), None)
+    word = "this" if place is None else script.text[place.start : place.end]
     reason = f"{word} is a distribution ({what}), but a number is expected here"
     return at(place or node, reason, wanted.format("NAME" if place is None else word))
+
+
+def _aggregate_in(shown: str, script: Script, node: Node) -> Node | None:
+    """Return the shortest call of an aggregate that Spark shows in an expression, or None."""
+    found, opened = list[Node](), list[tuple[Token | None, Token]]()
+    before: Token | None = None
+    for token in script.words(node):
+        if token.type == "LPAR":
+            opened.append((before, token))
+        elif token.type == "RPAR" and opened:
+            name, bracket = opened.pop()
+            inner = one_line(script.text[bracket.start : token.end])
+            if name is not None and name.lower() in AGGREGATES and inner in shown:
+                found.append(Node(name.start, token.end))
+        before = token
+    return min(found, key=lambda call: call.end - call.start, default=None)
+
+
+def _where_path(path: tuple[str, ...], script: Script, node: Node) -> Node | None:
+    """Return the first position of a name that consists of several parts."""
+    words = script.words(node)
+    spelled = [unquote_name(word).lower() for word in words]
+    wanted = ".".join(path).lower()
+    for first in range(len(words)):
+        last = first + 2 * len(path) - 2
+        if "".join(spelled[first : last + 1]) == wanted:
+            return Node(words[first].start, words[last].end)
+    return None
 
 
 def where_named(name: str, script: Script, node: Node) -> Node | None:

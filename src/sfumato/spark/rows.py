@@ -33,7 +33,7 @@ from sfumato.tables.imputation.table_imputation import (
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.alternatives import fused, pruned
 from sfumato.tables.reading.frame import EXISTENCE, Names, error_of
-from sfumato.tables.reading.job import filtered_metadata
+from sfumato.tables.reading.job import filtered_metadata, union_metadata
 from sfumato.tables.reading.results import passthrough_outputs
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION, warn_of_left_out
@@ -166,10 +166,8 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
 
 
 def _filtered_alternatives(frame: SparkFrame, condition: str) -> Column:
-    """Return the alternatives that satisfy a condition; see `SparkFrame.mentioned`."""
-    bound = f"({condition}\n)"
-    for name in frame.mentioned(condition):
-        bound = f"exists(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})"
+    """Return the alternatives that satisfy a condition."""
+    bound = frame.bind_attributes(condition, "({}\n)", "exists({}, {})")
     return F.expr(f"filter({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
 
 
@@ -407,13 +405,25 @@ def union(
     df: SparkFrame, other: SparkFrame, metadata: Mapping[str, Mapping[str, Any]]
 ) -> DataFrame:
     """Implement `union` for Spark frames. metadata : of the result's columns"""
-    # An alias without metadata would keep the metadata of its column, so it is given an expression.
-    cells = (
-        column(name) if metadata[name] or not df.metadata(name) else F.coalesce(column(name))
-        for name in df.columns
-    )
-    columns = (with_alias(of, n, metadata[n]) for of, n in zip(cells, df.columns, strict=True))
-    return df.df.unionByName(other.df).select(*columns)
+    return with_metadata(df.df.unionByName(other.df), [metadata[name] for name in df.columns])
+
+
+def mark_union(df: DataFrame, parts: Sequence[DataFrame]) -> DataFrame:
+    """Return a union by Spark with the metadata of `sf.union`; Spark keeps the first part's."""
+    frames = [SparkFrame(part) for part in parts]
+    names = zip(*(frame.columns for frame in frames), strict=True)
+    return with_metadata(df, union_metadata(frames, names))
+
+
+def with_metadata(df: DataFrame, metadata: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Return a frame with this metadata of its columns, whose names need not be unique."""
+    places = list(map(str, range(len(metadata))))
+    cells = []
+    for place, field, of in zip(places, df.schema.fields, metadata, strict=True):
+        # An alias without metadata would keep its column's, so it is given an expression.
+        is_new = of or not field.metadata
+        cells.append(with_alias(column(place) if is_new else F.coalesce(place), field.name, of))
+    return df.toDF(*places).select(*cells)
 
 
 def concatenate(parts: Sequence[tuple[DataFrame, Mapping[str, str]]]) -> DataFrame:

@@ -30,16 +30,18 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.spark.model.columns import arrow_schema, computed, table_of, with_alias
 from sfumato.spark.model.declared_frame import is_connected
 from sfumato.spark.model.untrusted_sql import check_expression, for_spark
-from sfumato.sql_tokens import quote_name, unquote_name
+from sfumato.sql_tokens import free_name, quote_name, unquote_name
 from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression, spark_kind
 from sfumato.tables.reading.extents import spread_over_extents
 from sfumato.tables.reading.frame import Frame, ReadExpression
+from sfumato.tables.reading.job import origins_of
 from sfumato.tables.reading.rows import ColumnReader, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import EXACT_DIGITS
 from sfumato.windows import Range
 
 NAME_WORD = re.compile(r"\w+")
+QUOTED_PART = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 LITERALS = ("true", "false", "null")
 # Types for which Arrow computes expressions as Spark does.
 KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
@@ -106,6 +108,11 @@ class SparkFrame(Frame):
     def is_case_sensitive(self) -> bool:
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
+    @property
+    def has_answers(self) -> bool:
+        """Return whether rows were computed from uncertain rows and have no probabilities left."""
+        return self.certain and origins_of(self) is not None
+
     def values_of(self, attribute: str) -> Column:
         """Return an attribute, or `prob`, per alternative as array<double>; NULL if missing."""
         # Spark compiles the field of an array of structs, but interprets a lambda per alternative.
@@ -114,13 +121,31 @@ class SparkFrame(Frame):
         return values if is_double else values.cast("array<double>")
 
     def mentioned(self, text: str) -> list[str]:
-        """Return the attributes whose names occur in an expression.
-
-        Callers bind each name to its value by a lambda over a one-element array, so that Spark
-        resolves the names and the text is unchanged. A line break ends a trailing comment.
-        """
+        """Return the attributes whose names occur in an expression."""
         words = set(NAME_WORD.findall(text.lower()))
         return [name for name in self.attributes if set(NAME_WORD.findall(name.lower())) <= words]
+
+    def bind_attributes(self, text: str, form: str, bind: str) -> str:
+        """Return an expression over the alternative `:a`, with its attributes as lambda variables.
+
+        Spark resolves the variables, so the text is unchanged, except for names with a dot, which
+        Spark does not find among variables. A line break ends a trailing comment.
+        form : the text around the expression;  bind : the call that binds {0}, a one-element array,
+        to {1}, a lambda
+        """
+        given = [*self.attributes, *self.columns]
+        variables = {n: n.replace(".", ":") if "." in n else n for n in self.mentioned(text)}
+        dotted = {
+            quote_name(name).lower(): quote_name(free_name(variable, given))
+            for name, variable in variables.items()
+            if name != variable
+        }
+        bound = form.format(QUOTED_PART.sub(lambda m: dotted.get(m[0].lower(), m[0]), text))
+        for name in variables:
+            quoted = quote_name(name)
+            variable = dotted.get(quoted.lower(), quoted)
+            bound = bind.format(f"array(`:a`.{quoted})", f"{variable} -> {bound}")
+        return bound
 
     def check_expression(self, argument: str, expression: str) -> None:
         hint = self.quoting_hint(expression)
@@ -179,9 +204,7 @@ class SparkFrame(Frame):
 
     def _per_alternative(self, safe: str, form: str) -> Column:
         """Return an array of a checked expression's values, formatted by `form`."""
-        bound = form.format(safe)
-        for name in self.mentioned(safe):
-            bound = f"transform(array(`:a`.{quote_name(name)}), {quote_name(name)} -> {bound})[0]"
+        bound = self.bind_attributes(safe, form, "transform({}, {})[0]")
         return F.expr(f"transform({quote_name(ALTERNATIVES)}, `:a` -> {bound})")
 
     def _alike(self, text: str, is_expression: bool) -> Expression | None:

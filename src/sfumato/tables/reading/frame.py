@@ -561,6 +561,11 @@ class Frame(ABC):
     def require_attributes(self, names: Sequence[str], of: str) -> None:
         """Raise ValueError if `on` names other attributes. of : the frame, for the error"""
         missing = [name for name in names if name not in self.attributes]
+        if missing and not self.uncertain:
+            raise ValueError(
+                f"`on` names {missing}, attributes{of}, which has no column `alternatives`: create "
+                "it with sf.alternatives or sf.samples"
+            )
         if missing:
             raise ValueError(
                 f"`on` names {missing}, which are not in the alternatives{of}; the alternatives "
@@ -695,6 +700,12 @@ class Frame(ABC):
                 f"the {self.noun} has lost the metadata that describes them, as happens in CSV "
                 "and JSON files: keep the rows in Parquet, or give the schema of the reordered "
                 "rows to the reader, or drop both columns"
+            )
+        if self.has_punctuations and not self.is_time("punctuation"):
+            raise ValueError(
+                "the rows have the columns `late` and `punctuation`, as from sf.reorder, but "
+                f"`punctuation` is {self.type_name('punctuation')}: convert it to a time, or "
+                "rename one of them if they have another meaning"
             )
         if self.ordered_by_keys("punctuation") is not None and not self.has_punctuations:
             raise ValueError(

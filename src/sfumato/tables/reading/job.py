@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, count
 from typing import Any
@@ -307,10 +307,13 @@ def _type_text(frame: Frame, name: str) -> str:
     return re.sub(r"(list<)\w+: | not null", r"\1", frame.type_name(name))
 
 
-def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
-    frames = (df, other)
+def union_metadata(
+    frames: Sequence[Frame], columns: Iterable[Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Return the metadata of a union's columns. columns : the name of each in every frame"""
+    pairs = list(combinations(frames, 2))
     shared = next((rows for of in frames if (rows := of.describe_shared())), None)
-    if shared is None and _contain_same_readings(df, other):
+    if shared is None and any(_contain_same_readings(*pair) for pair in pairs):
         shared = "rows of a union whose parts contain the same readings"
     marks = {} if shared is None else {SHARED_KEY: shared}
     for key in (REPEATED_KEY, GAPS_KEY, *(() if shared else (ASSUMED_KEY,))):
@@ -320,16 +323,16 @@ def union_metadata(df: Frame, other: Frame) -> dict[str, dict[str, Any]]:
     if (origins := _combined([*map(origins_of, frames)])) is not None:
         marks |= origins.metadata
     marks |= _common_draws(frames)
-    if df.certain and other.certain and df.shares_rows_with(other):
+    if any(a.certain and b.certain and a.shares_rows_with(b) for a, b in pairs):
         marks.setdefault(REPEATED_KEY, "rows of a union whose parts contain the same rows")
-    found = {}
-    for name in df.columns:
-        both = [frame.metadata(name) for frame in frames]
-        kept = {key: both[0][key] for key in KEPT_METADATA if all(key in of for of in both)}
-        found[name] = {**kept, **marks}
-    filters = [by for frame in frames if (by := frame.filtered_by)]
-    if filters:
-        found[ALTERNATIVES][FILTERED] = "; ".join(filters)
+    filters = "; ".join(by for frame in frames if (by := frame.filtered_by))
+    found = []
+    for names in columns:
+        all_of = [frame.metadata(name) for frame, name in zip(frames, names, strict=True)]
+        first = all_of[0]
+        kept = {key: first[key] for key in KEPT_METADATA if all(key in of for of in all_of)}
+        filtered = {FILTERED: filters} if filters and names[0] == ALTERNATIVES else {}
+        found.append({**kept, **marks, **filtered})
     return found
 
 
