@@ -50,11 +50,11 @@ def test_an_interrupted_start_ends_the_java_process(monkeypatch):
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError(), Py4JError("no answer")])
 def test_a_lost_java_process_is_reported_in_one_line(monkeypatch, error):
-    ended = session._reported_loss(subprocess.Popen(["true"]))
+    ended = session._reported_loss([subprocess.Popen(["true"])])
     with pytest.raises(LostJavaError, match="The next run continues"), ended:
         raise error
     monkeypatch.setattr(session, "LAST_SECONDS", 0.01)
     with subprocess.Popen(["sleep", "60"]) as java:
-        with pytest.raises(type(error)), session._reported_loss(java):
+        with pytest.raises(type(error)), session._reported_loss([java]):
             raise error
         java.kill()
