@@ -71,6 +71,13 @@ def test_columns_of_any_name_pass_through_every_operator(spark):
     ]  # fmt: skip
 
 
+def test_a_column_without_a_name_passes_through_a_chain(spark):
+    df = spark.createDataFrame(pa.table({"at": range(6), "x": [1.0] * 6, "": range(6)}))
+    ordered = sf.reorder(df, event_time="at", arrival="at", slack=1)
+    last = sf.top_k(ordered, 9, by="x", window=sf.Range("9 us"), order="at").toArrow()
+    assert sorted(row[""] for row in last["row"].to_pylist()) == [0, 1, 2, 3, 4, 5]
+
+
 KEYS = {
     "double": [math.nan, 0.0, -0.0, None],
     "array<double>": [[math.nan], [0.0], [-0.0], None],

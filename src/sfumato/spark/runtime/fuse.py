@@ -269,7 +269,7 @@ class ChainPlan:
                     side.columns[name] = computed or (column(name), frame.type(name))
             return
         passed_on = (self._copied_column(side, name) for name in names)
-        side.upstream.passed_on |= dict.fromkeys(filter(None, passed_on))
+        side.upstream.passed_on |= {of: None for of in passed_on if of is not None}
 
     def _copied_column(self, side: StepInput, name: str) -> str | None:
         """Return the input column of the upstream step that a column or field copies, or None."""
@@ -288,8 +288,9 @@ class ChainPlan:
                 tie = F.xxhash64(*map(column, names)) if names else F.lit(0).cast("long")
                 side.columns[free] = tie, LongType()
             return self._ties[known]
-        origins = [self._copied_column(side, name) and side.lineage.origin(name) for name in names]
-        if not all(origins):
+        copied = [self._copied_column(side, name) is not None for name in names]
+        origins = [side.lineage.origin(name) for name in names]
+        if not all(copied) or None in origins:
             return None
         found = self._tie(side.upstream.sides[0], origins)  # type: ignore[arg-type]
         if found is not None:
