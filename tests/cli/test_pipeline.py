@@ -108,6 +108,7 @@ def test_little_is_needed():
     ("text", "said"),
     [
         ("sinks = 1", "`sinks` must be tables [sinks.NAME]; got 1"),
+        ('checkpoint = "a\\u0000b"', r"`checkpoint` contains a NUL character (\u0000): remove it"),
         (
             "querys = {}\n" + SOURCE + SINK,
             "`querys` is not a known key; a pipeline accepts checkpoint,",

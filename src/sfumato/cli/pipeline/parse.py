@@ -129,6 +129,8 @@ def _fill(value: Any, place: str, environment: Environment) -> Any:
         return [_fill(each, place, environment) for each in value]
     if not isinstance(value, str) or SQL.fullmatch(place):
         return value
+    if "\0" in value and ".options." not in place:
+        raise PipelineError.at(place, "contains a NUL character (\\u0000): remove it")
     try:
         return environment.fill(value)
     except ValueError as error:
