@@ -11,7 +11,6 @@ from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from window_cases import arrays, check, column, random_tuples
-from window_reference import Window
 from worlds import aggregate_laws
 
 NULL = math.nan
@@ -83,28 +82,6 @@ def test_a_window_of_13_with_two_uncertain_tuples_has_four_sums():
     )
     assert total.moved[-1] == 0.0
     assert math.isnan(total.error[-1])
-
-
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9, 1.0])
-@pytest.mark.parametrize("level", [0.0, 1e6])
-def test_variances_keep_their_digits_however_large_the_values(confidence, level):
-    rng, rows = np.random.default_rng(7), 8
-    existence = np.where(np.arange(60) % 3 == 0, 1.0, rng.integers(1, 1024, 60) / 1024)
-    prob, values = np.repeat(existence / 2, 2), level + rng.normal(0.0, 1.0, 120)
-    asked = [Aggregate("sum", 0), Aggregate("count"), Aggregate("avg", 0)]
-    window = CountWindowAggregate(rows, confidence, asked)
-    answers = window.process(np.zeros(60, int), 2 * np.arange(61), prob, values[:, None])
-    total, count, average = answers.results
-    for i in (3, 20, 37, 59):
-        held = [(prob[2 * j : 2 * j + 2], values[2 * j : 2 * j + 2])
-                for j in range(i + 1 - answers.held[i], i + 1)]  # fmt: skip
-        expected = Window(held, rows)
-        for measured, (mean, variance) in ((total, expected.sum()), (count, expected.count())):
-            assert measured.mean[i] == pytest.approx(float(mean), rel=1e-12)
-            deviation = math.sqrt(max(variance, 0.0))
-            assert measured.stddev[i] == pytest.approx(deviation, rel=1e-9, abs=1e-10)
-    assert average.mean == pytest.approx(np.full(60, level), abs=3.0)
-    assert (average.stddev < 2.0).all()
 
 
 def test_certain_tuples_have_no_deviation_at_all():
