@@ -163,19 +163,6 @@ def test_ranges_of_few_rows_hold_what_they_say_without_a_determinant_too(size):
     assert (held >= np.array(levels) - [0.1, 0.06, 0.04, 0.05]).all()
 
 
-def test_the_range_of_99_percent_stays_with_two_missing_attributes():
-    rng = np.random.default_rng(5)
-    rows_of = lambda n: np.column_stack([x := rng.random(n), x + rng.normal(size=n), rng.random(n)])  # noqa: E731
-    repository, objects = rows_of(2000), rows_of(400)
-    dependencies = ["x -> y : 0.1 -> 0.2", "x -> z : 0.1 -> 0.2"]
-    found = Imputer(repository, dependencies, ["y", "z"], names=["x", "y", "z"])
-    gaps = objects.copy()
-    gaps[:, 1:] = np.nan
-    pairs = list(zip(laws(found, gaps), objects[:, 1], strict=True))
-    assert np.mean([within(law, y, 0.99) for law, y in pairs]) > 0.97
-    assert np.mean([within(law, y, 0.9) for law, y in pairs]) == pytest.approx(0.9, abs=0.04)
-
-
 def test_methods_are_named():
     with pytest.raises(ValueError, match="`method` must be one of calibrated, plain"):
         imputer_of(50, method="best")

@@ -97,43 +97,6 @@ def test_certain_tuples_have_no_deviation_at_all():
     assert answers.results[6].mean == pytest.approx(regular, rel=1e-13)
 
 
-def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
-    rng = np.random.default_rng(2)
-    n, rows = 80, 40
-    existence, values = rng.integers(32, 65, n) / 64, rng.normal(10.0, 2.0, n)
-    asked = [Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("quantile", 0, 0.5)]
-    shares = (0.1, 0.5, 0.9)
-
-    def answers(seed, samples):
-        window = CountWindowAggregate(
-            rows, 0.95, asked, quantiles=shares, distribution=8, seed=seed, samples=samples
-        )
-        codes = np.zeros(n, int)
-        return window.process(codes, np.arange(n + 1), existence, values[:, None]).results
-
-    for few, same, many in zip(answers(1, 500), answers(1, 500), answers(2, 1_500), strict=True):
-        np.testing.assert_array_equal(few.quantiles, same.quantiles)
-        assert math.isnan(few.error[0])  # one tuple has two outcomes
-        assert few.error[-1] == pytest.approx(math.sqrt(math.log(200.0) / 1_000.0))
-        below = distribution_at(many, few.quantiles[-1])
-        slack = few.error[-1] + many.error[-1] + 0.05  # plus the effect of merging to 8 entries
-        assert (below >= np.array(shares) - slack).all()
-        assert np.diff(few.offsets).max() <= 8
-        assert few.moved[-1] > 0.0
-        span = slice(few.offsets[-2], few.offsets[-1])
-        assert few.prob[span].sum() == pytest.approx(few.existence[-1])
-    total = answers(3, 1_500)[0]
-    span = slice(total.offsets[-2], total.offsets[-1])
-    sampled = total.prob[span] @ total.value[span]  # merging preserves the mean
-    assert abs(sampled - total.mean[-1]) < 5.0 * total.stddev[-1] / math.sqrt(1_500)
-
-
-def distribution_at(measured, at):
-    span = slice(measured.offsets[-2], measured.offsets[-1])
-    prob, value = measured.prob[span], measured.value[span]
-    return np.array([prob[value <= x + measured.moved[-1]].sum() for x in at])
-
-
 def test_no_rows_give_no_answers():
     window = CountWindowAggregate(5, 0.95, ALL, quantiles=(0.5,), distribution=2)
     answers = window.process([], [0], [], np.empty((0, 1)))
