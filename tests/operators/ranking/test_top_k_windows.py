@@ -204,13 +204,6 @@ def test_tuples_left_out_count_among_the_newest_rows_in_any_calls():
     assert rows_of([[i] for i in range(6)]) == [2, 2, 2]
 
 
-def test_members_of_a_rule_in_different_windows_do_not_overfill_it():
-    window = TopKWindows({"q": (2, 10)}, length=10)
-    answers = window.extend([0, 10, 20], scores=[1, 1, 1], prob=[0.9] * 3, exclusive=[7, 7, 7])
-    assert answers.id.tolist() == [0, 1]
-    assert window.rejected == 0
-
-
 def test_streams_are_ranked_by_the_sum_over_their_tuples():
     scores, prob, streams = [9, 8, 7, 6, 5], [0.5, 0.5, 0.5, 0.5, 1.0], [2, 0, 2, 1, 0]
     single = engine_free.top_k_probabilities(scores, prob, k=2)

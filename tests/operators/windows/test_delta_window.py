@@ -1,6 +1,5 @@
 """Attribute-delta windows: evictions by definition in rationals, aggregates by possible worlds."""
 
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -82,15 +81,6 @@ def test_certain_values_are_held_from_the_last_distant_one_on(values, delta):
         assert answers.results[0].mean[i] == sum(window)
         assert answers.results[1].mean[i] == max(window)
     assert (answers.results[0].stddev == 0.0).all()
-
-
-def test_events_that_share_the_oldest_value_are_not_independent():
-    # Oldest: 0 or 10, each 1/2. Two other certain tuples at 10. If it is 0, both are too far; if
-    # it is 10, neither is: Pr(broken) = 1/2, not 1 - 1/2 * 1/2.
-    tuples = [[(Fraction(1, 2), [0]), (Fraction(1, 2), [10])], *[[(Fraction(1), [10])]] * 2]
-    for threshold, held in ((0.5, [1, 1, 2]), (0.51, [1, 2, 3])):
-        operator = DeltaWindowAggregate(5.0, 0, [Aggregate("count")], threshold=threshold)
-        assert operator.process(np.zeros(3, int), *arrays(tuples)).held.tolist() == held
 
 
 @pytest.mark.parametrize("seed", seeds(6))
