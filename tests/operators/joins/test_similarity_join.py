@@ -226,16 +226,6 @@ def test_a_probability_of_one_asks_for_certain_pairs():
     assert answers.left.tolist() == [1]
 
 
-def test_without_alternatives_the_same_answers_have_no_pairs_of_samples():
-    stream = random_stream(1, 200, 2)
-    whole = join_of(2, 2.0, 0.3, 20, 0.9).process(stream)
-    bare = join_of(2, 2.0, 0.3, 20, 0.9, alternatives=False).process(stream)
-    assert len(bare) == len(whole) > 0
-    assert bare.probability.tolist() == whole.probability.tolist()
-    assert bare.prob.size == 0
-    assert not bare.offsets.any()
-
-
 def test_more_arrivals_than_a_chunk_are_one_batch():
     rng = np.random.default_rng(8)
     n = 20_000
