@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from calibrated_reference import within
 from sfumato.kernels.imputation.dependency_choice import MARGINAL
 from sfumato.operators.imputation.imputer import Imputer
 
@@ -40,15 +41,6 @@ def laws(imputer, objects):
     for i in range(len(objects)):
         part = slice(done.offsets[i], done.offsets[i + 1])
         yield done.values[part, 0], done.prob[part]
-
-
-def within(law, value, probability):
-    """Return whether a value lies in the central range of this probability."""
-    values, prob = law
-    order = np.argsort(values)
-    below = np.cumsum(prob[order])
-    low, high = (np.searchsorted(below, p) for p in ((1 - probability) / 2, (1 + probability) / 2))
-    return values[order][low] <= value <= values[order][min(high, len(values) - 1)]
 
 
 def score(law, value):
