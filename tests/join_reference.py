@@ -67,7 +67,7 @@ def held(tuples, i):
 
 def brute_force(
     stream, within, probability, rows, confidence, max_tuples=None, spans=(None, None), delta=None,
-    lockstep=False,
+    lockstep=False, crowded=None,
 ):  # fmt: skip
     """Return changes (arrival, change, left, right, probability, {(left, right sample): prob}).
 
@@ -77,6 +77,7 @@ def brute_force(
         tuples that are `span` old or older are removed.
     delta : (distance, coordinate, threshold) of attribute-delta windows, or None
     lockstep : all tuples of a time enter both windows before any are compared
+    crowded : list, extended by the numbers of tuples that leave only because of `max_tuples`
     """
     numbers, windows, current, changes, radii, clock = [0, 0], {}, [], [], {}, {}
     n = stream.side.size
@@ -115,6 +116,8 @@ def brute_force(
                     break
                 gone[side, own.pop(0)[0]] = i
             while max_tuples is not None and len(own) > max_tuples:
+                crowded = [] if crowded is None else crowded
+                crowded.append(own[0][0])
                 gone[side, own.pop(0)[0]] = i
         leaving = [a for a in current if (0, a[0]) in gone or (1, a[1]) in gone]
         current = [a for a in current if a not in leaving]
