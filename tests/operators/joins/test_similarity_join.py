@@ -177,18 +177,6 @@ def test_current_answers_are_the_sum_of_the_changes():
     assert len(join.live_numbers(0)) + len(join.live_numbers(1)) == join.counters["held"] < 200
 
 
-def test_the_oldest_tuples_above_max_tuples_are_evicted_and_counted():
-    stream = random_stream(4, 200, 1, 2)
-    criteria = (2.0, 0.05, 10, 0.99)
-    join = join_of(1, *criteria, output="changes", max_tuples=11)
-    assert_same(as_changes(join.process(stream)), brute_force(stream, *criteria, max_tuples=11))
-    assert join.counters["overflow"] > 0
-    assert join.counters["held"] <= 4 * 11
-    # A bound below `rows` makes plain windows of that many tuples, which are all too short.
-    short = join_of(1, *criteria, output="changes", max_tuples=3)
-    assert_same(as_changes(short.process(stream)), brute_force(stream, *criteria, max_tuples=3))
-
-
 def test_a_window_becomes_uncertain_with_the_first_uncertain_tuple():
     stream = random_stream(9, 200, 1, most=3)
     existence = np.repeat([held(stream, i)[1] for i in range(200)], np.diff(stream.offsets))
