@@ -196,3 +196,12 @@ def rank_and_beyond(law, weight, value, chance):
     j = np.searchsorted(law, value)
     middle = share[:j].sum() - share[j - 1] / 2
     return middle + chance * (share[j - 1] + share[j]) / 2, 0.0
+
+
+def within(law, value, probability):
+    """Return whether a value lies in the central range of this probability."""
+    values, prob = law
+    order = np.argsort(values)
+    below = np.cumsum(prob[order])
+    low, high = (np.searchsorted(below, p) for p in ((1 - probability) / 2, (1 + probability) / 2))
+    return values[order][low] <= value <= values[order][min(high, len(values) - 1)]

@@ -66,8 +66,9 @@ def held(tuples, i):
 
 
 def brute_force(
-    stream, within, probability, rows, confidence, max_tuples=None, spans=(None, None), delta=None
-):
+    stream, within, probability, rows, confidence, max_tuples=None, spans=(None, None), delta=None,
+    lockstep=False, crowded=None,
+):  # fmt: skip
     """Return changes (arrival, change, left, right, probability, {(left, right sample): prob}).
 
     within : None for the sum of both tuples' radii
@@ -75,64 +76,79 @@ def brute_force(
     spans : per side, how long a tuple is held, or None for no end. A key's time is its newest, and
         tuples that are `span` old or older are removed.
     delta : (distance, coordinate, threshold) of attribute-delta windows, or None
+    lockstep : all tuples of a time enter both windows before any are compared
+    crowded : list, extended by the numbers of tuples that leave only because of `max_tuples`
     """
     numbers, windows, current, changes, radii, clock = [0, 0], {}, [], [], {}, {}
-    rows = [
-        count or stream.side.size for count in (rows if isinstance(rows, tuple) else (rows, rows))
-    ]
+    n = stream.side.size
+    rows = [count or n for count in (rows if isinstance(rows, tuple) else (rows, rows))]
     evict_at = min(confidence, 1 - probability)
-    for i, (side, key) in enumerate(zip(stream.side.tolist(), stream.key.tolist(), strict=True)):
-        samples, existence = held(stream, i)
-        number = numbers[side]
-        numbers[side] += 1
-        radii[side, number] = 0 if within is not None else on_paper(stream.radius[i])
-        if existence == 0:
-            continue
-        now = 0 if stream.time is None else int(stream.time[i])
-        now = clock[key] = max(now, clock.get(key, now))
-        gone = set()
-        for of in (0, 1):
-            window = windows.setdefault((key, of), [])
-            while spans[of] is not None and window and window[0][3] <= now - spans[of]:
-                gone.add((of, window.pop(0)[0]))
-        other = windows[key, 1 - side]
-        for (opposite, theirs, *_), inside in zip(
-            other, positions([e for _, _, e, _ in other], rows[1 - side]), strict=True
-        ):
-            reach = within
-            if within is None:
-                reach = radii[side, number] + radii[1 - side, opposite]
-            pairs = {
-                ((k, m) if side == 0 else (m, k)): p * q
-                for k, (p, x) in enumerate(samples)
-                for m, (q, y) in enumerate(theirs)
-                if near_on_paper(x, y, reach)
-            }
-            match = inside * sum(pairs.values())
-            if match >= probability * (1 - SAME):
-                left, right = (number, opposite) if side == 0 else (opposite, number)
-                found = (left, right, match, {pair: p * inside for pair, p in pairs.items()})
-                changes.append((i, 1, *found))
-                current.append(found)
-        own = windows[key, side]
-        own.append((number, samples, existence, now))
-        while len(own) > rows[side]:
-            reached = at_least([e for _, _, e, _ in own[1:]], rows[side])
-            if not (reached >= evict_at if evict_at > 0 else reached > 0):
-                break
-            gone.add((side, own.pop(0)[0]))
-        while delta is not None and len(own) > 1:
-            distance, on, threshold = delta
-            first, *others = (of for _, of, _, _ in own)
-            is_far = broken_by_definition(first, others, distance, on) >= threshold
-            if not is_far and (max_tuples is None or len(own) <= max_tuples):
-                break
-            gone.add((side, own.pop(0)[0]))
-        while max_tuples is not None and len(own) > max_tuples:
-            gone.add((side, own.pop(0)[0]))
+    time = [0] * n if stream.time is None else stream.time.tolist()
+    starts = [i for i in range(n) if not (lockstep and i and time[i] == time[i - 1])]
+    for begin, end in pairwise([*starts, n]):
+        fresh, gone = {}, {}  # (side, number) to arrival
+        for i in range(begin, end):
+            side, key = int(stream.side[i]), int(stream.key[i])
+            samples, existence = held(stream, i)
+            number = numbers[side]
+            numbers[side] += 1
+            radii[side, number] = 0 if within is not None else on_paper(stream.radius[i])
+            if existence == 0:
+                continue
+            fresh[side, number] = i
+            now = clock[key] = max(time[i], clock.get(key, time[i]))
+            for of in (0, 1):
+                window = windows.setdefault((key, of), [])
+                while spans[of] is not None and window and window[0][3] <= now - spans[of]:
+                    gone[of, window.pop(0)[0]] = i
+            own = windows[key, side]
+            own.append((number, samples, existence, now))
+            while len(own) > rows[side]:
+                reached = at_least([e for _, _, e, _ in own[1:]], rows[side])
+                if not (reached >= evict_at if evict_at > 0 else reached > 0):
+                    break
+                gone[side, own.pop(0)[0]] = i
+            while delta is not None and len(own) > 1:
+                distance, on, threshold = delta
+                first, *others = (of for _, of, _, _ in own)
+                is_far = broken_by_definition(first, others, distance, on) >= threshold
+                if not is_far and (max_tuples is None or len(own) <= max_tuples):
+                    break
+                gone[side, own.pop(0)[0]] = i
+            while max_tuples is not None and len(own) > max_tuples:
+                crowded = [] if crowded is None else crowded
+                crowded.append(own[0][0])
+                gone[side, own.pop(0)[0]] = i
         leaving = [a for a in current if (0, a[0]) in gone or (1, a[1]) in gone]
         current = [a for a in current if a not in leaving]
-        changes += [(i, -1, *a) for a in sorted(leaving, key=lambda a: a[:2])]
+        for (side, number), i in fresh.items():
+            if (side, number) in gone:
+                continue
+            own, other = (windows[int(stream.key[i]), of] for of in (side, 1 - side))
+            (place,) = (k for k, (mine, *_) in enumerate(own) if mine == number)
+            both = positions([e for _, _, e, _ in own[place:]], rows[side])[0]
+            for (opposite, theirs, *_), inside in zip(
+                other, positions([e for _, _, e, _ in other], rows[1 - side]), strict=True
+            ):
+                if fresh.get((1 - side, opposite), -1) > i:
+                    continue  # the later of two tuples finds their pair
+                reach = within
+                if within is None:
+                    reach = radii[side, number] + radii[1 - side, opposite]
+                pairs = {
+                    ((k, m) if side == 0 else (m, k)): p * q * both * inside
+                    for k, (p, x) in enumerate(own[place][1])
+                    for m, (q, y) in enumerate(theirs)
+                    if near_on_paper(x, y, reach)
+                }
+                match = sum(pairs.values())
+                if match >= probability * (1 - SAME):
+                    left, right = (number, opposite) if side == 0 else (opposite, number)
+                    found = (left, right, match, pairs)
+                    changes.append((i, 1, *found))
+                    current.append(found)
+        last = {a[:2]: min(gone.get((of, a[of]), n) for of in (0, 1)) for a in leaving}
+        changes += [(last[a[:2]], -1, *a) for a in sorted(leaving, key=lambda a: a[:2])]
     return changes
 
 

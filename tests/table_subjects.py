@@ -770,6 +770,16 @@ OTHER_SETTINGS = {
             ("extents", Range("60 us", "20 us", offset="7 us")), ("sessions", Session("9 us")),
         )
     },
+    **{
+        f"reorder with a bound on all keys, {name}": subject(
+            ReorderTableConfig(control=DisorderControl(max_buffer_total=5, **waits), keys=1),
+            fed("event"), gaps=LACKS_KEYS,
+        )
+        for name, waits in (
+            ("no wait", {}), ("slack", {"slack": 6}), ("delay", {"max_delay": 60}),
+            ("ratio", {"drop_ratio": 0.05}), ("keys", {"max_delay": 200, "max_buffer": 3}),
+        )
+    },
     "days of a zone": subject(
         ExtentTableConfig(
             window=Range("2 days", "1 day", zone="America/New_York", offset="6 h"), keys=1,

@@ -175,16 +175,35 @@ def test_a_silent_key_restarts_for_any_cuts(name, seed):
 @pytest.mark.parametrize("name", CASES)
 def test_memory_of_silent_keys_is_freed(name):
     one = forgetful(CASES[name])
-    operator = one.make()
+    operator, saved = one.make(), one.make()  # a snapshot may free memory
     given = one.rows(np.random.default_rng(1), 1500)
     keys = [f"{'abc'[i // 2 % 3]}{i // 2}" for i in range(1500)]
     given["table"] = with_column(given["table"], "key0", keys)
     sizes = []
     for part in np.split(np.arange(1500), 30):
         one.feed(operator, given, part)
-        sizes.append(len(operator.snapshot()))
+        one.feed(saved, given, part)
+        sizes.append(len(saved.snapshot()))
     assert len(operator.index) < 250
     assert max(sizes[10:]) < 1.5 * max(sizes[:10])
     if name.startswith("ranking"):
         assert operator.windows.latest.size < 250
         assert len(operator.streams.index) < 250
+    if name.startswith("reorder"):
+        assert len(operator.operator.controllers._states) < 500
+        assert len(operator.operator.controllers.memory) < 40_000
+    if name.startswith("extents"):
+        assert len(operator.operator._groups) < 500
+
+
+@pytest.mark.parametrize(
+    ("control", "sources", "message"),
+    [
+        (DisorderControl(slack=3), 1, "combined with `source`"),
+        # It would depend on micro-batches.
+        (DisorderControl(slack=3, max_buffer_total=5), 0, "`max_buffer_total` cannot be combined"),
+    ],
+)
+def test_controllers_that_cannot_forget_keys_are_refused(control, sources, message):
+    with pytest.raises(ValueError, match=message):
+        ReorderTableConfig(control=control, keys=1, sources=sources, forget_after=1.0)

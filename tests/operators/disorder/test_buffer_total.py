@@ -1,4 +1,4 @@
-"""A bound on the held rows of all keys: against a reference, cuts, restarts and many keys."""
+"""A bound on the held rows of all keys: against a loop over the rows."""
 
 from collections import defaultdict
 
@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers import NEVER, release_in_parts
+from controllers import NEVER
 from operators.disorder.test_reordered_keys import many_keys
 from seeds import examples
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.disorder.rows import EmittedRows
 
 WAITS = {
     "only the total": {},
@@ -70,34 +69,6 @@ def test_rows_are_released_as_by_a_loop_over_the_rows(delay, stream, total):
     expected, held = one_row_at_a_time(*stream, delay, total)
     assert by_key(out) == {key: rows for key, rows in expected.items() if rows}
     assert reorder.held_count == held
-
-
-@every_wait
-@examples(30)
-@given(
-    stream=many_keys(),
-    total=st.integers(1, 40),
-    cuts=st.lists(st.integers(0, 250), max_size=5),
-    restore=st.booleans(),
-)
-def test_cuts_and_restarts_change_no_answer(waits, stream, total, cuts, restore):
-    whole = Reorder(max_buffer_total=total, **waits)
-    expected = whole.process(*stream)
-    split = Reorder(max_buffer_total=total, **waits)
-    split, parts = release_in_parts(split, stream, cuts, restore)
-    assert split.counters == whole.counters
-    parts = parts or [Reorder(slack=0).flush()]
-    assert by_key(EmittedRows.concat(parts)) == by_key(expected)
-    wait = dict(zip(expected.number.tolist(), expected.wait.tolist(), strict=True))
-    for part in parts:
-        assert part.wait.tolist() == [wait[number] for number in part.number.tolist()]
-    assert split.held_count <= total
-    last = [
-        EmittedRows.concat([*given, of.flush()])
-        for given, of in ((parts, split), ([expected], whole))
-    ]
-    assert by_key(last[0]) == by_key(last[1])
-    assert sorted(last[0].number.tolist()) == list(range(len(stream[0])))
 
 
 @every_wait

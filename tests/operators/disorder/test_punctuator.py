@@ -117,13 +117,6 @@ def test_normal_is_the_measure_of_c_recomputed_at_every_arrival(stream, drop_rat
         assert abs(a - b) <= 1 + abs(b - START) * 1e-14
 
 
-def test_equal_delays_have_sigma_zero_and_the_punctuation_trails_by_c_gaps():
-    arrival = START + np.arange(100) * 1000
-    got = Punctuator(0.01, estimator="normal").extend(arrival - 500, arrival)
-    c = NormalDist().inv_cdf(0.01) ** 2  # 5.41; its ceiling n_p is 6
-    assert got[-1] == arrival[-1] - 500 - math.ceil(c) * 1000
-
-
 def test_a_huge_delay_leaves_no_error_in_the_sums():
     rng = np.random.default_rng(1)
     arrival = START + np.cumsum(rng.integers(1, 2000, 20_000))

@@ -6,23 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.data import traces
-from controllers import NEVER, release_in_parts
+from controllers import NEVER, every_control, release_in_parts
 from seeds import examples, seeds
 from sfumato.operators.arrays import grouped
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import KeyedRuns, WaitingRows
-
-CONTROLS = {
-    "slack": {"slack": 4},
-    "normal": {"drop_ratio": 0.05, "estimator": "normal"},
-    "conformal": {"drop_ratio": 0.05, "estimator": "conformal"},
-    "max": {"estimator": "max"},
-    "slack, bounded": {"slack": 9, "max_buffer": 5},
-    "conformal, bounded": {"drop_ratio": 0.01, "estimator": "conformal", "max_buffer": 4},
-}
-every_control = pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS.keys())
 
 
 @st.composite

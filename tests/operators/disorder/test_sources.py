@@ -167,6 +167,15 @@ def test_a_silent_source_delays_no_other_until_it_resumes():
     assert reorder.counters["late"] == 1
 
 
+def test_rows_that_a_silent_source_delayed_have_the_punctuations_that_release_them():
+    reorder = Reorder(by_source=True, slack=1)
+    event, source = np.array([10, 15, 20, 30, 40, 50]), np.array([0, 1, 1, 0, 0, 0])
+    reorder.process(np.zeros(6, int), event, np.arange(6), source)
+    out = reorder.idle(np.array([1]))
+    assert out.event_time.tolist() == [20, 30, 40]
+    assert out.punctuation.tolist() == [30, 30, 40]
+
+
 def test_tied_rows_are_released_in_order_of_the_ranks_of_their_sources():
     reorder = Reorder(by_source=True, slack=0)
     keys, event = np.zeros(3, int), np.array([5, 5, 5])

@@ -104,6 +104,7 @@ def test_the_ratio_holds_in_the_second_half_if_a_share_of_rows_is_delayed(share,
     assert counters["stale"] <= 0.01 * len(event)  # only until the mode is learned
 
 
+@pytest.mark.nightly
 def test_a_thinned_tail_does_not_make_rows_of_a_lasting_mode_late():
     event, arrival = fleets(0.1, 900, rate=500, rows=2_500_000, jitter=0.05)
     late, _, _ = late_rows(event, arrival, drop_ratio=0.01)

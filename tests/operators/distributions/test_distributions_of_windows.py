@@ -133,20 +133,3 @@ def test_alternatives_that_sum_to_one_but_for_roundings_are_certain(prob, level)
         assert (count["value"].tolist(), count["stddev"]) == ([2.0], 0.0)
         low = row_of(results[asked.index(Aggregate("quantile", 0, 0.0))], row)
         assert low["quantiles"][0] == level * one[0]
-
-
-def test_the_count_of_tuples_does_not_depend_on_other_aggregates():
-    rng = np.random.default_rng(5)
-    for _ in range(20):
-        offsets, prob, values = random_law(rng)
-        values[rng.random(prob.size) < 0.5] = np.nan
-        options = {"distribution": 100, "quantiles": SHARES}
-        for window in ("rows", "range", "delta"):
-            alone, row = through(window, offsets, prob, values, [Aggregate("count")], **options)
-            for other in ASKED[1:]:
-                both, _ = through(
-                    window, offsets, prob, values, [other, Aggregate("count")], **options
-                )
-                for name, got in row_of(both[1], row).items():
-                    wanted = row_of(alone[0], row)[name]
-                    np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)

@@ -9,6 +9,7 @@ from calibrated_reference import (
     learned,
     rank_and_beyond,
     raw_law,
+    within,
 )
 from seeds import seeds
 from sfumato.kernels.imputation.calibration import curve_of
@@ -228,14 +229,6 @@ def test_the_far_ends_of_tails_are_the_farther_the_fewer_rows_were_left_out(rows
     assert np.diff(curve) == pytest.approx(0.0)
 
 
-def range_of(values, prob, probability):
-    """Return the central range of this probability."""
-    values, which = np.unique(values, return_inverse=True)
-    below = np.cumsum(np.bincount(which, prob))
-    low, high = np.searchsorted(below, [(1 - probability) / 2, (1 + probability) / 2])
-    return values[low], values[min(high, len(values) - 1)]
-
-
 @pytest.mark.parametrize(
     "many",
     [1, pytest.param(2, marks=pytest.mark.nightly), pytest.param(3, marks=pytest.mark.nightly)],
@@ -247,6 +240,5 @@ def test_ranges_hold_as_many_values_as_they_say_for_each_number_of_missing_attri
     done, inside = imputer.impute(gaps), []
     for i, t in zip(*np.nonzero(np.isnan(gaps[:, :3])), strict=True):  # d has few values
         part = slice(done.offsets[i], done.offsets[i + 1])
-        low, high = range_of(done.values[part, t], done.prob[part], 0.9)
-        inside.append(low <= objects[i, t] <= high)
+        inside.append(within((done.values[part, t], done.prob[part]), objects[i, t], 0.9))
     assert np.mean(inside) == pytest.approx(0.9, abs=0.03)

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from join_reference import near_on_paper
 from seeds import examples
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
@@ -51,7 +50,7 @@ def arrivals_for(rng, rows, n, keys=1, missing=None):
     )
 
 
-def imputed_then_joined(imputer, arrivals, within, probability, rows, output):
+def imputed_then_joined(imputer, arrivals, within, probability, rows, output, units=1.0):
     """Impute every object and join by nested loops; return the answers and the imputation."""
     done = imputer.impute(arrivals.values)
     join = SimilarityJoin(
@@ -62,34 +61,8 @@ def imputed_then_joined(imputer, arrivals, within, probability, rows, output):
         strategy="nested",
         output=output,
     )
-    given = ArrivalBatch(arrivals.side, arrivals.key, done.offsets, done.prob, done.values)
+    given = ArrivalBatch(arrivals.side, arrivals.key, done.offsets, done.prob, done.values / units)
     return join.process(given), done
-
-
-def answers_by_definition(imputer, arrivals, within, probability, rows, units=1.0):
-    """Return {(left, right): Pr} of the same join in plain Python, with append output."""
-    done = imputer.impute(arrivals.values)
-    values = done.values / units
-    windows, numbers, found = {}, [0, 0], {}
-    for i, side in enumerate(arrivals.side.tolist()):
-        number, key = numbers[side], int(arrivals.key[i])
-        numbers[side] += 1
-        mine = range(done.offsets[i], done.offsets[i + 1])
-        if not mine:
-            continue
-        for other, theirs in windows.get((key, 1 - side), []):
-            pr = sum(
-                done.prob[k] * done.prob[m]
-                for k in mine
-                for m in theirs
-                if near_on_paper(values[k], values[m], within)
-            )
-            if pr >= probability * (1 - 1e-12):
-                found[(number, other) if side == 0 else (other, number)] = pr
-        window = windows.setdefault((key, side), [])
-        window.append((number, mine))
-        del window[: max(0, len(window) - rows)]
-    return found
 
 
 def same(one, other, alternatives=True):
@@ -121,10 +94,13 @@ def test_fused_equals_imputed_then_joined(data):
     alternatives = data.draw(st.booleans())
     missing = data.draw(st.sampled_from([None, 0, 1, 1, 2, 3]))
     arrivals = arrivals_for(rng, rows, 40, keys=data.draw(st.integers(1, 3)), missing=missing)
-    expected, done = imputed_then_joined(imputer, arrivals, within, probability, window, output)
+    units = rng.uniform(0.1, 0.6, d) if data.draw(st.booleans()) else None
+    about = within, probability, window, output
+    expected, done = imputed_then_joined(imputer, arrivals, *about, 1.0 if units is None else units)
     join = incomplete_join(
-        imputer, within, probability, window, output=output, alternatives=alternatives
-    )
+        imputer, within, probability, window, output=output, alternatives=alternatives,
+        units=() if units is None else units.tolist(),
+    )  # fmt: skip
     answers, reason = join.process(arrivals)
     same(answers, expected, alternatives)
     np.testing.assert_array_equal(reason, done.reason)
@@ -203,28 +179,6 @@ def test_wrong_arguments_are_named():
     other = Imputer({"a": [0.0, 2.0], "b": [0.0, 1.0]}, [])
     with pytest.raises(SnapshotError, match="a different repository"):
         IncompleteJoin.restore(join.snapshot(), imputer=other)
-
-
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("missing", [None, 1, 2])
-@pytest.mark.parametrize("d", [2, 4])
-def test_answers_are_those_of_plain_loops_with_any_units_and_after_a_restart(d, missing, scaled):
-    rng = np.random.default_rng(10 * d + (missing or 0))
-    imputer, rows = imputer_for(rng, d, max_alternatives=20)
-    arrivals = arrivals_for(rng, rows, 60, keys=2, missing=missing)
-    units = 0.3137 * rng.uniform(0.3, 2.0, len(imputer.attributes)) if scaled else np.ones(1)
-    within = 1.0 if scaled else 0.1 * d**0.5
-    expected = answers_by_definition(imputer, arrivals, within, 0.2, 8, units)
-    given = {"units": units.tolist()} if scaled else {}
-    join = incomplete_join(imputer, within, 0.2, 8, alternatives=True, **given)
-    found = {}
-    for begin in (0, 30):
-        answers, _ = join.process(arrivals.part(begin, begin + 30))
-        pairs = zip(answers.left.tolist(), answers.right.tolist(), strict=True)
-        found |= dict(zip(pairs, answers.probability.tolist(), strict=True))
-        join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
-    assert len(found) > 5 or missing == d
-    assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_units_are_one_for_each_attribute():

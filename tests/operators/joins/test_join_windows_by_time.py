@@ -12,9 +12,7 @@ from join_cases import random_stream
 from join_reference import (
     assert_every_strategy,
     assert_same,
-    at_least,
     brute_force,
-    held,
     in_parts,
 )
 from seeds import examples
@@ -51,23 +49,6 @@ def test_windows_by_time_equal_brute_force_under_every_strategy(
     assert_every_strategy(data, stream, expected, make, output)
 
 
-def crowded_out(stream, window, span, probability):
-    """Return how many tuples leave one key's windows only because of `max_tuples`."""
-    windows, out = ([], []), 0
-    for i, (side, now) in enumerate(zip(stream.side.tolist(), stream.time.tolist(), strict=True)):
-        for each in windows:
-            each[:] = [(time, exists) for time, exists in each if time > now - span]
-        own = windows[side]
-        own.append((now, held(stream, i)[1]))
-        rows, evict_at = window.rows or len(own), min(window.confidence, 1 - probability)
-        while len(own) > rows and at_least([exists for _, exists in own[1:]], rows) >= evict_at:
-            del own[0]
-        if len(own) > window.max_tuples:
-            del own[0]
-            out += 1
-    return out
-
-
 @pytest.mark.parametrize(("rows", "most"), [(None, 5), (10, 12), (10, 7)])
 @pytest.mark.parametrize("span", [20, 60])
 def test_overflow_counts_only_tuples_within_the_time_window(rows, most, span):
@@ -75,22 +56,14 @@ def test_overflow_counts_only_tuples_within_the_time_window(rows, most, span):
     time = np.cumsum(np.random.default_rng(span).integers(0, 5, 400))
     stream = replace(stream, time=time)
     window = JoinWindow(rows, 0.95, most, f"{span} us")
-    expected = crowded_out(stream, window, span, 0.1)
-    assert expected > 0
+    crowded = []
+    expected = brute_force(stream, 1.0, 0.1, rows, 0.95, most, spans=(span, span), crowded=crowded)
+    assert crowded
     for cuts, saved in ((), False), (range(0, 400, 7), False), (range(0, 400, 7), True):
-        _, join = in_parts(SimilarityJoin(1, 1.0, 0.1, window), stream, cuts, saved)
-        assert join.overflow == expected
-
-
-def test_max_tuples_of_certain_tuples_equals_rows():
-    stream = random_stream(2, 300, 1)
-    total = np.repeat(np.add.reduceat(stream.prob, stream.offsets[:-1]), np.diff(stream.offsets))
-    stream = replace(stream, prob=stream.prob / total, time=np.arange(300))
-    bounded, plain = (
-        SimilarityJoin(1, 1.0, 0.1, JoinWindow(**of), output="changes")
-        for of in ({"max_tuples": 7, "span": "90 us"}, {"rows": 7, "span": "90 us"})
-    )
-    assert_same(in_parts(bounded, stream, [50])[0], in_parts(plain, stream, [50])[0])
+        join = SimilarityJoin(1, 1.0, 0.1, window, output="changes")
+        found, join = in_parts(join, stream, cuts, saved)
+        assert_same(found, expected)
+        assert join.overflow == len(crowded)
 
 
 def test_windows_by_time_stay_small_and_need_times():

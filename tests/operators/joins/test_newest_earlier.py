@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.operators.joins.newest_earlier import NO_ROW, NewestEarlier
 from sfumato.operators.state.snapshot import SavedState
-from worlds import worlds
+from worlds import law_over, worlds
 
 
 def saved_and_restored(operator):
@@ -42,12 +42,9 @@ def by_worlds(rows, place, within):
             if of == key and (within is None or now - time <= within) and existence > 0:
                 candidates.append((number, existence))
             number += 1
-    law = {}
     groups = [[(p, name)] for name, p in candidates]
-    for chance, there in worlds(groups):
-        newest = there[-1] if there else NO_ROW
-        law[newest] = law.get(newest, 0.0) + float(chance)
-    return law
+    law = law_over(worlds(groups), lambda there: there[-1] if there else NO_ROW)
+    return {newest: float(chance) for newest, chance in law.items()}
 
 
 @given(rows_of_two_sides(), st.sampled_from([None, 0, 4]), st.sampled_from([1e-9, 0.3, 1.0]))

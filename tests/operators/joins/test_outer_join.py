@@ -17,6 +17,7 @@ from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow, Range, Rows
 from worlds import near_worlds
 
+RADII = st.sampled_from([0.0, 0.25, 0.5, 9.0])
 SPANS = (4, 7)  # lengths of the left and right windows in microseconds
 WINDOWS = [JoinWindow(span=f"{span} us") for span in SPANS]
 
@@ -26,20 +27,21 @@ def met(u, v):
     return u[0] != v[0] and u[1] == v[1] and v[2] - u[2] < SPANS[u[0]]
 
 
-def alone_by_worlds(about, tuples, u, within):
+def alone_by_worlds(about, tuples, radii, u):
     """Return Pr(tuple u exists, and no existing tuple that met it is near)."""
+    groups = [[(p, (x, r)) for p, x in of] for of, r in zip(tuples, radii, strict=True)]
     others = [
-        tuples[v]
+        groups[v]
         for v in range(len(tuples))
         if (v < u and met(about[v], about[u])) or (v > u and met(about[u], about[v]))
     ]
-    found = near_worlds(tuples[u], others, lambda x, y: math.dist(x, y) <= within)
+    found = near_worlds(groups[u], others, lambda a, b: math.dist(a[0], b[0]) <= a[1] + b[1])
     return sum(p for p, near in found if not near)
 
 
 @st.composite
 def streams(draw):
-    """Draw few tuples of both sides and two keys in time order, and the places of cuts."""
+    """Draw few tuples of both sides and two keys in time order, with radii or None."""
     n, dimensions = draw(st.integers(1, 8)), draw(st.integers(1, 2))
     time, about, tuples = 0, [], []
     point = st.tuples(*[st.integers(0, 4).map(lambda x: x / 2)] * dimensions)
@@ -48,21 +50,27 @@ def streams(draw):
         about.append((draw(st.integers(0, 1)), draw(st.integers(0, 1)), time))
         prob = draw(st.sampled_from([(1.0,), (0.5,), (0.25, 0.5), (0.5, 0.5), ()]))
         tuples.append([(p, draw(point)) for p in prob])
-    return dimensions, about, tuples, draw(st.lists(st.integers(0, n), max_size=3))
+    radii = draw(st.none() | st.lists(RADII, min_size=n, max_size=n))
+    return arrivals_at(about, tuples, dimensions, radii), about, tuples, radii
 
 
-def run(operator, about, tuples, dimensions, cuts):
-    """Return (pairs, {(side, number): probability of a tuple without a partner})."""
+def arrivals_at(about, tuples, dimensions, radii=None):
     side, key, time = map(list, zip(*about, strict=True))
     arrivals = arrivals_of(side, key, tuples, dimensions)
-    arrivals = replace(arrivals, time=np.array(time, np.int64))
-    pairs, alone, places = [], {}, [0, *sorted(cuts), len(about)]
-    for begin, end in pairwise(places):
+    return replace(
+        arrivals, time=np.array(time, np.int64), radius=None if radii is None else np.array(radii)
+    )
+
+
+def run(operator, arrivals, cuts):
+    """Return (pairs, {(side, number): probability of a tuple without a partner})."""
+    pairs, alone, n = [], {}, arrivals.side.size
+    for begin, end in pairwise([0, *sorted(min(cut, n) for cut in cuts), n]):
         found = as_changes(operator.process(arrivals.part(begin, end)))
         pairs += [(a + begin, *rest) for a, *rest in found]
         operator = OuterJoin.restore(operator.snapshot())
-        last = end == len(about)
-        for of, released in operator.release(None if last else time[end], last):
+        last = end == n
+        for of, released in operator.release(None if last else arrivals.time[end], last):
             probs = np.add.reduceat(np.append(released.prob, 0.0), released.offsets[:-1])
             assert released.probability == pytest.approx(probs, abs=1e-15)
             alone |= {
@@ -73,19 +81,17 @@ def run(operator, about, tuples, dimensions, cuts):
 
 
 @pytest.mark.parametrize("how", ["left", "right", "full"])
-@given(streams(), st.sampled_from([0.05, 0.5, 1.0]))
-def test_tuples_without_partner_are_those_over_possible_worlds(how, case, probability):
-    dimensions, about, tuples, cuts = case
-    operator = OuterJoin(dimensions, 0.5, probability, WINDOWS, how=how)
-    pairs, alone = run(operator, about, tuples, dimensions, cuts)
-    inner = SimilarityJoin(dimensions, 0.5, probability, WINDOWS)
-    side, key, time = map(list, zip(*about, strict=True))
-    arrivals = replace(arrivals_of(side, key, tuples, dimensions), time=np.array(time, np.int64))
-    assert pairs == as_changes(inner.process(arrivals))
+@given(streams(), st.sampled_from([0.05, 0.5, 1.0]), st.lists(st.integers(0, 8), max_size=3))
+def test_tuples_without_partner_are_those_over_possible_worlds(how, case, probability, cuts):
+    arrivals, about, tuples, radii = case
+    matching = arrivals.points.shape[1], 0.5 if radii is None else None, probability, WINDOWS
+    operator = OuterJoin(*matching, how=how)
+    pairs, alone = run(operator, arrivals, cuts)
+    assert pairs == as_changes(SimilarityJoin(*matching).process(arrivals))
     numbers, expected = [0, 0], {}
     for u, (of, *_) in enumerate(about):
         if of in operator.kept_sides:
-            total = alone_by_worlds(about, tuples, u, 0.5)
+            total = alone_by_worlds(about, tuples, radii or [0.25] * len(about), u)
             if total >= probability:
                 expected[of, numbers[of]] = total
         numbers[of] += 1
@@ -95,14 +101,13 @@ def test_tuples_without_partner_are_those_over_possible_worlds(how, case, probab
 def test_ten_tenths_near_are_certainly_a_partner():
     operator = OuterJoin(1, 1.0, 1e-9, WINDOWS, how="full")
     tuples = [[(1.0, (0.0,))], [(0.1, (x / 10,)) for x in range(10)]]
-    pairs, alone = run(operator, [(0, 0, 0), (1, 0, 1)], tuples, 1, [])
+    pairs, alone = run(operator, arrivals_at([(0, 0, 0), (1, 0, 1)], tuples, 1), [])
     assert (len(pairs), alone) == (1, {})
 
 
 def test_a_tuple_is_released_when_no_partner_can_arrive():
     operator = OuterJoin(1, 1.0, 0.5, WINDOWS)
-    arrivals = replace(arrivals_of([0], [0], [[(1.0, (0.0,))]], 1), time=np.array([10]))
-    operator.process(arrivals)
+    operator.process(arrivals_at([(0, 0, 10)], [[(1.0, (0.0,))]], 1))
     assert operator.release(13)[0][1].number.size == 0
     assert operator.release(14)[0][1].number.tolist() == [0]
     assert operator.release(14, True)[0][1].number.size == 0
@@ -125,8 +130,7 @@ def test_wrong_arguments_are_refused(window, options):
 def test_another_number_of_samples_is_refused():
     operator = OuterJoin(1, 1.0, 0.1, WINDOWS)
     tuples = [[(0.5, (0.0,)), (0.5, (3.0,))], [(1.0, (9.0,))]]
-    arrivals = replace(arrivals_of([0, 1], [0, 0], tuples, 1), time=np.zeros(2, np.int64))
-    operator.process(arrivals)
+    operator.process(arrivals_at([(0, 0, 0), (1, 0, 0)], tuples, 1))
     lone = operator.lone_left.tuples
     operator.lone_left.tuples = replace(
         lone, offsets=np.array([0, 1]), prob=lone.prob[:1], alone=lone.alone[:1]

@@ -1,4 +1,4 @@
-"""Joins within the sum of both tuples' radii, against brute force and possible worlds."""
+"""Joins within the sum of both tuples' radii, against brute force."""
 
 import math
 from dataclasses import replace
@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 from join_cases import arrivals_of, random_stream
 from join_reference import assert_cells_lose_nothing, assert_every_strategy, brute_force
 from seeds import examples
-from sfumato.operators.joins.neighbours import NeighbourCount
-from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow
-from worlds import near_worlds
 
 EARTH = 6_371_008.8
 
@@ -132,54 +129,6 @@ def test_sums_of_decimals_are_compared_as_written():
             below = [radii[0], radii[1] - 1e-9]
             join = join_by_radii(1, 0.5, 3, strategy=strategy)
             assert not len(join.process(with_radii(arrivals_of([0, 1], [0, 0], tuples, 1), below)))
-
-
-@examples(30)
-@given(st.integers(0, 10**6), st.integers(1, 2), st.booleans())
-def test_tuples_without_partner_and_neighbours_are_those_over_possible_worlds(seed, d, large):
-    n = 6
-    rng = np.random.default_rng(seed)
-    stream = random_stream(seed, n, d, most=2, extent=2.0)
-    radii = np.round(rng.uniform(0.0, 1.0, n), 1) + (rng.random(n) < 0.2) * 9.0 * large
-    stream = replace(with_radii(stream, radii), time=np.zeros(n, np.int64))
-    tuples = [
-        [(stream.prob[k], stream.points[k]) for k in range(*stream.offsets[i : i + 2])]
-        for i in range(n)
-    ]
-
-    def chances(u, others):
-        """Yield (probability, number of tuples among others that are near u) of each world."""
-        groups = [[(p, (v, x)) for p, x in tuples[v]] for v in others]
-        own = [(p, (u, x)) for p, x in tuples[u]]
-        for p, near in near_worlds(own, groups, is_near):
-            yield p, len(near)
-
-    def is_near(one, other):
-        (u, x), (v, y) = one, other
-        return math.dist(x, y) <= radii[u] + radii[v] + 1e-9
-
-    outer = OuterJoin(d, None, 0.01, JoinWindow(span="9 s"), how="full")
-    outer.process(stream)
-    outer = OuterJoin.restore(outer.snapshot())
-    alone = {
-        (side, number): p
-        for side, found in outer.release(None, True)
-        for number, p in zip(found.number.tolist(), found.probability.tolist(), strict=True)
-    }
-    numbers, expected = [0, 0], {}
-    for u, side in enumerate(stream.side.tolist()):
-        others = np.flatnonzero(stream.side != side).tolist()
-        total = sum(p for p, count in chances(u, others) if count == 0)
-        if total >= 0.01:
-            expected[side, numbers[side]] = total
-        numbers[side] += 1
-    assert alone == pytest.approx(expected, abs=1e-12)
-
-    one = replace(stream, side=np.zeros(n, np.uint8), time=None)
-    counted = NeighbourCount(d, None, 1e-9, [JoinWindow(n, 1 - 1e-9)]).count(one)
-    exists = [sum(p for p, _ in each) for each in tuples]
-    means = [sum(p * c for p, c in chances(u, range(u))) / exists[u] for u in range(n)]
-    assert counted.moments()[:, 0] == pytest.approx(means, abs=1e-9)
 
 
 @pytest.mark.parametrize("radius", [[1.0, math.nan], [1.0, -1.0], [math.inf, 1.0]])

@@ -177,18 +177,6 @@ def test_current_answers_are_the_sum_of_the_changes():
     assert len(join.live_numbers(0)) + len(join.live_numbers(1)) == join.counters["held"] < 200
 
 
-def test_the_oldest_tuples_above_max_tuples_are_evicted_and_counted():
-    stream = random_stream(4, 200, 1, 2)
-    criteria = (2.0, 0.05, 10, 0.99)
-    join = join_of(1, *criteria, output="changes", max_tuples=11)
-    assert_same(as_changes(join.process(stream)), brute_force(stream, *criteria, max_tuples=11))
-    assert join.counters["overflow"] > 0
-    assert join.counters["held"] <= 4 * 11
-    # A bound below `rows` makes plain windows of that many tuples, which are all too short.
-    short = join_of(1, *criteria, output="changes", max_tuples=3)
-    assert_same(as_changes(short.process(stream)), brute_force(stream, *criteria, max_tuples=3))
-
-
 def test_a_window_becomes_uncertain_with_the_first_uncertain_tuple():
     stream = random_stream(9, 200, 1, most=3)
     existence = np.repeat([held(stream, i)[1] for i in range(200)], np.diff(stream.offsets))
@@ -224,16 +212,6 @@ def test_a_probability_of_one_asks_for_certain_pairs():
     stream = arrivals_of([0, 0, 0, 1], [0] * 4, [sure, sure, unsure, sure], 1)
     answers = join_of(1, 1.0, 1.0, 2, 0.95).process(stream)
     assert answers.left.tolist() == [1]
-
-
-def test_without_alternatives_the_same_answers_have_no_pairs_of_samples():
-    stream = random_stream(1, 200, 2)
-    whole = join_of(2, 2.0, 0.3, 20, 0.9).process(stream)
-    bare = join_of(2, 2.0, 0.3, 20, 0.9, alternatives=False).process(stream)
-    assert len(bare) == len(whole) > 0
-    assert bare.probability.tolist() == whole.probability.tolist()
-    assert bare.prob.size == 0
-    assert not bare.offsets.any()
 
 
 def test_more_arrivals_than_a_chunk_are_one_batch():

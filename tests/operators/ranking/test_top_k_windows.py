@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from operator_subjects import SEMANTICS
 from seeds import examples
 from sfumato import engine_free
+from sfumato.operators.ranking.ranked_items import checked_items
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_windows import TopKWindows, renamed_queries
@@ -54,8 +55,10 @@ def table(answers, which=slice(None)):
     return list(zip(names, *columns[1:], strict=True))
 
 
-def from_scratch(tuples, queries, *, length=None, rows=None, plan="dp", advance=None, k_of=None):
-    """Return answers by Pk-topk, one instant at a time, from the definition of the windows."""
+def from_scratch(
+    tuples, queries, semantics=SEMANTICS[0], *, length=None, rows=None, plan="dp", advance=None
+):
+    """Return answers, one query and instant at a time, from the definition of the windows."""
     unit = int(np.gcd.reduce([every for _, every in queries.values()]))
     schedule = Schedule(queries, tuples[0][0] // unit * unit, plan)
     answers, newest = [], NONE
@@ -70,19 +73,22 @@ def from_scratch(tuples, queries, *, length=None, rows=None, plan="dp", advance=
             ]
             inside = inside if rows is None else inside[-rows:]
             for name in due.queries:
-                answers += answer(name, queries[name][0], due.time, newest, tuples, inside)
+                about = name, queries[name][0], due.time, newest
+                answers += answer(semantics, *about, tuples, inside)
     return answers
 
 
-def answer(name, k, time, answered, tuples, inside):
+def answer(semantics, name, k, time, answered, tuples, inside):
     scores = np.concatenate([[], *(tuples[j][1] for j in inside)])
     prob = np.concatenate([[], *(tuples[j][2] for j in inside)])
     owner = [place for place, j in enumerate(inside) for _ in tuples[j][1]]
     rules = [tuples[inside[place]][3] for place in owner]
     owner, rules = np.array(owner, dtype=np.int64), np.array(rules, dtype=np.int64)
-    found = engine_free.pk_topk(scores, prob, rules, tuples=owner, k=k)
+    found = semantics.rank(checked_items(scores, prob, rules, owner), np.array([k]))
     rows = []
-    for rank, (place, chance) in enumerate(zip(*found, strict=True), start=1):
+    for rank, (place, chance) in enumerate(zip(found.tuples, found.value, strict=True), start=1):
+        if place < 0:
+            continue
         _, own, weights, *_ = tuples[inside[place]]
         score = own[np.argmax(weights)]
         rows.append((name, k, time, answered, rank, inside[place], -1, score, chance))
@@ -103,16 +109,19 @@ def same(got, expected):
     st.sampled_from(["dp", "greedy", "none"]),
     st.integers(1, 50),
     st.sampled_from([2, 4, 40]),
+    st.sampled_from(SEMANTICS),
 )
 def test_answers_over_a_range_are_those_of_its_tuples(
-    seed, alternatives, rules, late, plan, length, pace
+    seed, alternatives, rules, late, plan, length, pace, semantics
 ):
     tuples = stream(seed, 40, alternatives, rules, late, pace)
-    window = TopKWindows(QUERIES, length=length, plan=plan)
+    queries = QUERIES | {"all": (3 if semantics.name == "u_topk" else 50, 50)}
+    window = TopKWindows(queries, length=length, plan=plan, semantics=semantics)
     got = table(extend(window, tuples))
     end = tuples[-1][0] + 100
     got += table(window.advance(end))
-    same(got, from_scratch(tuples, QUERIES, length=length, plan=plan, advance=end))
+    expected = from_scratch(tuples, queries, semantics, length=length, plan=plan, advance=end)
+    same(got, expected)
 
 
 @examples(40)
@@ -195,13 +204,6 @@ def test_tuples_left_out_count_among_the_newest_rows_in_any_calls():
     assert rows_of([[i] for i in range(6)]) == [2, 2, 2]
 
 
-def test_members_of_a_rule_in_different_windows_do_not_overfill_it():
-    window = TopKWindows({"q": (2, 10)}, length=10)
-    answers = window.extend([0, 10, 20], scores=[1, 1, 1], prob=[0.9] * 3, exclusive=[7, 7, 7])
-    assert answers.id.tolist() == [0, 1]
-    assert window.rejected == 0
-
-
 def test_streams_are_ranked_by_the_sum_over_their_tuples():
     scores, prob, streams = [9, 8, 7, 6, 5], [0.5, 0.5, 0.5, 0.5, 1.0], [2, 0, 2, 1, 0]
     single = engine_free.top_k_probabilities(scores, prob, k=2)
@@ -213,21 +215,6 @@ def test_streams_are_ranked_by_the_sum_over_their_tuples():
     window = TopKWindows({"q": (2, 10)}, length=10, streams=True)
     window.extend(np.arange(5), scores=scores, prob=prob, group=streams)
     assert window.advance(10).id.tolist() == [0, 1 if single[1] > single[4] else 4]
-
-
-@pytest.mark.parametrize("semantics", SEMANTICS[1:], ids=lambda each: each.name)
-def test_every_semantics_answers_all_k_as_each_k_alone(semantics):
-    tuples = [(time, s, p, -1, n) for time, s, p, _, n in stream(5, 80, alternatives=True)]
-    # U-Topk cannot search the orders of all tuples of a window.
-    many = 6 if semantics.name == "u_topk" else 500
-    queries = {"one": (1, 10), "four": (4, 10), "many": (many, 10)}
-    window = TopKWindows(queries, length=30, semantics=semantics)
-    window = TopKWindows.restore(window.snapshot())
-    got = table(extend(window, tuples))
-    assert {row[0] for row in got} == set(queries)
-    for name, query in queries.items():
-        alone = TopKWindows({name: query}, length=30, semantics=semantics)
-        same([row for row in got if row[0] == name], table(extend(alone, tuples)))
 
 
 def test_queries_with_a_probability_answer_next_to_others_as_alone():
@@ -267,33 +254,6 @@ def test_semantics_over_a_window_are_the_functions_over_arrays():
     assert rows("u_kranks").id.tolist() == engine_free.u_kranks(scores, prob, k=3).indices.tolist()
     enough = engine_free.pt_k(scores, prob, k=3, probability=0.5)
     assert rows(Semantics("pt_k", probability=0.5)).id.tolist() == enough.indices.tolist()
-
-
-def test_icebergs_agree_with_every_window_from_scratch(data_folder):
-    import pyarrow.parquet as pq
-
-    bergs = pq.read_table(data_folder / "iip_sightings_2014_2021.parquet").slice(0, 3000)
-    time = bergs["ts"].cast("int64").to_numpy()
-    if bergs["ts"].type.unit != "us":
-        time = time * {"s": 10**6, "ms": 10**3}[bergs["ts"].type.unit]
-    order = np.argsort(time, kind="stable")
-    method = bergs["method"].to_pylist()
-    chance = {"R/V": 0.8, "VIS": 0.7, "RAD": 0.5, "SAT-HIGH": 0.4, "SAT-MED": 0.3, "SAT-LOW": 0.2}
-    prob = np.array([chance.get(name, 0.6) for name in method])[order]
-    south, time = -bergs["latitude"].to_numpy()[order], time[order]
-    rules = np.arange(time.size)
-    pairs = np.flatnonzero(prob[:-1] + prob[1:] <= 1.0)[::5]
-    rules[pairs + 1] = rules[pairs]
-    day = 86_400_000_000
-    window = TopKWindows({"top 5": (5, day), "top 20": (20, 7 * day)}, length=30 * day)
-    answers = window.extend(time, scores=south, prob=prob, exclusive=rules)
-    assert answers.time.size > 100
-    for instant in np.unique(answers.time)[::9]:
-        inside = np.flatnonzero((time >= instant - 30 * day) & (time < instant))
-        here = (answers.time == instant) & (answers.k == 5)
-        best = engine_free.pk_topk(south[inside], prob[inside], rules[inside], k=5)
-        np.testing.assert_array_equal(answers.id[here], inside[best.indices])
-        np.testing.assert_array_equal(answers.probability[here], best.probability)
 
 
 def test_wrong_settings_are_refused():

@@ -26,17 +26,6 @@ def test_u_topk_does_not_depend_on_how_many_alternatives_stand_for_a_value(n):
         assert answers[0].probability == pytest.approx(answers[1].probability, abs=1e-12)
 
 
-def test_a_window_answers_u_topk_with_vectors_of_tuples():
-    scores = [5.0, 1.0, 4.0, 3.9, 3.0]
-    window = TopKWindows({"two": (2, 10)}, length=100, semantics="u_topk", start=0)
-    window.extend([0, 1, 2], scores=scores, prob=[0.5, 0.5, 0.5, 0.5, 0.9], offsets=[0, 2, 4, 5])
-    answers = window.advance(10)
-    # 0 with score 5 ranks above 1: 0.5; 1 ranks above 2, and 0 with score 1 is last: 0.45; ...
-    assert answers.id.tolist() == [0, 1]
-    assert answers.probability.tolist() == [0.5, 0.5]
-    assert answers.rank.tolist() == [1, 2]
-
-
 def test_a_search_that_finds_no_vector_says_what_to_write():
     rng = np.random.default_rng(0)
     owner = np.repeat(np.arange(40), 10)

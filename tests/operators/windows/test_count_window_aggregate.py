@@ -11,7 +11,6 @@ from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SavedState, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from window_cases import arrays, check, column, random_tuples
-from window_reference import Window
 from worlds import aggregate_laws
 
 NULL = math.nan
@@ -85,28 +84,6 @@ def test_a_window_of_13_with_two_uncertain_tuples_has_four_sums():
     assert math.isnan(total.error[-1])
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9, 1.0])
-@pytest.mark.parametrize("level", [0.0, 1e6])
-def test_variances_keep_their_digits_however_large_the_values(confidence, level):
-    rng, rows = np.random.default_rng(7), 8
-    existence = np.where(np.arange(60) % 3 == 0, 1.0, rng.integers(1, 1024, 60) / 1024)
-    prob, values = np.repeat(existence / 2, 2), level + rng.normal(0.0, 1.0, 120)
-    asked = [Aggregate("sum", 0), Aggregate("count"), Aggregate("avg", 0)]
-    window = CountWindowAggregate(rows, confidence, asked)
-    answers = window.process(np.zeros(60, int), 2 * np.arange(61), prob, values[:, None])
-    total, count, average = answers.results
-    for i in (3, 20, 37, 59):
-        held = [(prob[2 * j : 2 * j + 2], values[2 * j : 2 * j + 2])
-                for j in range(i + 1 - answers.held[i], i + 1)]  # fmt: skip
-        expected = Window(held, rows)
-        for measured, (mean, variance) in ((total, expected.sum()), (count, expected.count())):
-            assert measured.mean[i] == pytest.approx(float(mean), rel=1e-12)
-            deviation = math.sqrt(max(variance, 0.0))
-            assert measured.stddev[i] == pytest.approx(deviation, rel=1e-9, abs=1e-10)
-    assert average.mean == pytest.approx(np.full(60, level), abs=3.0)
-    assert (average.stddev < 2.0).all()
-
-
 def test_certain_tuples_have_no_deviation_at_all():
     values = np.cumsum(np.random.default_rng(3).normal(0.0, 1e3, 400)) + 1e7
     window = CountWindowAggregate(50, 0.95, [Aggregate("sum", 0), Aggregate("avg", 0), *MOMENTS])
@@ -118,43 +95,6 @@ def test_certain_tuples_have_no_deviation_at_all():
         assert (measured.stddev == 0.0).all()
     assert answers.results[0].mean == pytest.approx(regular, rel=1e-14)
     assert answers.results[6].mean == pytest.approx(regular, rel=1e-13)
-
-
-def test_too_many_outcomes_are_sampled_and_the_error_is_stated():
-    rng = np.random.default_rng(2)
-    n, rows = 80, 40
-    existence, values = rng.integers(32, 65, n) / 64, rng.normal(10.0, 2.0, n)
-    asked = [Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("quantile", 0, 0.5)]
-    shares = (0.1, 0.5, 0.9)
-
-    def answers(seed, samples):
-        window = CountWindowAggregate(
-            rows, 0.95, asked, quantiles=shares, distribution=8, seed=seed, samples=samples
-        )
-        codes = np.zeros(n, int)
-        return window.process(codes, np.arange(n + 1), existence, values[:, None]).results
-
-    for few, same, many in zip(answers(1, 500), answers(1, 500), answers(2, 1_500), strict=True):
-        np.testing.assert_array_equal(few.quantiles, same.quantiles)
-        assert math.isnan(few.error[0])  # one tuple has two outcomes
-        assert few.error[-1] == pytest.approx(math.sqrt(math.log(200.0) / 1_000.0))
-        below = distribution_at(many, few.quantiles[-1])
-        slack = few.error[-1] + many.error[-1] + 0.05  # plus the effect of merging to 8 entries
-        assert (below >= np.array(shares) - slack).all()
-        assert np.diff(few.offsets).max() <= 8
-        assert few.moved[-1] > 0.0
-        span = slice(few.offsets[-2], few.offsets[-1])
-        assert few.prob[span].sum() == pytest.approx(few.existence[-1])
-    total = answers(3, 1_500)[0]
-    span = slice(total.offsets[-2], total.offsets[-1])
-    sampled = total.prob[span] @ total.value[span]  # merging preserves the mean
-    assert abs(sampled - total.mean[-1]) < 5.0 * total.stddev[-1] / math.sqrt(1_500)
-
-
-def distribution_at(measured, at):
-    span = slice(measured.offsets[-2], measured.offsets[-1])
-    prob, value = measured.prob[span], measured.value[span]
-    return np.array([prob[value <= x + measured.moved[-1]].sum() for x in at])
 
 
 def test_no_rows_give_no_answers():

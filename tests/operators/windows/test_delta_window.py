@@ -1,6 +1,6 @@
 """Attribute-delta windows: evictions by definition in rationals, aggregates by possible worlds."""
 
-from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples, seeds
-from sfumato.kernels.windows.delta_window import STRIDE
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from window_cases import ALL, arrays, check, column, random_tuples
-from window_reference import Window, broken_by_definition
+from window_reference import broken_by_definition
 from worlds import aggregate_laws
 
 
@@ -32,23 +31,6 @@ def windows_by_definition(tuples, groups, delta, on, threshold, most=None):
             window.pop(0)
         result.append(list(window))
     return result
-
-
-def in_parts(operator, rng, groups, offsets, prob, values, crash=True):
-    """Return the operator and its answers to arrivals cut at random, with restarts in between."""
-    parts, done = [], 0
-    while done < len(groups):
-        end = min(done + int(rng.choice([0, 1, 2, 5, 40])), len(groups))
-        low, high = offsets[done], offsets[end]
-        parts.append(
-            operator.process(
-                groups[done:end], offsets[done : end + 1] - low, prob[low:high], values[low:high]
-            )
-        )
-        done = end
-        if crash and rng.random() < 0.3:
-            operator = DeltaWindowAggregate.restore(operator.snapshot())
-    return operator, parts
 
 
 @pytest.mark.parametrize("seed", seeds(6, 2))
@@ -101,43 +83,21 @@ def test_certain_values_are_held_from_the_last_distant_one_on(values, delta):
     assert (answers.results[0].stddev == 0.0).all()
 
 
-def test_events_that_share_the_oldest_value_are_not_independent():
-    # Oldest: 0 or 10, each 1/2. Two other certain tuples at 10. If it is 0, both are too far; if
-    # it is 10, neither is: Pr(broken) = 1/2, not 1 - 1/2 * 1/2.
-    tuples = [[(Fraction(1, 2), [0]), (Fraction(1, 2), [10])], *[[(Fraction(1), [10])]] * 2]
-    for threshold, held in ((0.5, [1, 1, 2]), (0.51, [1, 2, 3])):
-        operator = DeltaWindowAggregate(5.0, 0, [Aggregate("count")], threshold=threshold)
-        assert operator.process(np.zeros(3, int), *arrays(tuples)).held.tolist() == held
-
-
-def test_a_long_window_agrees_with_sums_over_its_slices():
-    rng = np.random.default_rng(1)
-    n = 40 * STRIDE
-    e = rng.random(n)
-    x = 1e6 + np.cumsum(rng.normal(0, 1.0, n))
-    operator = DeltaWindowAggregate(
-        15.0, 0, [Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("min", 0)], threshold=0.9
-    )
-    _, parts = in_parts(operator, rng, np.zeros(n, int), np.arange(n + 1), e, x[:, None])
-    held = np.concatenate([p.held for p in parts])
-    assert held.max() > 5 * STRIDE
-    assert (np.diff(held) < 0).any()
-    got = [
-        np.concatenate([np.stack([p.results[r].mean, p.results[r].stddev]) for p in parts], axis=1)
-        for r in range(3)
-    ]
-    for i in rng.integers(0, n, 60):
-        p, v = e[i - held[i] + 1 : i + 1], x[i - held[i] + 1 : i + 1]
-        np.testing.assert_allclose(got[0][0, i], p @ v, rtol=1e-13)
-        np.testing.assert_allclose(got[0][1, i], np.sqrt((p * (1 - p)) @ v**2), rtol=1e-12)
-        window = Window(list(zip(p[:, None], v[:, None], strict=True)))
-        mean, variance, _ = window.average()
-        np.testing.assert_allclose(got[1][0, i], float(mean), rtol=1e-14)
-        np.testing.assert_allclose(got[1][1, i], float(variance) ** 0.5, rtol=1e-8, atol=1e-9)
-        order = np.argsort(v)
-        first = p[order] * np.append(1.0, np.cumprod(1 - p[order])[:-1])
-        low = x[0] + first @ (v[order] - x[0]) / first.sum()
-        np.testing.assert_allclose(got[2][0, i], low, rtol=1e-14)
+@pytest.mark.parametrize("seed", seeds(6))
+def test_hundreds_of_alternatives_evict_by_definition(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 2, 33, 200], 12)
+    offsets, place = np.concatenate([[0], np.cumsum(sizes)]), np.repeat(np.arange(12), sizes)
+    prob = rng.random(place.size)
+    prob *= (rng.choice([0.6, 1.0], 12) / np.add.reduceat(prob, offsets[:-1]))[place]
+    values = np.round(rng.normal(size=(place.size, 1)), 1)
+    values[rng.random(place.size) < 0.05] = np.nan
+    pairs = list(zip(prob.tolist(), values.tolist(), strict=True))
+    tuples = [pairs[a:b] for a, b in pairwise(offsets)]
+    expected = windows_by_definition(tuples, [0] * 12, 2.05, 0, 0.4)
+    operator = DeltaWindowAggregate(2.05, 0, [Aggregate("count")], threshold=0.4)
+    answers = operator.process(np.zeros(12, int), offsets, np.minimum(prob, 1.0), values)
+    assert answers.held.tolist() == [len(window) for window in expected]
 
 
 def test_state_is_bounded_by_the_held_tuples():

@@ -13,7 +13,6 @@ from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from window_cases import ALL, random_tuples
-from window_reference import Window
 
 LENGTHS = [(10, 10), (12, 4), (7, 3), (3, 10), (1, 1), (30, 2), (4, 5), (11, 10)]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -75,8 +74,8 @@ def test_results_are_those_of_the_possible_worlds(seed, kind):
 @pytest.mark.parametrize("kind", ["corrected", "shared"])
 def test_rows_with_ids_of_their_own_have_the_usual_extents(kind):
     rng = np.random.default_rng(3)
-    n = 200
-    data = stream(rng, n, 3, False, spread=400)
+    n = 90
+    data = stream(rng, n, 3, False, spread=180)
     ids = np.where(rng.random(n) < 0.3, -1, np.arange(n))
     given = {"shared": ids} if kind == "shared" else {"versions": (ids, np.zeros(n, int))}
     usual = Rows(data, random_tuples(rng, n, 2))
@@ -95,26 +94,6 @@ def test_arguments_may_change_after_the_call():
     for array in (times, prob, values):
         array[:] = 9
     assert window.flush().results[0].mean.tolist() == [5.5]
-
-
-def test_a_high_level_does_not_cancel_the_spread():
-    rng = np.random.default_rng(7)
-    n = 400
-    times, x, e = np.arange(n), 1e6 + rng.normal(0, 1, n), rng.uniform(0.5, 1, n)
-    window = ExtentAggregate(100, 10, [Aggregate("avg", 0), Aggregate("max", 0)])
-    found = window.process(np.zeros(n, int), times, None, None, np.arange(n + 1), e, x[:, None])
-    assert len(found) > 30
-    for k in range(len(found)):
-        inside = (times >= found.start[k]) & (times < found.end[k])
-        window = Window(list(zip(e[inside, None], x[inside, None], strict=True)))
-        mean, variance, _ = window.average()
-        assert found.results[0].mean[k] == pytest.approx(float(mean), abs=1e-9)
-        assert found.results[0].stddev[k] == pytest.approx(float(variance) ** 0.5, abs=1e-9)
-        high, chance = np.array(list(window.extreme(1).items()), float).T
-        mean = high[0] + (high - high[0]) @ chance / chance.sum()
-        spread = np.sqrt((high - mean) ** 2 @ chance / chance.sum())
-        assert found.results[1].mean[k] == pytest.approx(mean, abs=1e-9)
-        assert found.results[1].stddev[k] == pytest.approx(spread, abs=1e-9)
 
 
 def test_state_is_bounded_by_one_range_and_one_pane():

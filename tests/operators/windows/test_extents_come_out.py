@@ -1,4 +1,4 @@
-"""When extents are emitted and with which rows: punctuations, late rows, gaps, idle sources."""
+"""When extents are emitted and with which rows: punctuations, late rows, gaps, idle scopes."""
 
 import itertools
 
@@ -7,27 +7,8 @@ import pytest
 
 from extents import COUNT, certain, feed
 from seeds import seeds
-from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-
-
-def test_an_extent_waits_for_all_rows_released_with_its_punctuation():
-    # Punctuation 20 releases 3, 8 and 12: [0, 10) is complete at 12, [10, 20) only at the next row.
-    window = ExtentAggregate(10, 10, COUNT)
-    assert len(feed(window, [3, 8], np.array([20, 20]))) == 0
-    found = feed(window, [12], np.array([20]))
-    assert (found.end.tolist(), found.held.tolist(), found.punctuation.tolist()) == (
-        [10],
-        [2],
-        [20],
-    )
-    found = feed(window, [25], np.array([30]))
-    assert (found.end.tolist(), found.held.tolist(), found.punctuation.tolist()) == (
-        [20],
-        [1],
-        [20],
-    )
 
 
 def test_after_idle_a_row_joins_the_open_extents():
@@ -136,59 +117,3 @@ def test_a_bounded_number_of_empty_extents_is_emitted_around_those_with_tuples(
         cuts = np.sort(rng.integers(0, 25, 3))
         again, also_skipped = run(cuts)
         assert (again, also_skipped) == (found, skipped)
-
-
-def test_rows_between_extents_are_outside_and_not_stored():
-    window = ExtentAggregate(2, 10, COUNT)  # extents contain 8 and 9, -2 and -1, ...
-    feed(window, np.arange(-3, 8))
-    assert window.counters == {
-        "rows": 11, "late": 0, "outside": 9, "absent": 0, "out_of_order": 0, "skipped": 0,
-        "held": 0,
-    }  # fmt: skip
-    assert ExtentAggregate(2, 10, COUNT).flush().end.size == 0
-
-
-@pytest.mark.parametrize("seed", seeds(6))
-def test_extents_over_two_sources_are_the_same_at_any_pace(seed):
-    """Rows come 1:1, 1:4, 4:1, or with one source paused: the sums and rows are the same."""
-    rng = np.random.default_rng(40 + seed)
-    n = 300
-    arrival = np.sort(rng.integers(0, 3_000, (2, n)), axis=1)
-    time = arrival - np.where(rng.random((2, n)) < 0.2, rng.integers(0, 60, (2, n)), 0)
-    values = rng.integers(1, 100, (2, n)).astype(float)
-
-    def found(turns):
-        control = Reorder(slack=3, by_source=True, expected_sources=2)
-        window = ExtentAggregate(50, 20, [Aggregate("sum", 0)])
-        at, rows, parts = [0, 0], [], []
-        for source, count in turns:
-            some = np.arange(at[source], min(at[source] + count, n))
-            at[source] += some.size
-            rows += [(source, i) for i in some.tolist()]
-            zeros = np.zeros(some.size, int)
-            parts.append(control.process(
-                zeros, time[source, some], arrival[source, some], zeros + source
-            ))  # fmt: skip
-        parts.append(control.flush())
-        extents = []
-        for out in parts:
-            x = np.array([values[rows[i]] for i in out.number.tolist()])
-            data = (out.event_time, out.punctuation, out.late, *certain(x, x))
-            extents.append(window.process(out.key, *data, scope=np.zeros_like(out.key)))
-        extents.append(window.flush())
-        assert window.counters["out_of_order"] == 0
-        sums = {
-            int(p.end[k]): (int(p.held[k]), float(p.results[0].mean[k]))
-            for p in extents
-            for k in range(len(p))
-        }
-        assert len(sums) == sum(len(p) for p in extents)
-        return sums, sum(int(part.late.sum()) for part in parts)
-
-    def pace(one, other):
-        return [turn for _ in range(n) for turn in ((0, one), (1, other))]
-
-    expected, late = found(pace(1, 1))
-    assert late > 20
-    for turns in (pace(1, 4), pace(4, 1), [(0, 40), (1, n), (0, n)], [(1, n), (0, n)]):
-        assert found(turns) == (expected, late)

@@ -102,19 +102,6 @@ def test_answers_and_snapshots_do_not_depend_on_cached_groups(
     assert found[0] == found[1]
 
 
-def test_a_forgotten_group_restarts():
-    window, alone = (CountWindowAggregate(5, 0.9, ASKED, **LAWS[2]) for _ in range(2))
-    one = np.arange(2), np.array([1.0]), np.array([[3.0, 1.0]])
-    for code in (0, 1, 0, 2):
-        window.process([code], *one)
-    window.forget([1, 0, 7])
-    assert window.store.codes == [2]
-    (fresh,) = alone.process([0], *one).held
-    for code in (1, 0):
-        assert window.process([code], *one).held[0] == fresh == 1
-    assert window.store.codes == [2, 1, 0]
-
-
 def test_memory_shrinks_with_the_groups():
     window = CountWindowAggregate(3, 0.9, [Aggregate("sum", 0)])
     codes = np.arange(20_000)

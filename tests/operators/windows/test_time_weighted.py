@@ -12,7 +12,7 @@ from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 from window_cases import random_tuples
-from worlds import worlds
+from worlds import law_over, moments_of, worlds
 
 ASKED = [Aggregate("time_avg", 0), Aggregate("count"), Aggregate("integral", 1)]
 SECOND = 10**6
@@ -33,18 +33,15 @@ def expected(tuples, times, attribute, start, end, averaged):
     groups = [
         [(p, (t, v[attribute])) for p, v in tuple_] for t, tuple_ in zip(times, tuples, strict=True)
     ]
-    law = []
-    for p, there in worlds(groups):
-        readings = [(t, v) for t, v in there if v is not None]
-        total, covered = integral_of(readings, start, end)
-        if covered:
-            law.append((p, total / covered if averaged else total / SECOND))
-    weight = sum((p for p, _ in law), Fraction(0))
-    if not weight:
+
+    def over_time(there):
+        total, covered = integral_of([(t, v) for t, v in there if v is not None], start, end)
+        return (total / covered if averaged else total / SECOND) if covered else None
+
+    mean, variance, existence = moments_of(law_over(worlds(groups), over_time))
+    if not existence:
         return math.nan, math.nan, 0.0
-    mean = sum(p * x for p, x in law) / weight
-    variance = sum(p * (x - mean) ** 2 for p, x in law) / weight
-    return float(mean), math.sqrt(variance), float(weight)
+    return float(mean), math.sqrt(variance), float(existence)
 
 
 def check_all(parts, tuples, times, groups, first, length, slide):

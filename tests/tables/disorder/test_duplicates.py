@@ -79,16 +79,6 @@ def test_null_ids_are_no_duplicates_and_null_times_are_no_first_rows():
     assert out["late"].tolist() == [False, False, False, True, False, True]
 
 
-@pytest.mark.parametrize("copies", [1, 3])
-def test_event_time_windows_leave_duplicates_out(copies):
-    given = pd.DataFrame({"id": [1, 2, 3], "made": [10, 20, 30], "came": [10, 20, 30]})
-    given = pd.concat([given] * copies).sort_values("came", kind="stable")
-    ordered = sf.reorder(given, **TIMES, slack=2, unique="id")
-    window = sf.Range("1 millisecond")
-    out = sf.window_aggregate(ordered, {"n": "count(*)"}, window=window, order="made")
-    assert out["n"].tolist() == [3]
-
-
 def test_a_second_reorder_is_refused():
     ordered = sf.reorder(stream(2), **TIMES, slack=2, unique="id")
     with pytest.raises(ValueError, match="is already in order"):

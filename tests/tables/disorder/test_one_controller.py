@@ -6,51 +6,11 @@ import pytest
 
 import sfumato as sf
 from sfumato.memory.frame import frame_of
-from sfumato.operators.disorder.reorder import Reorder
 from sfumato.tables.joins.two_sides import count_behind
 from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
 
 NEVER = -(2**62)
 SHORT = sf.Range("5 us")
-SETTINGS = [
-    {"slack": 3},
-    {"slack": 2, "max_buffer": 4},
-    {"max_delay": 4},
-    {"drop_ratio": 0.1},
-    {"estimator": "max"},
-    {"slack": 2, "by_source": True},
-    {"max_delay": 5, "by_source": True},
-]
-
-
-def arrivals(seed, n=120):
-    """Return (key, event time, arrival, source) of rows, a tenth of them with long delays."""
-    random = np.random.default_rng(seed)
-    event = np.cumsum(random.integers(0, 3, n))
-    arrival = event + random.integers(0, 6, n) + 30 * (random.random(n) < 0.1)
-    order = np.argsort(arrival, kind="stable")
-    return np.zeros(n, np.int64), event[order], arrival[order], random.integers(0, 3, n)
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("seed", range(5))
-def test_rows_of_one_controller_are_never_behind_for_any_cuts_and_pauses(settings, seed):
-    key, event, arrival, source = arrivals(seed)
-    operator, passed, on_time = Reorder(**settings), np.array([NEVER]), 0
-    cuts = np.random.default_rng(seed).choice(len(key), 20, replace=False)
-    pieces = np.split(np.arange(len(key)), np.sort(cuts))
-    for number, at in enumerate(pieces):
-        given = [source[at]] if operator.config.by_source else []
-        found = [operator.process(key[at], event[at], arrival[at], *given)]
-        found += [operator.idle()] if number % 7 == 6 else []
-        found += [operator.flush()] if number == len(pieces) - 1 else []
-        for out in found:
-            known = ~out.late
-            times = out.event_time[known], out.punctuation[known], out.key[known]
-            assert count_behind(*times, passed) == 0
-            on_time += known.sum()
-            passed[0] = max(passed[0], out.punctuation[known].max(initial=NEVER))
-    assert on_time > 30
 
 
 def test_a_row_behind_is_one_at_an_earlier_punctuation_or_with_a_lower_one():

@@ -28,18 +28,6 @@ def disordered(rows, seed, by_source=False):
     return table_of({"device": device, "line": line, "note": note}, **columns)
 
 
-def test_idle_keys_release_their_rows_after_the_timeout():
-    table = disordered(200, 1)
-    operator = BY_KEY.make()
-    operator.process([(0, table)], now=0)
-    held = operator.operator.counters["held"]
-    assert held > 0
-    assert operator.idle(now=1999) == []
-    (out,) = operator.idle(now=2000)
-    assert out.num_rows == held
-    assert not any(out.column("late").to_pylist())
-
-
 def test_a_source_without_rows_is_waited_for_until_the_timeout():
     assert BY_SOURCE.make().idle(now=2000) == []
     table = disordered(100, 2, by_source=True)

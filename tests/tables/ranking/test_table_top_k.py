@@ -71,25 +71,6 @@ def by_instant(found):
     return groups
 
 
-@pytest.mark.parametrize("ascending", [False, True])
-def test_every_answer_is_that_of_the_possible_worlds_of_its_window(ascending):
-    rows = tuples(1, 40)
-    found, counts = answers(replace(PLAIN, ascending=ascending), rows)
-    groups = by_instant(found)
-    assert len(groups) > 20
-    for (sensor, query, time), got in groups.items():
-        k = {name: k for name, k, _ in QUERIES}[query]
-        window = [r for r in rows if r["key"] == sensor and time - 8 <= r["time"] < time]
-        chances = pr_k(window, k, ascending)
-        best = sorted(chances.values(), reverse=True)[:k]
-        assert [row["rank"] for row in got] == list(range(1, len(best) + 1))
-        assert [row["probability"] for row in got] == pytest.approx(best, abs=1e-12)
-        for row in got:
-            assert chances[row["row"]["id"]] == pytest.approx(row["probability"], abs=1e-12)
-    assert counts["rows"] == 40
-    assert counts["answers"] == len(found)
-
-
 def test_an_answer_is_given_at_the_first_row_that_shows_its_instant_to_be_past():
     rows = tuples(1, 40)
     found, counts = answers(PLAIN, rows)
@@ -166,22 +147,30 @@ def test_rows_windows_hold_the_fewest_newest_tuples_that_reach_their_confidence(
     assert bounded
 
 
+@pytest.mark.parametrize(
+    "plan", [PLAIN, replace(PLAIN, ascending=True), CONTROLLED], ids=["first", "last", "controlled"]
+)
 @given(seed=st.integers(0, 50), cuts=st.lists(st.integers(0, 60), max_size=6))
 @examples(8)
-def test_after_a_controller_keys_advance_together_and_late_rows_are_ignored(seed, cuts):
-    rows = controlled(seed, 40)
-    whole, counts = answers(CONTROLLED, rows)
-    parts, same = answers(CONTROLLED, rows, cuts, restart=True)
+def test_answers_are_those_of_the_possible_worlds_of_their_windows(plan, seed, cuts):
+    rows = tuples(seed, 40) if plan.scope is None else controlled(seed, 40)
+    whole, counts = answers(plan, rows)
+    parts, same = answers(plan, rows, cuts, restart=True)
     key = lambda row: (row["time"], row["key0"], row["query"], row["rank"])  # noqa: E731
     assert sorted(parts, key=key) == sorted(whole, key=key)
     assert same == counts
     kept = [row for row in rows if not row.get("late")]
-    assert counts["late"] == len(rows) - len(kept)
+    late = len(rows) - len(kept)
+    assert [counts[name] for name in ("rows", "late", "answers")] == [len(rows), late, len(whole)]
     for (sensor, query, time), got in by_instant(whole).items():
         k = {name: k for name, k, _ in QUERIES}[query]
         window = [r for r in kept if r["key"] == sensor and time - 8 <= r["time"] < time]
-        best = sorted(pr_k(window, k).values(), reverse=True)[:k]
+        chances = pr_k(window, k, plan.ascending)
+        best = sorted(chances.values(), reverse=True)[:k]
+        assert [row["rank"] for row in got] == list(range(1, len(best) + 1))
         assert [row["probability"] for row in got] == pytest.approx(best, abs=1e-12)
+        for row in got:
+            assert chances[row["row"]["id"]] == pytest.approx(row["probability"], abs=1e-12)
 
 
 def test_a_quiet_key_is_answered_when_its_scope_advances():

@@ -156,16 +156,3 @@ def test_alternatives_are_carried_and_said_to_be_shared():
         sf.window_aggregate(grid, {"s": "sum(x)"}, window=sf.Rows(2), order="at")
     with pytest.raises(ValueError, match='`fill` must be "last" or None for uncertain rows'):
         sf.resample(rows, every="10 us", order="at", fill="linear")
-
-
-@pytest.mark.parametrize("fill", ["mean", "linear"])
-def test_many_keys_and_columns_at_once(fill):
-    rng, n = np.random.default_rng(3), 3_000
-    df = pd.DataFrame(
-        {"t": np.sort(rng.integers(0, 10**6, n)), "k": rng.integers(0, 200, n),
-         "x": rng.normal(size=n), "y": rng.integers(0, 9, n)}
-    )  # fmt: skip
-    every = {"every": "1000 us", "order": "t", "key": "k", "fill": fill}
-    whole = sf.resample(df, **every).sort_values(["k", "t"], ignore_index=True)
-    each = [sf.resample(part, **every) for _, part in df.groupby("k")]
-    pd.testing.assert_frame_equal(whole, pd.concat(each, ignore_index=True))

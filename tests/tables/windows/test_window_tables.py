@@ -44,17 +44,6 @@ def test_event_times_out_of_range_are_invalid():
     assert operator.counters() | {"rows": 4, "invalid": 2} == operator.counters()
 
 
-def test_late_rows_are_members_of_their_open_extent():
-    rows = table(
-        [10, 20, 5, 30], late=[False, False, True, False], punctuation=[10, 20, 20, 30]
-    )  # fmt: skip
-    for cut in range(5):
-        config = range_config(25, scope=(), members=True)
-        _, found = run(config, rows, [cut])
-        members = sorted((row["window"]["end"], row["id"]) for row in found)
-        assert members == [(25, 0), (25, 1), (25, 2), (50, 3)]
-
-
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("scope", [(), (0,)])
 def test_late_rows_of_a_source_ahead_are_included_after_an_idle_timeout(scope, restarts):
@@ -93,20 +82,6 @@ def test_a_slide_of_rows_answers_every_nth_row_of_a_key(size, slide):
         operator, found = run(config, table(time, key, value), random_cuts(rng, n))
         assert [(row["id"], row["held"], row["total"]["mean"]) for row in found] == expected
         assert operator.counters()["rows"] == n
-
-
-def test_extents_of_silent_keys_are_emitted_and_their_memory_is_freed():
-    config = range_config(20, 10, forget_after=25.0, scope=(0,))
-    operator, found = config.make(), 0
-    for begin in range(0, 20_000, 500):
-        time = np.arange(begin, begin + 500)
-        keys = [f"k{t}" for t in time]
-        rows = table(time, keys, late=[False] * 500, punctuation=time - 1)
-        found += sum(t.num_rows for t in operator.process([(0, rows)], 0))
-        assert len(operator.index) < 5_000
-        assert len(operator.operator._groups) < 10_000
-    assert found > 2 * 19_000
-    assert found + sum(t.num_rows for t in operator.flush()) == 2 * 20_000
 
 
 def test_forgetting_keys_without_open_extents_changes_no_answer():
