@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from pipeline_runs import put, ran, written
 from sfumato.cli import main
+from sfumato.cli import run as cli_run
 from sfumato.cli.check import check_pipeline
 from sfumato.cli.main import app
 from sfumato.cli.pipeline.model import PipelineError
@@ -103,13 +104,29 @@ def test_watch_is_run_with_a_page(monkeypatch, tmp_path):
 
 def test_once_ends_although_a_query_has_an_idle_timeout(spark, tmp_path):
     put(tmp_path / "in", "a.json", FIRST)
-    limit = Timer(60, lambda: [query.stop() for query in spark.streams.active])
+    limit = Timer(300, lambda: [query.stop() for query in spark.streams.active])
     limit.start()
     code, said = ran(spark, tmp_path, PIPELINE.replace("SLACK 2", "SLACK 2 IDLE 1 HOUR"))
+    assert limit.is_alive()
     limit.cancel()
     assert code == 0
     assert "micro-batch 0" in said
     assert "micro-batch 1" not in said
+
+
+@pytest.mark.parametrize(
+    ("idle", "given", "trigger"),
+    [("", "", None), (" IDLE 1 HOUR", "", "1 second"), (" IDLE 1 HOUR", "5 seconds", "5 seconds")],
+)
+def test_a_query_with_an_idle_timeout_pauses_between_micro_batches(
+    spark, tmp_path, monkeypatch, idle, given, trigger
+):
+    followed = []
+    monkeypatch.setattr(cli_run, "follow", lambda queries, log: followed.extend(queries) or 0)
+    put(tmp_path / "in", "a.json", FIRST)
+    text = PIPELINE.replace("SLACK 2", f"SLACK 2{idle}")
+    ran(spark, tmp_path, f'{text}trigger = "{given}"' if given else text)
+    assert [query.sink.trigger for query in followed] == [trigger]
 
 
 def test_once_processes_what_is_there_says_what_is_held_and_a_restart_goes_on(spark, tmp_path):

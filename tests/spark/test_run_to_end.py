@@ -55,7 +55,7 @@ def test_a_query_with_an_idle_timeout_ends_too(spark, tmp_path):
     """Spark repeats its empty micro-batches forever, with any trigger."""
     put(tmp_path / "in", 0, source(1)[:20])
     runs = []
-    limit = Timer(60, lambda: [run.stop() for run in runs])
+    limit = Timer(300, lambda: [run.stop() for run in runs])
     limit.start()
 
     def start():

@@ -95,6 +95,7 @@ def serve_run(
 
 
 POLL_INTERVAL_SECONDS = 0.25
+IDLE_TRIGGER = "1 second"  # with an idle timeout, Spark repeats empty micro-batches without a pause
 
 
 def run(
@@ -121,8 +122,11 @@ def run(
         )
         idle = STREAM_STEPS["idle"]
         queries = _queries(spark, pipeline, folder, once, log, view or RunView())
-        if once and STREAM_STEPS["idle"] > idle:
-            stack.enter_context(changed_setting(spark, EMPTY_BATCHES_SETTING, "false"))
+        if STREAM_STEPS["idle"] > idle:
+            for query in queries:
+                query.sink = replace(query.sink, trigger=query.sink.trigger or IDLE_TRIGGER)
+            if once:
+                stack.enter_context(changed_setting(spark, EMPTY_BATCHES_SETTING, "false"))
         try:
             return follow(queries, log)
         except JAVA_ERRORS:
