@@ -34,7 +34,7 @@ class TimedRows(HeldRows):
     """Waiting rows.
 
     time : int64[n], event times in microseconds
-    scope : int64[3, n], codes of the left scope, the right scope, and both; see `AlignedSides`
+    scope : int64[3, n], codes of the left scope, the right scope, and the scope by both keys
     """
 
     time: Ints
@@ -105,7 +105,7 @@ class AlignedSides(Stateful):
 
     finer : the side whose keys include all keys of the other side, or 2 if there is none
     both : scopes by the keys of both sides if `finer` is 2; otherwise None
-    released_up_to : int64[scopes of both], event time up to which a timeout has released rows
+    released_up_to : int64[], per scope by both keys, event time up to which rows were released
     """
 
     state = {
