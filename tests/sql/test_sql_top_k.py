@@ -285,6 +285,24 @@ def test_sql_answers_as_the_function_does_for_every_key_and_alternative(tables):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(("key", "group"), [("stream", None), ("stream", "g"), ("g", "stream")])
+def test_a_key_or_group_may_be_named_stream(spark, key, group):
+    rows = [(i, "ab"[i % 2], "uv"[i // 2], float(i), 0.5) for i in range(4)]
+    df = spark.createDataFrame(rows, "id int, stream string, g string, score double, prob double")
+    df = df.selectExpr("*", "timestamp_seconds(id) AS ts")
+    streams = "" if group is None else f" STREAMS {group}"
+    columns = f"{key}, {group or 'id'}, rank, probability"
+    text = f"SELECT TOP 1 {columns} FROM r [RANGE 9 s WATTR ts] GROUP BY {key} RANK BY score"
+    expected = sf.top_k(
+        df, 1, by="score", window=sf.Range("9 s"), order="ts", key=key, group=group,
+        existence="prob",
+    )  # fmt: skip
+    one = group or "row.id"
+    same(sql(spark, text + streams, r=df), expected.selectExpr(key, one, "rank", "probability"))
+    assert expected.count() > 1
+
+
+@pytest.mark.spark
 def test_pk_topk_and_pt_k_over_one_ranking_are_planned_together(tables):
     base = "SELECT TOP 2 * FROM readings [RANGE 20 minutes WATTR at] "
     text = base + "RANK BY speed {} FREQUENCY 2 minutes"

@@ -45,6 +45,7 @@ from sfumato.language.tables import PlannedFrame, Source, describe_existence, ma
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.sql_tokens import quote_name
+from sfumato.tables.ranking.table_top_k import TOP_K_COLUMNS
 from sfumato.windows import Delta, Range, Rows
 
 RANK_WORDS = (
@@ -65,7 +66,6 @@ PROB = "prob"  # the name of existence in the multi-top-k paper
 SCORE = "score"  # the default column or attribute of RANK BY
 PK_TOPK, PT_K = "pk_topk", "pt_k"  # rankings by Pr_k
 RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answered")
-TAKEN_KEYS = (*RANKING_COLUMNS, "row", "stream")  # names that a key of `sf.top_k` cannot have
 
 
 class RankOptions(Options):
@@ -296,7 +296,7 @@ class Ranking(WindowedBlock):
             raise at(having.place, reason)
         self.handled += [grouping] if grouping is not None else []
         self.key = self.keys()
-        taken = next((name for name in self.key if name.lower() in TAKEN_KEYS), None)
+        taken = next((name for name in self.key if name.lower() in TOP_K_COLUMNS), None)
         if taken is not None and grouping is not None:
             reason = (
                 f"GROUP BY cannot name {taken}, because the answers of TOP have a column with this "
@@ -412,14 +412,16 @@ class Ranking(WindowedBlock):
         existence = describe_existence(frame, options.get("existence"))
         lines = ranking_lines(window, timetable, least, options, existence)
         step = replace(answers.step, lines=lines)
-        return PlannedFrame(_flatten(answers.df, self._columns(), options.get("group")), step)
+        streams = options.get("group")
+        kept = None if streams is None else [*self.key, streams]
+        return PlannedFrame(_flatten(answers.df, self._columns(), kept), step)
 
 
-def _flatten(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:
-    """Return answers with the tuple's columns, or with the column of `streams` if given."""
+def _flatten(df: DataFrame, columns: list[str], named: list[str] | None) -> DataFrame:
+    """Return answers with the tuple's columns, or for ranked streams with the columns `named`."""
     own = [F.col(name).alias(_prefixed_name(name, columns)) for name in RANKING_COLUMNS]
-    if streams is not None:
-        return df.select(*own, F.col(quote_name(streams)))
+    if named is not None:
+        return df.select(*own, *map(F.col, map(quote_name, named)))
     return df.select(*own, *(F.col(f"row.{quote_name(name)}").alias(name) for name in columns))
 
 
