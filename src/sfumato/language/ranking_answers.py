@@ -45,7 +45,6 @@ from sfumato.language.tables import PlannedFrame, Source, describe_existence, ma
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.sql_tokens import quote_name
-from sfumato.tables.ranking.table_top_k import TOP_K_COLUMNS
 from sfumato.windows import Delta, Range, Rows
 
 RANK_WORDS = (
@@ -66,6 +65,7 @@ PROB = "prob"  # the name of existence in the multi-top-k paper
 SCORE = "score"  # the default column or attribute of RANK BY
 PK_TOPK, PT_K = "pk_topk", "pt_k"  # rankings by Pr_k
 RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answered")
+TAKEN_KEYS = (*RANKING_COLUMNS, "row")  # names that a key of `sf.top_k` cannot have
 
 
 class RankOptions(Options):
@@ -296,7 +296,7 @@ class Ranking(WindowedBlock):
             raise at(having.place, reason)
         self.handled += [grouping] if grouping is not None else []
         self.key = self.keys()
-        taken = next((name for name in self.key if name.lower() in TOP_K_COLUMNS), None)
+        taken = next((name for name in self.key if name.lower() in TAKEN_KEYS), None)
         if taken is not None and grouping is not None:
             reason = (
                 f"GROUP BY cannot name {taken}, because the answers of TOP have a column with this "
