@@ -3,10 +3,12 @@
 import warnings
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from streams import put, run, stream_of
 
 HOUR = sf.Range("1 hour")
 
@@ -100,6 +102,29 @@ def test_measurements_with_a_collation_are_refused(rows):
     value = F.struct(F.lit(1.0).alias("prob"), F.expr("'A' COLLATE UTF8_LCASE").alias("k"))
     with pytest.raises(TypeError, match="`measurements` names column `a` with the collation"):
         sf.fuse(rows.withColumn("a", F.array(value)), "a")
+
+
+@pytest.mark.parametrize("operator", ["window", "pairs", "ranking"])
+def test_structs_of_a_stream_hold_arrays_without_null_elements(spark, tmp_path, operator):
+    put(tmp_path / "in", 1, pa.table({"t": range(8), "x": [float(i % 3) for i in range(8)]}))
+    read = stream_of(spark, tmp_path / "in", "t long, x double")
+    static = spark.read.parquet(str(tmp_path / "in"))
+    window = sf.Range("4 us")
+
+    def answers(rows):
+        rows = rows.withColumn("alternatives", sf.samples("x", 0.5, 2, attributes="y"))
+        rows = rows.withColumn("pair", F.array("x", F.lit(1.0)))
+        if operator == "window":
+            how = {"window": window, "order": "t", "missed": True}
+            return sf.window_aggregate(rows, {"m": "max(y)"}, **how)
+        if operator == "ranking":
+            return sf.top_k(rows, 1, by="y", window=window, order="t")
+        near = {"on": "y", "within": 0.6, "probability": 0.1, "alternatives": True}
+        return sf.self_join(rows, **near, window=window, order="t")
+
+    found, _ = run(answers(read), tmp_path)
+    assert found
+    assert {*map(str, found)} <= {*map(str, answers(static).collect())}
 
 
 def test_columns_in_another_order_after_a_restart_are_refused_in_a_sentence(rows, tmp_path):

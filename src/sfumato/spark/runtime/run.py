@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.streaming import StreamingQueryListener
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from sfumato.reports import (
     ANSWERS_SUFFIX,
@@ -146,7 +146,10 @@ def count_answers(answers: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def type_of(kind: Any, *, fixed: bool) -> DataType:
-    """Return the Spark type of an `Output` kind, with fixed or user names for its fields."""
+    """Return the Spark type of an `Output` kind, with fixed or user names for its fields.
+
+    All its parts are nullable: on streams, Spark loses which are not, and casts to them would fail.
+    """
     if isinstance(kind, Struct):
         fields = []
         for part in kind.parts:
@@ -159,7 +162,7 @@ def type_of(kind: Any, *, fixed: bool) -> DataType:
     if isinstance(kind, ListOf):
         return ArrayType(type_of(kind.kind, fixed=fixed))
     known: DataType = from_arrow_type(kind) if isinstance(kind, pa.DataType) else kind
-    return known
+    return known.toNullable() if isinstance(known, ArrayType | MapType | StructType) else known
 
 
 def answers_of(outputs: Sequence[Output]) -> StructType:
