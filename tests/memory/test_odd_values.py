@@ -283,6 +283,13 @@ def test_a_column_without_a_value_is_left_out_of_the_discovery_with_a_warning(em
         assert discovered(history(gust=empty), ["x", "gust"]) == []
 
 
+def test_a_discovery_without_a_result_warns_at_the_call():
+    unrelated = {"x": np.arange(300.0), "y": np.random.default_rng(1).random(300)}
+    with pytest.warns(NothingDiscovered, match="`y`: the closest candidate") as warned:
+        assert discovered(unrelated) == []
+    assert [each.filename for each in warned] == [__file__]
+
+
 def test_discovery_says_when_few_rows_have_all_columns():
     columns = history()
     columns["gust"] = np.where(columns["x"] < 0.2, columns["x"], np.nan)

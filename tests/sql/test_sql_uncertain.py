@@ -79,6 +79,10 @@ REFUSED = [
      "the answers of TOP have a column with this name: rename it in a subquery"),
     ("SELECT TOP 1 id FROM (SELECT *, id AS `Time` FROM s) [RANGE 2 min WATTR ts] "
      "GROUP BY `Time` RANK BY x", "GROUP BY `Time`", "GROUP BY cannot name Time"),
+    ("SELECT TOP 1 id FROM s [RANGE 2 min WATTR ts KEY id] RANK BY x", "KEY id",
+     "To group the rows, leave KEY out and write GROUP BY `id`"),
+    ("SELECT COUNT(*) FROM certain [RANGE 2 min WATTR ts KEY (k, id)] GROUP BY k", "KEY (k, id)",
+     "write GROUP BY `k`, `id`"),
     ("SELECT TIME_AVG(x) FROM s [RANGE 2 min WATTR ts SHARED id]", "TIME_AVG(x)", "or SHARED out"),
     ("SELECT LAST(x) FROM s [RANGE 2 min WATTR ts EARLY 1 min]", "LAST(x)", "without EARLY"),
     ("SELECT ROUND(AVG( x )) FROM s [ROWS 2]", "AVG( x )", "AVG( x ) is a distribution"),

@@ -57,6 +57,7 @@ from sfumato.tables.imputation.table_imputation import stream_imputation_job
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, column_names
 from sfumato.tables.reading.job import remember_answers
 from sfumato.tables.reading.types import floats_of
+from sfumato.tables.reading.user_warnings import calls_from_user
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -528,6 +529,7 @@ def discover_dependencies(
         names=wanted,
         dependents=dependents,
         scaling={**extents, **scaling_pairs(scaling)},
+        calls=calls_from_user(),
         **search,
         **thresholds,
     )

@@ -75,6 +75,15 @@ class WindowedBlock:
             if str(last).lower() == "window" and match_name("window", columns) is None:
                 raise at(name, "leave `window` out of GROUP BY: the bracket already groups by it")
             keys.append(resolve_column(last, columns, "the stream"))
+        if self.source.unused_key is not None:
+            option, names = self.source.unused_key
+            if any(name not in keys for name in names):
+                reason = (
+                    "KEY gives each value a disorder controller, and this bracket has no word that "
+                    "requests one, such as MAX_DELAY. To group the rows, leave KEY out and write "
+                    f"GROUP BY {', '.join(map(quote_name, names))}"
+                )
+                raise at(option, reason)
         return keys
 
     def answer(

@@ -36,9 +36,11 @@ class TableOptions(Options):
     """A construct in brackets after a table, such as `s [ROWS 5]`, identified by its first word.
 
     kind : "time", "count" or "value" for a window; otherwise ""
+    unused_key : the option KEY and its columns, if `rows` did not reorder by them; otherwise None
     """
 
     kind = ""
+    unused_key: tuple[Option, list[str]] | None = None
 
     def rows(self, *, answered: bool) -> PlannedFrame:
         """Return the construct's rows. answered : whether an aggregate, ranking or join follows"""
@@ -106,6 +108,8 @@ class TimeOptions(TableOptions):
         arguments = self.arguments(*others, *(["FORGET"] if of_answers else []))
         controlled = bool(CONTROL_WORDS & arguments.keys())
         if answered and extent is not None and not controlled:
+            if (option := self.get("KEY")) is not None:
+                self.unused_key = option, list_names(arguments["key"])
             return frame
         if not WAIT_WORDS & arguments.keys():
             arguments["slack"] = 0

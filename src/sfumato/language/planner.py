@@ -328,6 +328,7 @@ def _plan_table(block: Block, relation: Relation, answered: bool) -> Source | No
         source.window, source.order = given.window()
         if given.kind and (answered or given.kind != "time"):
             source.operator_options = operator_options(given.options)
+        source.unused_key = given.unused_key
     return source
 
 

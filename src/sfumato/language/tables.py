@@ -61,6 +61,7 @@ class Source:
     aliases : the qualifiers of its columns; a join has two, and `sides` gives the side of each
     window, order : the window over the frame and its order columns, for an aggregate or a ranking
     operator_options : the bracket's options for the operator over the window, such as FORGET
+    unused_key : the option KEY of a bracket without disorder control, and its columns
     extra : columns added for this query only, which a star does not include
     changed : whether it differs from the table and must be replaced in the text
     """
@@ -74,6 +75,7 @@ class Source:
     window: BracketWindow | None = None
     order: list[str] = field(default_factory=list)
     operator_options: tuple[Option, ...] = ()
+    unused_key: tuple[Option, list[str]] | None = None
     sides: dict[str, str] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
     changed: bool = False

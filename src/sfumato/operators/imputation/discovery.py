@@ -33,6 +33,7 @@ def discover_dependencies(
     dependents: Iterable[str] | None = None,
     scaling: Mapping[str, tuple[float, float]] | None = None,
     seed: int = 0,
+    calls: int = 0,
     **settings: Any,
 ) -> list[Dependency]:
     """Find differential dependencies that nearly hold in a repository.
@@ -43,6 +44,7 @@ def discover_dependencies(
     epsilons : candidates for the determinants, each used for all determinants of a dependency
     max_determinants : int >= 1    least_donors : float >= 0, see below
     sample, seed : largest number of rows that are compared in pairs, and the seed for drawing them
+    calls : number of stack frames between the caller and the user's code, which warnings name
 
     For every set of determinants, each of `epsilons` is accepted if the share of close pairs within
     `within` on the dependent is at least `confidence`. The dependent's epsilon is then the smallest
@@ -83,7 +85,7 @@ def discover_dependencies(
                         missed[name] = max(missed[name] or each, each)
                     elif not any(_implies(d, each) for d in found[name]):
                         found[name].append(each)
-    _warn_of_misses({name: missed[name] for name in chosen if not found[name]}, search)
+    _warn_of_misses({name: missed[name] for name in chosen if not found[name]}, search, calls)
     return [
         dependency
         for name in chosen
@@ -171,7 +173,7 @@ def _candidates(
         )
 
 
-def _warn_of_misses(missed: Mapping[str, NearMiss | None], search: Search) -> None:
+def _warn_of_misses(missed: Mapping[str, NearMiss | None], search: Search, calls: int) -> None:
     if not missed:
         return
     lines = [
@@ -188,7 +190,7 @@ def _warn_of_misses(missed: Mapping[str, NearMiss | None], search: Search) -> No
         + ". To find looser dependencies, give a larger `within`, a lower `confidence` or more "
         "`max_determinants`",
         NothingDiscovered,
-        stacklevel=3,
+        stacklevel=3 + calls,
     )  # fmt: skip
 
 
