@@ -179,6 +179,16 @@ def test_existence_is_rounded_to_one_and_zero_is_absent():
     ]  # fmt: skip
 
 
+def test_tuples_of_invalid_scores_or_probabilities_are_not_ranked():
+    pairs = [(0.0, 1.0), (-0.1, 1.0), (1.5, 1.0), (math.nan, 1.0), (0.5, math.nan), (0.5, math.inf)]
+    tuples = [[{"prob": prob, "x": score}] for prob, score in pairs]
+    tuples += [[{"prob": 0.7, "x": score} for score in (1.0, 2.0)], [{"prob": 0.5, "x": 1.0}]]
+    table = pa.table({"at": at(*range(len(tuples))), "alternatives": pa.array(tuples)})
+    with pytest.warns(sf.errors.InvalidRowsWarning, match="top_k: 7 of 8"):
+        best = sf.top_k(table, 5, by="x", window=sf.Range("1 hour"), order="at")
+    assert [row["probability"] for row in best.to_pylist()] == [0.5]
+
+
 LABELS = pa.table(
     {
         "at": at(0, 1),

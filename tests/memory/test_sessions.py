@@ -149,6 +149,24 @@ def test_results_over_uncertain_tuples_are_those_over_possible_worlds():
     assert found["window"].tolist() == [{"start": 0, "end": 15}, {"start": 30, "end": 43}]
 
 
+def test_a_late_row_between_two_open_sessions_merges_them():
+    #       10        22      30   Gap 10: the row at 17, which arrives last, is near both.
+    rows = pd.DataFrame({"at": [10, 22, 17, 90], "arrival": [10, 22, 24, 90]})
+    ordered = sf.reorder(rows, event_time="at", arrival="arrival", slack=0)
+    found, missed = sf.split_missed(
+        sf.window_aggregate(
+            ordered, {"n": "count(*)"}, window=sf.Session("10 us"), order="at", missed=True
+        )
+    )
+    # The first session ends at 20, which the punctuation of the late row, 22, has passed.
+    assert found["window"].tolist()[:2] == [{"start": 10, "end": 20}, {"start": 17, "end": 32}]
+    assert (found["n"].tolist(), len(missed)) == ([1, 2, 1], 0)
+    ordered = sf.reorder(rows, event_time="at", arrival="arrival", max_delay="4 us")
+    found = sf.window_aggregate(ordered, {"n": "count(*)"}, window=sf.Session("10 us"), order="at")
+    assert found["window"].tolist()[0] == {"start": 10, "end": 32}
+    assert found["n"].tolist() == [3, 1]
+
+
 def test_sessions_are_for_certain_times_in_aggregates():
     times = [{"prob": 0.5, "t": 3}, {"prob": 0.5, "t": 9}]
     rows = pd.DataFrame({"id": [1, 2], "alternatives": [times, times]})
