@@ -92,9 +92,9 @@ EQUAL = {
         ),
     # joins
     f"SELECT * FROM s AS a [ROWS 10 CONFIDENCE 95%] {JOIN} USING NESTED": joined,
-    f"SELECT * FROM s a [ROWS 4 CONFIDENCE 0.8 MAX_TUPLES 6 ORDER ts, id] {JOIN} USING INDEX "
+    f"SELECT * FROM s a [ROWS 4 CONFIDENCE 0.8 ORDER ts, id] {JOIN} USING INDEX "
     "AND b.sensor = a.sensor": lambda t: joined(
-        t, window=sf.Rows(4, 0.8, max_tuples=6), order=["ts", "id"], key="sensor"
+        t, window=sf.Rows(4, 0.8), order=["ts", "id"], key="sensor"
     ),
     f"SELECT * FROM s a [ROWS 3] {JOIN} OUTPUT CHANGES":
         lambda t: joined(t, window=sf.Rows(3), output="changes"),

@@ -21,6 +21,7 @@ from sfumato.language.steps import format_bytes
 from sfumato.language.syntax import Node, SqlError, references, stars
 from sfumato.language.table_functions import tables_read
 from sfumato.operators.windows.uncertain_window import expected_tuples
+from sfumato.windows import Rows
 from sql.plain_frame import plain_frame
 
 SECOND = 1_000_000
@@ -89,6 +90,16 @@ def test_keywords_are_case_free_options_in_any_order_and_units_as_people_write_t
         10 * SECOND,
     )
     assert order == ["ts"]
+
+
+def test_rows_windows_have_the_defaults_of_the_function():
+    assert windowed("ROWS 500") == (Rows(500), ["arrival"])
+    assert windowed("ROWS 500 CONFIDENCE 95%") == (Rows(500, 0.95), ["arrival"])
+    assert windowed("rows 5 confidence 1 max_tuples 50 order by a, `b`", "a", "b") == (
+        Rows(5, 1.0, 50),
+        ["a", "b"],
+    )
+    assert windowed("ROWS 100 SLIDE 100")[0] == Rows(100, slide=100)
 
 
 def test_the_alias_may_stand_before_or_after_the_window():
