@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -103,6 +104,29 @@ def put(folder, number, rows):
     path = folder / f"{number:03d}.json"
     path.write_text("\n".join(map(json.dumps, rows)))
     os.utime(path, (number + 1, number + 1))
+
+
+def write_files(folder, rows, count=4):
+    """Write rows as files, which are read in order of their times, and return their paths."""
+    size = -(-len(rows) // count)
+    for number in range(count):
+        put(folder, number, rows[size * number : size * (number + 1)])
+    return sorted(folder.iterdir())
+
+
+def add_files(files, folder):
+    """Copy files, with their times, to a folder, which may be new."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        shutil.copy2(file, folder)
+
+
+def run_over(stream, folder):
+    """Write a stream's rows to files, up to the end of what is there; return its query."""
+    writer = stream.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(folder / "out"))
+    query.awaitTermination()
+    return query
 
 
 def answers(rows):

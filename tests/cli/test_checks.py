@@ -102,16 +102,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def no_spark(monkeypatch):
-    """Make the test fail if Spark starts."""
-
-    def start(*_, **__):
-        raise AssertionError("Spark was started")
-
-    monkeypatch.setattr("sfumato.cli.session.session", start)
-
-
 @pytest.mark.parametrize(("right", "old", "new", "said"), WRONG)
 def test_a_wrong_file_is_told_in_a_sentence_before_spark(folder, no_spark, right, old, new, said):
     assert old in right
@@ -280,6 +270,12 @@ def put(file, *lines):
     file.write_text("\n".join(lines) + "\n")
 
 
+def initiated(folder, place="in"):
+    """Return the pipeline that init writes for a place."""
+    place = place if "://" in place else str(folder / place)
+    return parse_pipeline(first_file(place, folder), folder / "p")
+
+
 def test_init_writes_a_file_for_a_folder_that_passes_the_checks(tmp_path):
     put(
         tmp_path / "in" / "a.json",
@@ -324,8 +320,7 @@ def test_queries_that_init_suggests_pass_the_checks(tmp_path):
 )  # fmt: skip
 def test_init_takes_every_usual_form_of_a_time_for_a_timestamp(tmp_path, text):
     put(tmp_path / "in" / "a.json", f'{{"t": "{text}", "x": 1.0}}')
-    pipeline = parse_pipeline(first_file(str(tmp_path / "in"), tmp_path), tmp_path / "p")
-    assert pipeline.sources[0].schema == "t timestamp, x double"
+    assert initiated(tmp_path).sources[0].schema == "t timestamp, x double"
 
 
 def test_init_skips_lines_of_a_folder_that_cannot_be_read_and_names_dead_letters(tmp_path):
@@ -340,18 +335,18 @@ def test_init_skips_lines_of_a_folder_that_cannot_be_read_and_names_dead_letters
 
 def test_init_reads_doubled_quotes_of_csv_files(tmp_path):
     put(tmp_path / "in" / "a.csv", "id,note", '1,"a ""quoted"" word, and a comma"')
-    pipeline = parse_pipeline(first_file(str(tmp_path / "in"), tmp_path), tmp_path / "p")
+    pipeline = initiated(tmp_path)
     check_before_spark(pipeline)
     assert pipeline.sources[0].options == {"header": "true", "escape": '"'}
 
 
 def test_init_plays_a_single_file_and_reads_a_topic(tmp_path):
     put(tmp_path / "2 trips.csv", "id,at", "1,2024-01-01 00:00:00")
-    pipeline = parse_pipeline(first_file(str(tmp_path / "2 trips.csv"), tmp_path), tmp_path / "p")
+    pipeline = initiated(tmp_path, "2 trips.csv")
     check_before_spark(pipeline)
     assert pipeline.sources[0].name == "s_2_trips"
     assert pipeline.sources[0].options == {"rows_per_batch": "1000", "order": "at"}
-    pipeline = parse_pipeline(first_file("kafka://h:9092/readings", tmp_path), tmp_path / "p")
+    pipeline = initiated(tmp_path, "kafka://h:9092/readings")
     check_before_spark(pipeline)
     assert pipeline.sources[0].options["subscribe"] == "readings"
     assert "kafka" in pipeline.spark.packages[0]

@@ -239,22 +239,12 @@ def test_a_traceback_hides_it(tmp_path, monkeypatch):
     assert "hunter" not in answer.output.lower()
 
 
-def test_sparks_own_page_is_not_there_where_it_could_show_a_secret(tmp_path, monkeypatch):
-    seen = {}
-
-    class Started(Exception):  # noqa: N818
-        pass
-
-    def start(*_, **options):
-        seen.update(options)
-        raise Started
-
+def test_sparks_own_page_is_not_there_where_it_could_show_a_secret(tmp_path, monkeypatch, started):
     monkeypatch.setenv("KEY", SECRET)
-    monkeypatch.setattr("sfumato.cli.session.command_session", start)
     (tmp_path / "in").mkdir()
     file = tmp_path / "p.toml"
     text = "[sources.s]\nformat = 'json'\npath = 'in'\nschema = 'id string'\n"
     for options, page in (("", True), ('options = { lineSep = "${KEY}" }\n', False)):
         file.write_text(f"{text}{options}[sinks.o]\nquery = 's'\n")
         CliRunner().invoke(app, ["run", str(file)])
-        assert seen["page"] is page
+        assert started.pop()["page"] is page

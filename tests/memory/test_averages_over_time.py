@@ -78,34 +78,12 @@ def test_a_constant_value_is_its_own_mean_and_days_have_their_hours():
     np.testing.assert_allclose(hours, [11, 24, 23])  # clocks went forward on the 31st
 
 
-REFUSED = [
-    ({"window": sf.Rows(3)}, r"time_avg in `aggregates\['m'\]` needs sf.Range"),
-    ({"window": sf.Session("1 minute")}, r"time_avg in `aggregates\['m'\]` needs sf.Range"),
-    ({"window": sf.Delta(1.0, on="x")}, r"time_avg in `aggregates\['m'\]` needs sf.Range"),
-    ({"window": sf.Range("1 s", slide="2 s")}, "windows without gaps"),
-    ({"early": "1 second"}, "`early` allows only count, sum"),
-    (
-        {"existence": "p", "distribution": 3},
-        "`distribution` needs a distribution, but time_avg has only an exact mean",
-    ),
-    ({"existence": "p", "quantiles": [0.5]}, "sf.draw_worlds"),
-]
-
-
-@pytest.mark.parametrize(("changed", "message"), REFUSED)
-def test_windows_without_averages_over_time_are_refused(changed, message):
-    rows = frame([(0, "a", 1.0), (1, "a", 2.0)]).assign(p=0.5)
-    right = {"window": "1 minute", **AT}
-    sf.window_aggregate(rows, {"m": "time_avg(x)"}, **right)
-    with pytest.raises(ValueError, match=message):
-        sf.window_aggregate(rows, {"m": "time_avg(x)"}, **(right | changed))
-
-
 def test_uncertain_times_and_shared_punctuations_are_refused():
     alternatives = [[{"prob": 0.5, "t": 0, "x": 1.0}, {"prob": 0.5, "t": 5, "x": 2.0}]]
     rows = pd.DataFrame({"alternatives": alternatives})
-    with pytest.raises(ValueError, match="certain event times"):
-        sf.window_aggregate(rows, {"m": "integral(x)"}, window="10 us", order="t")
+    for function in ("integral", "first", "last"):
+        with pytest.raises(ValueError, match=f"{function} in .* needs certain event times.*draw"):
+            sf.window_aggregate(rows, {"m": f"{function}(x)"}, window="10 us", order="t")
     ordered = sf.reorder(
         frame([(0, "a", 1.0)]).assign(seen=0), event_time="ts", arrival="seen", slack=1
     )

@@ -144,37 +144,3 @@ def test_a_time_that_no_calendar_reaches_is_invalid():
         )  # fmt: skip
     results, missed = sf.split_missed(found)
     assert (results.num_rows, missed.column("reason").to_pylist()) == (1, ["invalid"] * 5)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: sf.Range("1 day", zone="America/New_Yrok"), ValueError, "did you mean `America/N"),
-        (lambda: sf.Range("1 day", zone="../etc/passwd"), ValueError, "`zone` must be the name of"),
-        (lambda: sf.Range("1 day", zone=5), TypeError, "`zone` must be the name of a time zone"),
-        (lambda: sf.Range("1 hour", zone="UTC"), ValueError, "`length` of a window with calendar"),
-        (lambda: sf.Range("1 month", slide="1 day"), ValueError, "`slide` must be in months or ye"),
-        (lambda: sf.Range("0 months"), ValueError, "`length` of a window with calendar units must"),
-        (lambda: sf.Range("20000 days", "1 day", zone="UTC"), ValueError, "10000"),
-        (lambda: sf.Range(dt.timedelta(1), zone="UTC"), ValueError, "`length` of a window with"),
-        (lambda: sf.Range("99999 years"), ValueError, "`length` must be at most 9,999 years"),
-    ],
-)
-def test_wrong_calendars_are_refused(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda rows, window: sf.top_k(rows, 2, by="x", window=window, order="at"),
-        lambda rows, window: sf.self_join(
-            rows, on="x", within=1.0, probability=0.5, window=window, order="at"
-        ),
-    ],
-)
-def test_calendars_are_for_aggregates(call):
-    rows = pa.table({"at": pa.array([0, 5]), "x": [1.0, 2.0]})
-    with pytest.raises(ValueError, match="`window` must have a fixed length here"):
-        call(rows, sf.Range("1 day", zone="UTC"))

@@ -94,10 +94,3 @@ def test_numbers_that_stand_for_strings_are_different_and_within_the_bounds_of_v
     assert np.isfinite(known).all()
     assert np.abs(known).max() < MAX_ABS_VALUE
     assert np.abs(known).min() > 0
-
-
-@pytest.mark.parametrize("function", ["first(word)", "max(word)", "sum(word)", "stddev(word)"])
-def test_other_aggregates_of_strings_are_refused(function):
-    frame = pd.DataFrame({"at": [1], "word": ["a"]})
-    with pytest.raises(TypeError, match="needs a numeric expression for"):
-        sf.window_aggregate(frame, {"m": function}, window=sf.Rows(2), order="at")

@@ -337,7 +337,6 @@ ROWS = trace(6, 50)
 ORDERED = {"event_time": "made", "arrival": "arrival", "max_delay": "9 us"}
 AT = {"window": sf.Range("9 us"), "order": "made"}
 COUNT = {"n": "count(*)"}
-UNSURE = ROWS.sort_values("made").assign(existence=0.5)
 
 
 @pytest.mark.parametrize(
@@ -352,33 +351,11 @@ UNSURE = ROWS.sort_values("made").assign(existence=0.5)
         (lambda: sf.split_late(sf.reorder(ROWS, **ORDERED, early=True)), "each row twice"),
         (lambda: sf.reorder(ROWS, **ORDERED, early=True, key="key", forget_after=5),
          "cannot be combined"),
-        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, level=0.8), "`level` needs `early`"),
-        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="3 us", level=1.0), "0.5, 0.999"),
-        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="10 us"), "at most the window's"),
-        (lambda: sf.window_aggregate(ROWS, {"q": "quantile(x, 0.5)"}, **AT, early="3 us"),
-         "is quantile: compute it"),
-        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="3 us", missed=True), "`missed`"),
-        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="3 us", with_rows=True),
-         "`with_rows`"),
-        (lambda: sf.window_aggregate(ROWS, COUNT, window=sf.Session("3 us"), order="made",
-                                     early="3 us"), "fixed length"),
-        (lambda: sf.window_aggregate(UNSURE, {"v": "var(x)"}, **AT, early="3 us"),
-         "avg, min, max; `aggregates['v']` is var"),
-        (lambda: sf.window_aggregate(UNSURE, COUNT, **AT, early="3 us", distribution=5),
-         "`distribution` cannot be"),
-        (lambda: sf.window_aggregate(UNSURE, COUNT, **AT, early="3 us", quantiles=[0.5]),
-         "`quantiles` cannot be"),
     ],
 )  # fmt: skip
-def test_settings_without_early_answers_are_refused(call, words):
-    with pytest.raises(ValueError, match=words.replace("[", r"\[")):
+def test_rows_on_arrival_and_early_answers_need_each_other(call, words):
+    with pytest.raises(ValueError, match=words):
         call()
-
-
-@pytest.mark.parametrize("wrong", [5, 1.5, ["3 us"]])
-def test_an_interval_without_a_unit_is_refused(wrong):
-    with pytest.raises(TypeError, match="`early`"):
-        sf.window_aggregate(ROWS, COUNT, **AT, early=wrong)
 
 
 def test_forgetting_silent_keys_changes_no_answer(monkeypatch):

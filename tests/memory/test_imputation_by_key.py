@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -66,28 +65,3 @@ def test_several_columns_make_a_key_and_whole_numbers_are_equal_in_any_width():
     scaling = scaling_of(repository[["x", "z", "y"]])
     expected = sf.impute(rows.iloc[[0]], repository=own, scaling=scaling, **HOW)
     assert str(found["alternatives"][0]) == str(expected["alternatives"][0])
-
-
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ({"key": "x"}, "must name columns of text, integers, dates or booleans.*`x` is"),
-        ({"key": "room"}, "room"),
-        ({"key": "sensor", "least_rows": 0}, "`least_rows` must be"),
-    ],
-)
-def test_a_key_that_cannot_be_used_is_refused(how, said):
-    rows = readings(np.random.default_rng(0), ["a", "b"] * 20)
-    with pytest.raises((TypeError, ValueError), match=said):
-        sf.impute(rows, repository=rows, **HOW, **how)
-
-
-def test_the_key_must_be_in_the_repository_and_a_join_has_none():
-    rows = readings(np.random.default_rng(0), ["a", "b"] * 20)
-    with pytest.raises(ValueError, match="sensor"):
-        sf.impute(rows, repository=rows.drop(columns="sensor"), key="sensor", **HOW)
-    with pytest.raises(ValueError, match="`impute` of a join must not have a `key`"):
-        sf.similarity_join(
-            rows, rows, on="y", within=1, probability=0.5, window=sf.Rows(3), order="x",
-            impute={"repository": rows, "key": "sensor", **HOW},
-        )  # fmt: skip

@@ -64,39 +64,29 @@ def test_a_scaled_distance_is_that_of_attributes_in_their_extents():
         assert len(found) == near
 
 
-def test_each_pair_of_three_streams_is_joined_as_alone():
+@pytest.mark.parametrize("imputed", [False, True])
+def test_each_pair_of_three_streams_is_joined_as_alone(imputed):
     rng = np.random.default_rng(3)
-    known = history(rng)
+    how = {"dependencies": "h -> c : 0.05 -> 0.1", "attributes": "c", "max_alternatives": 16}
+    how["repository"] = history(rng)
     streams = {name: side(rng, i).drop(columns="at").assign(id=np.arange(40))
                for i, name in enumerate("xyz")}  # fmt: skip
-    how = {"dependencies": "h -> c : 0.05 -> 0.1", "attributes": "c", "max_alternatives": 16}
     asked = {"on": "c", "within": 0.5, "probability": 0.3, "order": "id", "window": sf.Rows(15)}
-    how["repository"] = known
-    found = sf.join_streams(streams, **asked, impute=how)
-    got = {
-        (row.left_stream, row.left["id"], row.right_stream, row.right["id"]): row.probability
-        for row in found.itertuples()
-    }
-    expected = {}
-    for one, other in ("xy", "xz", "yz"):
-        of_two = sf.similarity_join(streams[one], streams[other], **asked, impute=how)
-        expected |= {
-            (one, row.left["id"], other, row.right["id"]): row.probability
-            for row in of_two.itertuples()
-        }
-    assert got == pytest.approx(expected, abs=1e-12)
-    assert {(one, other) for one, _, other, _ in got} == {("x", "y"), ("x", "z"), ("y", "z")}
+    if not imputed:
+        streams = {name: rows.fillna({"c": -1}) for name, rows in streams.items()}
+    more = {"impute": how} if imputed else {}
+    found = sf.join_streams(streams, name="all", **asked, **more)
+    assert isinstance(found, pd.DataFrame)
+    expected, pairs_of = [], ("xy", "xz", "yz")
+    for one, other in pairs_of:
+        of_two = sf.similarity_join(streams[one], streams[other], **asked, **more)
+        assert len(of_two)
+        names = {"left_stream": one, "right_stream": other}
+        expected += [names | row for row in of_two.to_dict("records")]
+    assert list(map(repr, found.to_dict("records"))) == list(map(repr, expected))
+    joins = [name for name in sf.ops.counters(found) if name.count("_") == 4]
+    assert joins == [f"sfumato_join_all_{one}_{other}" for one, other in pairs_of]
     with pytest.raises(ValueError, match="same columns"):
         sf.join_streams({**streams, "w": streams["x"].drop(columns="h")}, **asked)
     with pytest.raises(TypeError, match="at least two"):
         sf.join_streams({"x": streams["x"]}, **asked)
-
-
-def test_a_join_that_imputes_takes_no_places():
-    rng = np.random.default_rng(2)
-    how = {"repository": history(rng), "dependencies": "h -> c : 0.5 -> 1", "attributes": NAMES}
-    with pytest.raises(ValueError, match='`metric` must be "euclidean" in a join with `imp'):
-        sf.similarity_join(
-            side(rng, 0), side(rng, 1), on=NAMES, within=1.0, metric="haversine", probability=0.5,
-            window=sf.Rows(3), order="at", impute=how,
-        )  # fmt: skip

@@ -178,30 +178,12 @@ def test_large_sums_are_sampled_with_a_bound():
     assert abs(np.mean(worlds <= last["q50"]) - 0.5) < last["error"] + 0.01
 
 
-def test_answers_are_refused_as_independent_rows():
-    df = frame(np.random.default_rng(0), 4, 0)
-    found = sf.neighbours(df, window=sf.Range("9 us"), aggregates={"n": "count(*)"}, **HOW)
+@pytest.mark.parametrize("other", [None, frame(np.random.default_rng(1), 3, 1)])
+def test_answers_are_refused_as_independent_rows(other):
+    df, window = frame(np.random.default_rng(0), 4, 0), sf.Range("9 us")
+    found = sf.neighbours(df, other=other, window=window, aggregates={"n": "count(*)"}, **HOW)
     with pytest.raises(ValueError, match="may share readings"):
-        sf.window_aggregate(found, {"n": "count(*)"}, window=sf.Range("9 us"), order="t")
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"window": sf.Rows(3)}, "needs a time window over uncertain rows"),
-        ({"aggregates": {"n": "integral(w)"}}, "is not supported for neighbours"),
-        ({"aggregates": {"t": "sum(w)"}}, "already has a column with this name"),
-        ({"aggregates": {"neighbours": "sum(w)"}}, "already has a column with this name"),
-        ({"aggregates": {"n": "sum(missing)"}}, "missing"),
-        ({"aggregates": None, "quantiles": [0.5]}, "describe the results of `aggregates`"),
-        ({"aggregates": None, "distribution": 5}, "describe the results of `aggregates`"),
-    ],
-)
-def test_wrong_arguments(asked, message):
-    df = frame(np.random.default_rng(0), 4, 0)
-    how = {"window": sf.Range("9 us"), "aggregates": {"n": "count(*)"}, **HOW}
-    with pytest.raises(ValueError, match=message):
-        sf.neighbours(df, **how | asked)
+        sf.window_aggregate(found, {"n": "count(*)"}, window=window, order="t")
 
 
 def test_strings_are_counted_only():
@@ -218,18 +200,3 @@ def test_values_beyond_the_bounds_are_invalid():
     with pytest.warns(sf.InvalidRowsWarning, match="invalid: a value is beyond 1e140$"):
         found = sf.neighbours(df, window=sf.Rows(3), aggregates={"total": "sum(w)"}, **HOW)
     assert found["t"].to_list() == [1]
-
-
-def test_wrong_frames_are_refused():
-    rng = np.random.default_rng(0)
-    left, right = frame(rng, 3, 0), frame(rng, 3, 1)
-    how = {"window": sf.Rows(2), "key": "room", **HOW}
-    with pytest.raises(ValueError, match="`idle_timeout` needs two frames: give `other`"):
-        sf.neighbours(left, idle_timeout="1 minute", **how)
-    with pytest.raises(TypeError, match="`other` must be a Spark DataFrame, or a pandas"):
-        sf.neighbours(left, other=5, **how)
-    with pytest.raises(ValueError, match=r"`key` names a column `room` .* the right table"):
-        sf.neighbours(left, other=right.drop("room"), **how)
-    answers = sf.neighbours(left, other=right, **how)
-    with pytest.raises(ValueError, match="may share readings"):
-        sf.window_aggregate(answers, {"n": "count(*)"}, window=sf.Rows(2), order="t")

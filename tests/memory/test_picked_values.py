@@ -4,7 +4,6 @@ import datetime as dt
 
 import numpy as np
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,22 +71,6 @@ def test_types_and_other_results_are_kept():
         row = found.filter(pl.col("key") == key).row(0, named=True)
         words = rows["word"].drop_nulls()
         assert (row["last"], row["kinds"], row["n"]) == (words[-1], words.n_unique(), len(words))
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"window": sf.Rows(3)}, "last of strings and dates needs certain rows and a time window"),
-        ({"existence": "share"}, "last of strings and dates needs certain rows and a time window"),
-        ({"early": "2 us"}, "needs certain rows and a time window|`early` allows only"),
-        ({"missed": True}, "`missed` and last of strings or dates"),
-    ],
-)
-def test_other_windows_refuse_them(more, message):
-    df = frame(np.random.default_rng(1), 20).sort("at").with_columns(share=0.5)
-    given_arguments = {"window": sf.Range("10 us"), "order": "at", **more}
-    with pytest.raises((TypeError, ValueError), match=message):
-        sf.window_aggregate(df, {"last": "last(word)"}, **given_arguments)
 
 
 @examples(20)

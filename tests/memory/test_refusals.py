@@ -10,7 +10,6 @@ from local_readings import RANGE, READINGS_TABLE
 from memory_tables import tuples_of
 
 WINDOW = {"window": sf.Rows(2), "order": "made"}
-NUMBERS = pa.table({"a": [1.0, 2.0, 3.0], "b": [1.0, 3.0, 2.0]})
 WRONG = [
     (lambda t: sf.reorder([1], event_time="a", arrival="b"), TypeError, "got list"),
     (lambda t: sf.Rows(3, confidence="high"), ValueError, "`confidence` must lie in"),
@@ -52,18 +51,6 @@ WRONG = [
         "got a list. Give each",
     ),
 ]
-OF_DISCOVERY = [
-    ({"scaling": {"a": 2.0}}, r"`scaling` must give \(shift, span\)"),
-    ({"epsilons": 0.1}, "`epsilons` must be a list of finite numbers"),
-    ({"sample": 2.5}, "`sample` must be an in"),
-    ({"dependents": 3}, "`dependents` must be"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), OF_DISCOVERY)
-def test_wrong_arguments_of_a_discovery_are_refused(arguments, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        sf.discover_dependencies(NUMBERS, **arguments)
 
 
 @pytest.mark.parametrize(("call", "error", "message"), WRONG)
@@ -85,10 +72,16 @@ def test_a_plain_column_of_polars_stands_for_its_name():
 
 def test_a_frame_that_lost_its_mark_of_late_rows_is_refused():
     rows = sf.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
-    with pytest.raises(ValueError, match="`late`, which marks late rows, is missing"):
-        sf.window_aggregate(
-            rows.drop_columns(["late"]), {"n": "count(*)"}, window=RANGE, order="made"
-        )
+    lost, near = rows.drop_columns(["late"]), {"on": "x", "within": 1, "probability": 1}
+    for call in (
+        lambda: sf.window_aggregate(lost, {"s": "sum(x)"}, **WINDOW),
+        lambda: sf.window_aggregate(lost, {"s": "sum(x)"}, window=RANGE, order="made"),
+        lambda: sf.top_k(lost, 1, by="x", window=RANGE, order="made"),
+        lambda: sf.similarity_join(lost, READINGS_TABLE, **near, **WINDOW),
+        lambda: sf.self_join(lost, **near, **WINDOW),
+    ):
+        with pytest.raises(ValueError, match="`late`, which marks late rows, is missing"):
+            call()
 
 
 def test_columns_of_one_name_and_names_that_are_no_text_are_refused():

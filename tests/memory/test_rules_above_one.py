@@ -93,10 +93,3 @@ def test_each_window_scales_what_it_holds_and_rules_that_fit_stay():
     answers = TopKWindows({"q": (3, 10)}, length=10, start=0, rescale=True)
     answers.extend([0, 1], scores=[1.0, 2.0], prob=[0.3, 0.6], exclusive=[4, 4])
     np.testing.assert_allclose(answers.advance(10).probability, [0.6, 0.3])
-
-
-def test_rescale_needs_rules_and_is_a_truth_value(bergs):
-    with pytest.raises(ValueError, match="the column that identifies rows that exclude"):
-        sf.top_k(bergs, 1, rescale=True, **HOUR)
-    with pytest.raises(TypeError, match="`rescale` must be"):
-        sf.top_k(bergs, 1, exclusive="berg", rescale="yes", **HOUR)

@@ -49,6 +49,21 @@ def averaged_over_time():
     return found
 
 
+def of_uncertain_times():
+    times = tuples_of([[(0.5, 1_000_000), (0.5, 3_000_000)]], t=pa.timestamp("us", "UTC"))
+    rows = pa.table({"id": [1], "alternatives": times})
+    found = sf.window_aggregate(rows, {"n": "count(*)"}, window="2 s", order="t", distribution=2)
+    assert [row["n"]["mean"] for row in found.to_pylist()] == [0.5, 0.5]
+    ends = found.column("window").combine_chunks().field("end")
+    return handed_on(found, "n").append_column("at", ends).drop(["n"])
+
+
+def with_rows(window):
+    """Return the rows of extents, with their existence."""
+    there = {"there": "count(*)"}
+    return sf.window_aggregate(READINGS, there, window=window, order="at", with_rows=True)
+
+
 def ranked():
     found = sf.top_k(READINGS, 1, by="x", window=sf.Range("4 s", slide="2 s"), order="at")
     return found.rename_columns(
@@ -77,6 +92,11 @@ SHARING = {
         lambda: windows(sf.Range("4 s", slide="2 s")),
         "answers of overlapping windows",
     ),
+    "rows of extents that overlap": (
+        lambda: with_rows(sf.Range("4 s", slide="2 s")),
+        "answers of overlapping windows",
+    ),
+    "windows over uncertain times": (of_uncertain_times, "answers of windows over uncertain times"),
     "averages over time": (averaged_over_time, "averages over time"),
     "filtered pairs": (lambda: sf.where(pairs(), "left_x > 0.1"), "pairs of a join"),
     "reordered pairs": (
@@ -102,36 +122,13 @@ def test_an_operator_refuses_rows_that_may_share_tuples(name):
         ValueError, match=f"draw_worlds needs independent rows, but {said} may share"
     ):
         sf.draw_worlds(rows, 2, source="rows", id="at")
-    if "alternatives" in rows.column_names and "value" in str(
-        rows.schema.field("alternatives").type
-    ):
-        return
     with pytest.raises(ValueError, match=f"top_k needs independent rows, but {said} may share"):
         sf.top_k(rows, 1, by="1", window=sf.Range("2 s"), order="at")
-
-
-def test_a_join_of_pairs_is_refused_and_so_are_pandas_frames():
-    frame = sf.similarity_join(READINGS.to_pandas(), READINGS.to_pandas(), **NEAR)
-    frame["at"] = pd.to_datetime(range(len(frame)), unit="s")
-    on = NEAR | {"on": "left_x"}
-    with pytest.raises(
-        ValueError, match="similarity_join needs independent rows, but pairs of a join may share"
-    ):
-        sf.similarity_join(frame[["at", "alternatives"]], frame[["at", "alternatives"]], **on)
-    with pytest.raises(
-        ValueError, match="self_join needs independent rows, but pairs of a join may share"
-    ):
-        sf.self_join(frame[["at", "alternatives"]], **on)
-
-
-def test_windows_over_uncertain_times_share_their_tuples():
-    times = tuples_of([[(0.5, 1_000_000), (0.5, 3_000_000)]], t=pa.timestamp("us", "UTC"))
-    rows = pa.table({"id": [1], "alternatives": times})
-    found = sf.window_aggregate(rows, {"n": "count(*)"}, window="2 s", order="t", distribution=2)
-    assert [row["n"]["mean"] for row in found.to_pylist()] == [0.5, 0.5]
-    ends = found.column("window").combine_chunks().field("end")
-    with pytest.raises(ValueError, match="windows over uncertain times may share"):
-        sf.window_aggregate(handed_on(found, "n").append_column("at", ends).drop(["n"]), **COUNT)
+    if "left_x" in str(rows.schema):
+        on = NEAR | {"on": "left_x"}
+        for join, sides in (("similarity_join", (rows, rows)), ("self_join", (rows,))):
+            with pytest.raises(ValueError, match=f"{join} needs independent rows, but {said} may"):
+                getattr(sf, join)(*sides, **on)
 
 
 def test_rows_declared_independent_are_accepted():
@@ -154,6 +151,7 @@ def test_rows_declared_independent_are_accepted():
         lambda: READINGS,
         lambda: windows(sf.Range("2 s")),
         lambda: windows(sf.Range("2 s", slide="3 s")),
+        lambda: with_rows(sf.Range("4 s")),
         lambda: sf.where(READINGS, "x > 0"),
         lambda: pairs().drop_columns(["alternatives"]),
         lambda: pairs(READINGS.drop_columns(["existence"])),
@@ -162,26 +160,6 @@ def test_rows_declared_independent_are_accepted():
 )
 def test_independent_rows_are_accepted(rows):
     assert sf.window_aggregate(rows(), **COUNT).num_rows
-
-
-def repeated_rows():
-    """Return each reading in two extents, with its existence."""
-    window = sf.Range("4 s", slide="2 s")
-    return sf.window_aggregate(
-        READINGS, {"there": "count(*)"}, window=window, order="at", with_rows=True
-    )
-
-
-def test_rows_of_overlapping_windows_share_their_existence():
-    rows = repeated_rows()
-    assert rows.num_rows == 2 * READINGS.num_rows
-    with pytest.raises(ValueError, match="answers of overlapping windows may share readings"):
-        sf.window_aggregate(rows, **COUNT)
-    window = sf.Range("4 s")
-    once = sf.window_aggregate(
-        READINGS, {"there": "count(*)"}, window=window, order="at", with_rows=True
-    )
-    assert sf.window_aggregate(once, **COUNT).num_rows == ROWS
 
 
 def extents(**columns):
@@ -213,42 +191,59 @@ def test_extent_join_refuses_pairs_and_early_answers():
         sf.extent_join(revised, revised)
 
 
-def test_pairs_are_known_by_their_columns_where_their_metadata_is_lost():
-    import polars as pl
-
-    frame = pl.from_arrow(READINGS)
-    found = sf.similarity_join(frame, frame, **NEAR).with_row_index("at")
-    with pytest.raises(ValueError, match="pairs of a join may share readings"):
-        sf.window_aggregate(found, **COUNT)
-    assert sf.window_aggregate(sf.assume_independent(found), **COUNT).height == found.height
-    certain = frame.drop("existence")
-    known = sf.similarity_join(certain, certain, **NEAR)
-    assert sf.window_aggregate(
-        known, {"n": "count(*)"}, window=sf.Rows(3), order="probability"
-    ).height
-
-
-def test_answers_are_known_by_their_columns_where_their_metadata_is_lost():
-    import polars as pl
-
+def of_polars(uncertain=True):
+    """Return pairs, and answers of windows with their end, without metadata."""
+    frame = pl.from_arrow(READINGS if uncertain else READINGS.drop("existence"))
+    pairs = sf.similarity_join(frame, frame, **NEAR)
     window = {"window": sf.Range("4 s", slide="2 s"), "order": "at"}
-    answers = sf.window_aggregate(pl.from_arrow(READINGS), {"n": "count(*)"}, **window)
-    ended = answers.with_columns(end=pl.col("window").struct.field("end"), existence=pl.lit(0.5))
-    later = {"window": sf.Range("10 s"), "order": "end"}
-    for columns in (["end", "existence", "window"], ["end", "existence", "n"]):
-        kept = ended.select(columns)
-        with pytest.raises(ValueError, match=r"metadata was dropped may share .* Arrow tables"):
-            sf.window_aggregate(kept, {"m": "count(*)"}, **later)
-        assert sf.window_aggregate(sf.assume_independent(kept), {"m": "count(*)"}, **later).height
-    certain = ended.drop("existence")
-    assert sf.window_aggregate(certain, {"m": "count(*)"}, **later).height
-    best = pl.from_arrow(ranked()).drop("row")
-    with pytest.raises(ValueError, match="metadata was dropped may share"):
-        sf.window_aggregate(best, {"m": "count(*)"}, window="2 s", order="time")
-    matches = sf.similarity_join(pl.from_arrow(READINGS), pl.from_arrow(READINGS), **NEAR)
-    matches = matches.drop("alternatives").rename({"probability": "existence"})
-    with pytest.raises(ValueError, match="metadata was dropped may share"):
-        sf.window_aggregate(matches.with_row_index("at"), **COUNT)
+    answers = sf.window_aggregate(frame, {"n": "count(*)"}, **window)
+    return pairs, answers.with_columns(at=pl.col("window").struct.field("end"))
+
+
+DROPPED = "answers whose metadata was dropped may share readings, .* Arrow tables"
+LOST = {
+    "pairs": ("pairs of a join may share readings", lambda: of_polars()[0].with_row_index("at")),
+    "pairs without alternatives": (
+        DROPPED,
+        lambda: (
+            of_polars()[0]
+            .with_row_index("at")
+            .drop("alternatives")
+            .rename({"probability": "existence"})
+        ),
+    ),
+    **{
+        f"windows with their {name}": (
+            DROPPED,
+            lambda name=name: of_polars()[1].select("at", name, existence=pl.lit(0.5)),
+        )
+        for name in ("window", "n")
+    },
+    "a ranking": (DROPPED, lambda: pl.from_arrow(ranked()).drop("row").with_columns(at="time")),
+    "neighbours": (
+        DROPPED,
+        lambda: pl.from_arrow(
+            sf.neighbours(
+                READINGS, on="x", within=0.5, window=sf.Rows(5), order="at", fewer_than=1
+            ).drop("existence")
+        ).rename({"probability": "existence"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_answers_are_known_by_their_columns_where_their_metadata_is_lost(name):
+    said, make = LOST[name]
+    rows, count = make(), COUNT | {"aggregates": {"m": "count(*)"}}
+    with pytest.raises(ValueError, match=said):
+        sf.window_aggregate(rows, **count)
+    assert sf.window_aggregate(sf.assume_independent(rows), **count).height == rows.height
+
+
+def test_certain_answers_without_metadata_are_accepted():
+    for rows, order in zip(of_polars(uncertain=False), ("probability", "at"), strict=True):
+        count = {"aggregates": {"m": "count(*)"}, "window": sf.Rows(3), "order": order}
+        assert sf.window_aggregate(rows, **count).height == rows.height
 
 
 def test_earlier_values_of_rows_that_may_be_absent_are_refused():
@@ -257,16 +252,6 @@ def test_earlier_values_of_rows_that_may_be_absent_are_refused():
     worlds = sf.draw_worlds(READINGS, 8, source="x", id="at")
     found = sf.earlier_values(worlds, "x", order="at", key="world")
     assert found.num_rows == worlds.num_rows
-
-
-def test_a_join_of_uncertain_rows_with_themselves_warns():
-    with pytest.warns(UserWarning, match="similarity_join: both frames contain the same"):
-        sf.similarity_join(READINGS, READINGS, **NEAR)
-    certain = READINGS.drop_columns(["existence"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sf.similarity_join(certain, certain, **NEAR)
-        sf.self_join(READINGS, **NEAR)
 
 
 def test_rows_without_a_partner_have_possible_alternatives_only():
@@ -421,19 +406,6 @@ def test_an_existence_beside_alternatives_is_ignored_with_a_warning():
     assert found["n"][-1].as_py()["mean"] == pytest.approx(3)
 
 
-def test_a_join_of_windows_over_the_same_rows_warns_in_pandas():
-    given, of_rows = READINGS.to_pandas(), {"window": "4 s", "order": "at", "distribution": 9}
-
-    def answers(aggregate):
-        found = sf.window_aggregate(given, {"m": aggregate}, **of_rows)
-        found["alternatives"] = [of["distribution"] for of in found["m"]]
-        found["at"] = [of["end"] for of in found["window"]]
-        return found[["at", "alternatives"]]
-
-    with pytest.warns(UserWarning, match="both frames contain the same uncertain readings"):
-        sf.similarity_join(answers("sum(x)"), answers("max(x)"), **(NEAR | {"on": "value"}))
-
-
 PASSING = {
     "where": lambda rows: sf.where(rows, "value > -9"),
     "prune": lambda rows: sf.prune(rows, top=8),
@@ -465,13 +437,6 @@ def test_certain_answers_without_metadata_warn_after_they_become_uncertain():
     )
     with pytest.warns(UserWarning, match="metadata was dropped may repeat an earlier row"):
         sf.window_aggregate(imputed, {"n": "sum(y)"}, window="9 s", order="time")
-
-
-def test_neighbours_without_metadata_are_known_by_their_column():
-    found = sf.neighbours(READINGS, on="x", within=0.5, window=sf.Rows(5), order="at", fewer_than=1)
-    lost = pl.from_arrow(found.drop("existence")).rename({"probability": "existence"})
-    with pytest.raises(ValueError, match="answers whose metadata was dropped"):
-        sf.window_aggregate(lost, {"n": "count(*)"}, window="9 s", order="at")
 
 
 @pytest.mark.parametrize("library", ["arrow", "pandas"])

@@ -316,26 +316,8 @@ def test_a_stream_joined_with_itself_has_every_pair_once(window):
     assert len(got) > 5
 
 
-def test_pairs_of_several_streams_and_dependencies_are_found_without_spark():
+def test_dependencies_are_discovered_among_the_numeric_columns_of_a_table():
     random = np.random.default_rng(2)
-    streams = {
-        name: pa.table({"t": np.arange(20), "x": random.random(20)}) for name in ("a", "b", "c")
-    }
-    asked = {"on": "x", "within": 0.1, "probability": 0.5, "window": sf.Rows(9), "order": "t"}
-    found = sf.join_streams(streams, name="all", **asked)
-    parts = [("a", "b"), ("a", "c"), ("b", "c")]
-    expected = [
-        {"left_stream": one, "right_stream": other, **row}
-        for one, other in parts
-        for row in sf.similarity_join(streams[one], streams[other], **asked).to_pylist()
-    ]
-    assert found.to_pylist() == expected
-    assert [n for n in sf.ops.counters(found) if n.count("_") == 4] == [
-        f"sfumato_join_all_{one}_{other}" for one, other in parts
-    ]
-    assert isinstance(
-        sf.join_streams({n: t.to_pandas() for n, t in streams.items()}, **asked), pd.DataFrame
-    )
     x = random.random(300)
     table = pd.DataFrame({"x": x, "y": 2 * x + random.normal(0, 0.01, 300), "note": "-"})
     best = sf.discover_dependencies(table)

@@ -136,31 +136,6 @@ def test_cuts_restarts_and_forgotten_texts_change_no_answer(restart):
     assert most < MIN_FORGOTTEN + 500
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"within": {"plate": 1.0}},
-            "`within` must have a distance for each numeric attribute of `on`",
-        ),
-        (
-            {"within": {"z": 1.0}},
-            "`within` must have a distance for each numeric attribute of `on`",
-        ),
-        ({"within": {}}, "`within` must have a distance for each numeric attribute of `on`"),
-        ({"within": "id"}, "which is text, but `within` as a radius column accepts only numbers"),
-        ({"metric": "haversine"}, '`metric`="haversine" accepts only numbers'),
-        ({"window": sf.Delta(1.0, on="x")}, "a window of sf.Delta accepts only numbers"),
-    ],
-    ids=lambda of: str(of)[:30],
-)
-def test_settings_without_texts_are_refused(change, message):
-    frame = sightings(1, 5)
-    given = {"on": ["x", "plate"], "within": 1.0, "window": sf.Rows(3), **change}
-    with pytest.raises((TypeError, ValueError), match=message.replace("(", r"\(")):
-        sf.similarity_join(frame, frame, probability=0.5, order="at", **given)
-
-
 def test_text_on_one_side_only_is_refused():
     text = pd.DataFrame({"at": [1], "name": ["a"]})
     given = {"on": "name", "within": 1, "probability": 1, "window": sf.Rows(5), "order": "at"}

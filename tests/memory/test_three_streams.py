@@ -94,20 +94,6 @@ def test_a_chain_of_two_joins_has_the_probabilities_of_triples(seed):
     assert len(all_near) > 5
 
 
-def test_without_a_distance_a_chain_has_all_triples_of_a_key_and_extent():
-    rng = np.random.default_rng(9)
-    tables = [rows(rng, 40, "x").drop_columns(["alternatives"]) for _ in range(3)]
-    one, two, three = map(extents, tables)
-    pairs = selected(sf.extent_join(one, two, key="place"))
-    found = sf.extent_join(pairs, three, key="place")
-    known = set(map(triple_of, found.to_pylist()))
-    frames = [t.to_pandas().assign(extent=lambda of: of["at"] // 10) for t in tables]
-    both = frames[0].merge(frames[1], on=["place", "extent"])
-    expected = both.merge(frames[2], on=["place", "extent"])
-    assert known == set(expected[["id_x", "id_y", "id"]].itertuples(index=False, name=None))
-    assert found.num_rows == len(expected) > 50
-
-
 def test_pairs_are_in_order_within_the_keys_of_both_sides():
     rng = np.random.default_rng(3)
     tables = [rows(rng, 20, "x").drop_columns(["alternatives"]) for _ in range(3)]

@@ -1,12 +1,11 @@
 """`sf.union`: rows of two frames, which are refused later if they contain the same readings."""
 
-from itertools import product
-
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from worlds import aggregate_laws, moments_of
 
 LIBRARIES = {"arrow": lambda t: t, "pandas": lambda t: t.to_pandas(), "polars": pl.from_arrow}
 WINDOW = {"window": sf.Range("100 us"), "order": "at"}
@@ -18,23 +17,6 @@ def readings(library, begin=0):
     kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
     at = pa.array([begin + i for i in range(len(cells))])
     return LIBRARIES[library](pa.table({"at": at, "alternatives": pa.array(cells, kind)}))
-
-
-def moments(rows):
-    """Return the mean and standard deviation of the sum over all possible worlds."""
-    outcomes = [[*row, (1.0 - sum(p for p, _ in row), None)] for row in rows]
-    mean = square = exists = 0.0
-    for world in product(*outcomes):
-        chance = 1.0
-        for p, _ in world:
-            chance *= p
-        values = [x for _, x in world if x is not None]
-        if values:
-            exists += chance
-            mean += chance * sum(values)
-            square += chance * sum(values) ** 2
-    mean, square = mean / exists, square / exists
-    return mean, (square - mean * mean) ** 0.5
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -50,7 +32,9 @@ def test_the_union_of_two_frames_is_exact(library):
     found = sf.window_aggregate(both, {"s": "sum(x)"}, **WINDOW)
     total = (found.column("s") if library == "arrow" else found["s"])[0]
     total = total.as_py() if library == "arrow" else total
-    assert (total["mean"], total["stddev"]) == pytest.approx(moments(CELLS + CELLS))
+    (law,) = aggregate_laws([("sum", None)], CELLS + CELLS)
+    mean, variance, _ = moments_of(law)
+    assert (total["mean"], total["stddev"]) == pytest.approx((float(mean), float(variance) ** 0.5))
 
 
 PARTS = {
@@ -73,26 +57,6 @@ def test_parts_of_the_same_readings_are_refused_until_they_are_assumed_independe
         sf.self_join(both, on="x", within=1, probability=0.1, window=sf.Rows(3), order="at")
     assumed = sf.assume_independent(both)
     assert len(sf.window_aggregate(assumed, {"n": "count(*)"}, **WINDOW)) == 1
-
-
-def test_two_windows_over_the_same_rows_are_refused_and_windows_over_others_are_exact():
-    def answers(rows, of):
-        window = sf.Range("2 us")
-        found = sf.window_aggregate(rows, {"m": of}, window=window, order="at", distribution=8)
-        cells = found.column("m").combine_chunks().field("distribution")
-        ends = found.column("window").combine_chunks().field("end")
-        found = found.append_column("at", ends)
-        return found.append_column("alternatives", sf.alternatives(cells)).drop(["m", "late"])
-
-    rows, others = readings("arrow"), readings("arrow", 10)
-    same = sf.union(answers(rows, "max(x)"), answers(rows, "min(x)"))
-    with pytest.raises(ValueError, match="contain the same readings"):
-        sf.window_aggregate(same, {"s": "sum(value)"}, **WINDOW)
-    found = sf.window_aggregate(
-        sf.union(answers(rows, "sum(x)"), answers(others, "sum(x)")), {"s": "sum(value)"}, **WINDOW
-    )
-    total = found.column("s")[0].as_py()
-    assert (total["mean"], total["stddev"]) == pytest.approx(moments(CELLS + CELLS))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -41,21 +41,6 @@ def with_windows_shifted(answers, hours):
     )
 
 
-def test_shifts_are_the_groups_that_polars_forms():
-    rows = readings().drop("prob")
-    window = sf.Range("8 hours", offset="6 hours")
-    found = sf.window_aggregate(
-        rows, {"n": "count(*)", "high": "max(x)"}, window=window, order="at"
-    )
-    expected = rows.group_by_dynamic("at", every="8h", offset="6h").agg(
-        pl.len().alias("n"), pl.col("x").max().alias("high")
-    )
-    starts = found["window"].struct.field("start")
-    assert starts.to_list() == expected["at"].to_list()
-    assert found["n"].to_list() == expected["n"].to_list()
-    assert found["high"].to_list() == expected["high"].to_list()
-
-
 @pytest.mark.parametrize(
     ("given", "options"),
     [
@@ -64,20 +49,22 @@ def test_shifts_are_the_groups_that_polars_forms():
         ({"m": "time_avg(x)"}, {}),
         ({"n": "count(*)"}, {"early": "2 hours"}),
         ({"n": "count(*)"}, {"empty": 2}),
+        ({"n": "count(*)"}, {"zone": "Asia/Kolkata"}),  # days of 24 hours
     ],
 )
 @pytest.mark.parametrize("controlled", [False, True])
 def test_an_offset_moves_extents_as_earlier_times_would(given, options, controlled):
     rows, hours = readings(), 5
     rows = rows if "m" not in given else rows.drop("prob")
-    options, empty = dict(options), options.get("empty", False)
-    options.pop("empty", None)
+    options = dict(options)
+    extent = {name: options.pop(name) for name in ("empty", "zone") if name in options}
+    length, slide = ("2 days", "1 day") if "zone" in extent else ("12 hours", "6 hours")
 
     def answers(table, offset):
         if controlled:
             early = {"early": True} if "early" in options else {}
             table = sf.reorder(table, event_time="at", arrival="arrival", max_delay="2 h", **early)
-        window = sf.Range("12 hours", slide="6 hours", offset=offset, empty=empty)
+        window = sf.Range(length, slide=slide, offset=offset, **extent)
         return sf.window_aggregate(table, given, window=window, order="at", **options)
 
     expected = answers(shifted(rows, -hours, "at", "arrival"), None)
@@ -123,46 +110,9 @@ def test_calendar_units_begin_at_the_local_offset(zone, unit, offset):
     assert (calendar.times(positions) == times).all()
 
 
-def test_days_begin_at_six_on_the_local_clock():
-    times = pl.datetime_range(
-        dt.datetime(2024, 3, 9), dt.datetime(2024, 3, 12), "1h", eager=True, time_zone="UTC"
-    )
-    window = sf.Range("1 day", zone="America/New_York", offset="6 hours")
-    days = sf.window_aggregate(
-        pl.DataFrame({"at": times}), {"n": "count(*)"}, window=window, order="at"
-    )
-    zone = zoneinfo.ZoneInfo("America/New_York")
-    starts = [start.astimezone(zone) for start in days["window"].struct.field("start")]
-    assert {start.hour for start in starts} == {6}
-    assert days["n"].to_list() == [11, 23, 24, 15]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"length": "1 hour", "offset": "60 minutes"}, "`offset` must be shorter than `slide`"),
-        ({"length": "1 hour", "offset": 5}, "`offset` must have a unit"),
-        ({"length": "1 month", "offset": "28 days"}, "`offset` must be shorter than `slide`"),
-        ({"length": "2 hours", "slide": "1 hour", "offset": "90 min"}, "slide='1 hour'"),
-    ],
-)
-def test_offsets_out_of_range_are_refused(arguments, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        sf.Range(**arguments)
-
-
 def test_the_earliest_times_are_invalid_and_end_no_query():
     rows = pa.table({"at": pa.array([-(2**60), -(2**60) + 5, 0, 2**60], pa.int64())})
     window = sf.Range("9 us", offset="2 us")
     with pytest.warns(sf.errors.InvalidRowsWarning, match="1 of 4 rows"):
         found = sf.window_aggregate(rows, {"n": "count(*)"}, window=window, order="at")
     assert found.column("n").to_pylist() == [1, 1, 1]
-
-
-def test_windows_without_extents_refuse_an_offset():
-    rows = pa.table({"at": pa.array([1, 2], pa.int64()), "x": [1.0, 2.0]})
-    window = sf.Range("1 hour", offset="5 minutes")
-    with pytest.raises(ValueError, match=r"`offset` of sf\.Range is allowed only for aggregates"):
-        sf.top_k(rows, 1, by="x", window=window, order="at")
-    with pytest.raises(ValueError, match=r"must be an sf\.Range with only a length"):
-        sf.self_join(rows, on="x", within=1, probability=0.5, window=window, order="at")

@@ -3,6 +3,8 @@
 tests/spark/test_arguments.py has some of these cases over Spark frames.
 """
 
+from datetime import timedelta
+
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -40,8 +42,53 @@ MINUTE, BOTH_BOUNDS = sf.Range("1 minute"), sf.Rows(3, within="1 minute")
 WITH_ROWS = {"with_rows": True}
 ONLY_IN_JOINS = "`within` of sf.Rows is allowed only in joins: write window=sf.Rows"
 
+UNSURE = {"existence": "confidence"}
+EACH_NUMBER = "`within` must have a distance for each numeric attribute of `on`"
+
 # name: the call, its right arguments, and the messages for wrong arguments
 FUNCTIONS = {
+    "Range": (
+        sf.Range,
+        {"length": "1 hour"},
+        [
+            ({"length": "1 day", "zone": "America/New_Yrok"}, "did you mean `America/New_York`"),
+            ({"length": "1 day", "zone": "../etc/passwd"}, "`zone` must be the name of"),
+            ({"length": "1 day", "zone": 5}, "`zone` must be the name of a time zone"),
+            ({"zone": "UTC"}, "`length` of a window with calendar units must be"),
+            ({"length": "1 month", "slide": "1 day"}, "`slide` must be in months or years"),
+            ({"length": "0 months"}, "`length` of a window with calendar units must be"),
+            ({"length": "20000 days", "slide": "1 day", "zone": "UTC"}, "10000"),
+            ({"length": timedelta(1), "zone": "UTC"}, "`length` of a window with calendar units"),
+            ({"length": "99999 years"}, "`length` must be at most 9,999 years"),
+            ({"offset": "60 minutes"}, "`offset` must be shorter than `slide`"),
+            ({"offset": 5}, "`offset` must have a unit"),
+            ({"length": "1 month", "offset": "28 days"}, "`offset` must be shorter than `slide`"),
+            ({"length": "2 hours", "slide": "1 hour", "offset": "90 min"}, "slide='1 hour'"),
+            ({"length": "1 day", "slide": "1 us"}, "86400000000 extents of `length` 86400000000"),
+            ({"length": "10001 us", "slide": "1 us"}, 'of at least "2 us" or a shorter `length`'),
+            ({"length": "250 days", "slide": "1 s", "empty": True}, "21600000 extents of `length`"),
+        ],
+    ),
+    "Session": (
+        sf.Session,
+        {"gap": "1 s"},
+        [
+            ({"gap": 5}, '`gap` must have a unit: gap="5 seconds"'),
+            ({"gap": "0 s"}, "`gap` must be positive"),
+            ({"max_length": 3}, "`max_length` must have a unit"),
+            ({"slide": "3 s"}, "sf.Session has no argument `slide`"),
+        ],
+    ),
+    "discover_dependencies": (
+        lambda **of: sf.discover_dependencies(DONORS.drop(["word"]), **of),
+        {},
+        [
+            ({"scaling": {"a": 2.0}}, r"`scaling` must give \(shift, span\)"),
+            ({"epsilons": 0.1}, "`epsilons` must be a list of finite numbers"),
+            ({"sample": 2.5}, "`sample` must be an in"),
+            ({"dependents": 3}, "`dependents` must be"),
+        ],
+    ),
     "reorder": (
         lambda **of: sf.reorder(READINGS, **of),
         {"event_time": "event", "arrival": "arrival", "slack": 3},
@@ -131,12 +178,59 @@ FUNCTIONS = {
             ({"on": "zz"}, "^`on` names a column `zz`"),
             ({"order": "zz"}, "^`order` names a column `zz`"),
             ({"key": "zz"}, "^`key` names a column `zz`"),
+            ({"window": sf.Range("1 day", zone="UTC")}, "`window` must have a fixed length here"),
+            ({"window": sf.Range("1 s", offset="1 ms")}, "an sf\\.Range with only a length"),
+        ],
+    ),
+    "similarity_join of text": (
+        lambda **of: sf.similarity_join(SPEEDS, SPEEDS, **of),
+        PAIRS | {"on": ["speed", "id"], "order": "ts"},
+        [
+            ({"within": {"id": 1.0}}, EACH_NUMBER),
+            ({"within": {"z": 1.0}}, EACH_NUMBER),
+            ({"within": {}}, EACH_NUMBER),
+            ({"within": "confidence"}, "is text, but `within` as a radius column accepts only num"),
+            ({"metric": "haversine"}, '`metric`="haversine" accepts only numbers'),
+            ({"window": sf.Delta(1.0, on="speed")}, "a window of sf.Delta accepts only numbers"),
+        ],
+    ),
+    "neighbours": (
+        lambda **of: sf.neighbours(TUPLES, **of),
+        {
+            "on": "x", "within": 0.75, "order": "seen", "window": sf.Range("9 us"),
+            "aggregates": {"n": "count(*)"},
+        },
+        [
+            ({"window": sf.Rows(3)}, "needs a time window over uncertain rows"),
+            ({"aggregates": {"n": "integral(y)"}}, "is not supported for neighbours"),
+            ({"aggregates": {"seen": "sum(y)"}}, "already has a column with this name"),
+            ({"aggregates": {"neighbours": "sum(y)"}}, "already has a column with this name"),
+            ({"aggregates": {"n": "sum(missing)"}}, "missing"),
+            ({"aggregates": None, "quantiles": [0.5]}, "describe the results of `aggregates`"),
+            ({"aggregates": None, "distribution": 5}, "describe the results of `aggregates`"),
+            ({"idle_timeout": "1 minute"}, "`idle_timeout` needs two frames: give `other`"),
+            ({"other": 5}, "`other` must be a Spark DataFrame, or a pandas"),
+            (
+                {"other": TUPLES.drop(["site"]), "key": "site"},
+                "`key` names a column `site` .* the right table",
+            ),
         ],
     ),
     "similarity_join that imputes": (
-        lambda **of: sf.similarity_join(GAPPY, GAPPY, **of),
+        lambda left=GAPPY, right=GAPPY, **of: sf.similarity_join(left, right, **of),
         PAIRS | {"on": ["b"], "order": "id", "impute": IMPUTE},
         [
+            ({"left": GAPPY.drop(["a"])}, "`impute` names a column `a` that is not in the left"),
+            (
+                {"right": GAPPY.append_column("existence", GAPPY["a"])},
+                "right table has a column `existence`",
+            ),
+            (
+                {"right": GAPPY.append_column("alternatives", TUPLES["alternatives"])},
+                "right table has a column `alternatives`",
+            ),
+            ({"impute": IMPUTE | {"key": "word"}}, "`impute` of a join must not have a `key`"),
+            ({"metric": "haversine"}, '`metric` must be "euclidean" in a join with `impute`'),
             ({"impute": 3}, "sf.Imputation"),
             ({"impute": IMPUTE | {"max_alternatives": "8"}}, "`max_alternatives` must be an"),
             ({"impute": {"attributes": "b"}}, "arguments of sf.Imputation"),
@@ -210,7 +304,55 @@ FUNCTIONS = {
     "window_aggregate of certain rows": (
         lambda **of: sf.window_aggregate(SPEEDS, **of),
         {"aggregates": {"n": "count(*)"}, "window": sf.Rows(2), "order": "ts"},
-        [({"quantiles": [0.5]}, "Leave `q")],
+        [
+            ({"quantiles": [0.5]}, "Leave `q"),
+            ({"missed": True}, "needs a time window: write window=sf.Range"),
+        ],
+    ),
+    "window_aggregate over time": (
+        lambda **of: sf.window_aggregate(SPEEDS, **of),
+        {"aggregates": {"m": "time_avg(speed)"}, "window": MINUTE, "order": "ts"},
+        [
+            ({"window": sf.Rows(3)}, r"time_avg in `aggregates\['m'\]` needs sf.Range"),
+            ({"window": sf.Session("1 s")}, r"time_avg in `aggregates\['m'\]` needs sf.Range"),
+            ({"window": sf.Delta(1.0, on="speed")}, r"time_avg in .*\['m'\]` needs sf.Range"),
+            ({"window": sf.Range("1 s", slide="2 s")}, "windows without gaps"),
+            ({"early": "1 second"}, "`early` allows only count, sum"),
+            (UNSURE | {"distribution": 3}, "needs a distribution, but time_avg has only an exact"),
+            (UNSURE | {"quantiles": [0.5]}, "sf.draw_worlds"),
+        ],
+    ),
+    "window_aggregate of text": (
+        lambda **of: sf.window_aggregate(SPEEDS, **of),
+        {"aggregates": {"last": "last(id)"}, "window": MINUTE, "order": "ts"},
+        [
+            ({"window": sf.Rows(3)}, "last of strings and dates needs certain rows and a time win"),
+            (UNSURE, "last of strings and dates needs certain rows and a time window"),
+            ({"early": "2 us"}, "needs certain rows and a time window|`early` allows only"),
+            ({"missed": True}, "`missed` and last of strings or dates"),
+        ],
+    ),
+    "window_aggregate with early answers": (
+        lambda **of: sf.window_aggregate(SPEEDS, **of),
+        {
+            "aggregates": {"n": "count(*)"}, "window": sf.Range("9 us"), "order": "ts",
+            "early": "3 us",
+        },
+        [
+            ({"early": None, "level": 0.8}, "`level` needs `early`"),
+            ({"level": 1.0}, "0.5, 0.999"),
+            ({"early": "10 us"}, "at most the window's"),
+            ({"early": 5}, "`early`"),
+            ({"early": 1.5}, "`early`"),
+            ({"early": ["3 us"]}, "`early`"),
+            ({"aggregates": {"q": "quantile(speed, 0.5)"}}, "is quantile: compute it"),
+            ({"missed": True}, "`missed`"),
+            (WITH_ROWS, "`with_rows`"),
+            ({"window": sf.Session("3 us")}, "fixed length"),
+            (UNSURE | {"aggregates": {"v": "var(speed)"}}, r"min, max; `aggregates\['v'\]` is var"),
+            (UNSURE | {"distribution": 5}, "`distribution` cannot be"),
+            (UNSURE | {"quantiles": [0.5]}, "`quantiles` cannot be"),
+        ],
     ),
     "top_k": (
         lambda **of: sf.top_k(SPEEDS, **of),
@@ -245,6 +387,18 @@ FUNCTIONS = {
             ({"plan": "fast"}, "`plan`"),
             ({"semantics": "u_topk", "group": "id"}, "streams can be ranked"),
             ({"existence": "nope"}, "`existence`"),
+            ({"exclusive": None, "rescale": True}, "column that identifies rows that exclude"),
+            ({"rescale": "yes"}, "`rescale` must be"),
+            ({"window": sf.Range("1 day", zone="UTC")}, "`window` must have a fixed length here"),
+            ({"window": sf.Session("10 us")}, "`window` must be sf.Range or sf.Rows"),
+            (
+                {"window": sf.Range("1 hour", offset="5 minutes")},
+                r"`offset` of sf\.Range is allowed only for aggregates",
+            ),
+            (
+                {"queries": sf.Top(1, every="1 us"), "window": sf.Range("1 s")},
+                "`every` of 1 microseconds puts each row into 1000000 extents",
+            ),
         ],
     ),
     "impute": (
@@ -263,7 +417,10 @@ FUNCTIONS = {
             ({"dependencies": "a => b : 0.1 -> 1"}, "expected"),
             ({"dependencies": "z -> b : 0.1 -> 1"}, "`z` that is not in the frame"),
             ({"dependencies": "id -> b : 0.1 -> 1"}, "`repository` names a column `id`"),
-            ({"key": "a"}, "must name columns of text, integers"),
+            ({"key": "a"}, "must name columns of text, integers, dates or booleans.*`a` is"),
+            ({"key": "room"}, "room"),
+            ({"key": "word", "least_rows": 0}, "`least_rows` must be"),
+            ({"key": "word", "repository": DONORS.drop(["word"])}, "word"),
             ({"order": "a", "dependencies": "a -> b : 1 -> 1"}, "like `age_b`; got `a`"),
             ({"fallback": "mean"}, "fallback"),
             ({"max_alternatives": 0}, "max_alternatives"),
@@ -337,7 +494,8 @@ def test_wrong_arguments_are_named_before_anything_runs(call, arguments, message
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_right_arguments_are_accepted(name):
     call, right, _ = FUNCTIONS[name]
-    assert call(**right).num_rows == 0
+    found = call(**right)
+    assert getattr(found, "num_rows", 0) == 0
 
 
 def of_windows(*sides):

@@ -1,8 +1,5 @@
 """A pass-through column is added to a running checkpoint, on real Spark."""
 
-import json
-import os
-import shutil
 from functools import reduce
 
 import pytest
@@ -10,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from seeds import nightly_except
-from two_sources import CONTROL, SCHEMA, source
+from two_sources import CONTROL, SCHEMA, add_files, run_over, source, write_files
 
 pytestmark = pytest.mark.spark
 
@@ -86,26 +83,17 @@ GROUPS = [
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Write files of rows; the later ones have notes."""
-    folder, found = tmp_path_factory.mktemp("files"), []
     rows = sorted(source(1) + source(2), key=lambda row: row["arrival"])
     for i, row in enumerate(rows[66:]):
         row["note"] = {"tags": [None, f"t{i}"][i % 3 :], "at": row["ts"]}
-    for number in range(1, 5):
-        found.append(folder / f"{number}.json")
-        found[-1].write_text("\n".join(map(json.dumps, rows[33 * number - 33 : 33 * number])))
-        os.utime(found[-1], (number, number))  # files are read in order of their times
-    return found
+    return write_files(tmp_path_factory.mktemp("files"), rows)
 
 
-def run(spark, folder, names, schema, build, at_once=1):
+def run(spark, folder, files, schema, build, at_once=1):
     """Run a query over further files, some per micro-batch, to their end."""
-    (folder / "in").mkdir(parents=True, exist_ok=True)
-    for file in names:
-        shutil.copy2(file, folder / "in")
+    add_files(files, folder / "in")
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", at_once)
-    rows = build(stream.json(str(folder / "in")))
-    writer = rows.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
-    writer.trigger(availableNow=True).start(str(folder / "out")).awaitTermination()
+    run_over(build(stream.json(str(folder / "in"))), folder)
 
 
 @pytest.mark.parametrize("names", nightly_except(GROUPS, GROUPS[0]), ids=" and ".join)

@@ -30,20 +30,6 @@ def test_where_takes_any_condition_of_spark_but_subqueries(spark):
         sf.where(df, "x IN (SELECT 1.0D)").collect()
 
 
-def test_where_on_certain_columns_only_is_an_ordinary_filter(spark):
-    df = frame(spark, [[(0.5, 1.0, 1.0)]] * 4)
-    assert [row.k for row in sf.where(df, "site = 'b'").orderBy("k").collect()] == [1, 3]
-    plain = spark.range(4)
-    assert [row.id for row in sf.where(plain, "id > 2").collect()] == [3]
-
-
-def test_a_comparison_with_null_is_not_satisfied(spark):
-    df = spark.createDataFrame([(0, "a", [(0.5, None, 1.0), (0.5, 2.0, 1.0)])], TUPLES)
-    assert sf.where(df, "x > 1 or x is null and 1 > cast(null as int)").head().alternatives == [
-        (0.5, 2.0, 1.0)
-    ]
-
-
 def test_alternatives_from_arrays_of_numbers_structs_and_points(spark):
     df = spark.sql(
         "select array(1, 2) v, array(0.25D, 0.5D) p, "

@@ -61,27 +61,6 @@ def test_a_call_that_does_not_fit_says_what_to_write(rows, call, message):
         call(rows)
 
 
-def test_rows_that_lost_their_mark_of_lateness_enter_nothing(rows):
-    lost = sf.reorder(rows, event_time="ts", arrival="ts", slack=0).drop("late")
-    asked = {"window": sf.Rows(3), "order": "ts"}
-    for call in (
-        lambda: sf.window_aggregate(lost, {"s": "sum(v)"}, **asked),
-        lambda: sf.window_aggregate(lost, {"s": "sum(v)"}, **MINUTE),
-        lambda: sf.top_k(lost, 1, by="v", **MINUTE),
-        lambda: sf.similarity_join(lost, rows, on="v", within=1, probability=1, **asked),
-        lambda: sf.self_join(lost, on="v", within=1, probability=1, **asked),
-    ):
-        with pytest.raises(ValueError, match="`late`, which marks late rows, is missing"):
-            call()
-
-
-def test_the_last_column_of_a_list_is_named_as_the_query_writes_it(spark, rows):
-    text = "SELECT k, PROB(AVG(v) > 3), EXPECTED(SUM(v)) FROM s [ROWS 3 ORDER id] GROUP BY k"
-    assert sf.sql(spark, text, s=rows).columns == ["k", "PROB(AVG(v) > 3)", "EXPECTED(SUM(v))"]
-    text = "SELECT AVG(v) FROM s [ROWS 3 ORDER id]"
-    assert sf.sql(spark, text, s=rows).columns == ["AVG(v)"]
-
-
 class Ended(StreamingQueryListener):
     """A listener that records ended queries, after all reports of their micro-batches."""
 
@@ -176,6 +155,12 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         (lambda d, w: sf.sql(d, "SELECT 1"), TypeError, "`spark` must be a SparkSession"),
         (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be an SQL string"),
         (lambda d, w: sf.ops.settings("2"), ValueError, "`cores` must be an integer"),
+        (
+            lambda d, w: sf.split_invalid(
+                d.sparkSession.readStream.format("rate").load(), exclusive="value", order="value"
+            ),
+            ValueError, "`exclusive` needs a static frame",
+        ),
         (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
         (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "other than `prob`"),
         (

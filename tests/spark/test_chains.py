@@ -1,8 +1,6 @@
 """Operators that run in one step give the same answers as in separate steps."""
 
 import json
-import os
-import shutil
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -11,7 +9,8 @@ import sfumato as sf
 from seeds import nightly_except
 from sfumato.metrics.progress import NOT_COUNTERS
 from spark_tables import tables_of
-from two_sources import CONTROL, SCHEMA, source
+from streams import observed
+from two_sources import CONTROL, SCHEMA, add_files, run_over, source, write_files
 
 RANGE = sf.Range("4 minutes", "2 minutes")
 
@@ -118,24 +117,15 @@ def streamed(spark, files, build, folder):
     """Return (rows, totals of all counters by operator) of a stopped and restarted query."""
     totals = {}
 
-    def run(names):
-        (folder / "in").mkdir(parents=True, exist_ok=True)
-        for file in names:
-            shutil.copy2(file, folder / "in")
+    for part in (files[:2], files[2:]):
+        add_files(part, folder / "in")
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         rows = build(stream.json(str(folder / "in"))).select(F.to_json(F.struct("*")).alias("row"))
-        writer = rows.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
-        query = writer.trigger(availableNow=True).start(str(folder / "out"))
-        query.awaitTermination()
-        for progress in query.recentProgress:
-            for row in progress["observedMetrics"].values():
-                for name, count in row.asDict().items():
-                    if isinstance(count, int) and name not in NOT_COUNTERS:
-                        place = row.kind, row.side, name
-                        totals[place] = totals.get(place, 0) + count
-
-    run(files[:2])
-    run(files[2:])
+        for _, row in observed(run_over(rows, folder)):
+            for name, count in row.asDict().items():
+                if isinstance(count, int) and name not in NOT_COUNTERS:
+                    place = row.kind, row.side, name
+                    totals[place] = totals.get(place, 0) + count
     return sorted(r["row"] for r in spark.read.parquet(str(folder / "out")).collect()), totals
 
 
@@ -147,12 +137,7 @@ def test_a_stream_through_a_chain_answers_and_counts_as_through_its_operators(
     operators, chain = CHAINS[name]
     rows = sorted(source(1) + source(2), key=lambda row: row["arrival"])
     rows[7]["alternatives"] = [{"prob": 1.5, "x": 1.0}]
-    files = []
-    for number in range(1, 5):
-        file = tmp_path / f"{number}.json"
-        file.write_text("\n".join(map(json.dumps, rows[33 * number - 33 : 33 * number])))
-        os.utime(file, (number, number))  # files are read in order of their times
-        files.append(file)
+    files = write_files(tmp_path / "files", rows)
 
     def named(df):
         found = chain(df)

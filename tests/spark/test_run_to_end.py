@@ -12,6 +12,23 @@ from two_sources import ROWS, SCHEMA, put, source
 pytestmark = pytest.mark.spark
 
 
+def stream(spark, folder):
+    """Return the files of a folder as a stream."""
+    return spark.readStream.schema(SCHEMA).json(str(folder / "in"))
+
+
+def ordered(spark, folder, **more):
+    """Return the stream in order, behind a controller that holds three rows."""
+    rows = stream(spark, folder)
+    return sf.reorder(rows, event_time="ts", arrival="arrival", slack=3, **more)
+
+
+def writer(frame, folder, sink="noop"):
+    """Return the writer of a frame to a sink, up to the end of what is there."""
+    kept = frame.writeStream.option("checkpointLocation", str(folder / "state"))
+    return kept.option("path", str(folder / "out")).format(sink).trigger(availableNow=True)
+
+
 def test_a_run_that_fails_in_its_last_micro_batch_ends_the_stream_when_it_is_run_again(
     spark, tmp_path
 ):
@@ -24,10 +41,7 @@ def test_a_run_that_fails_in_its_last_micro_batch_ends_the_stream_when_it_is_run
         came.extend(row.id for row in rows.collect())
 
     def start():
-        rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
-        ordered = sf.reorder(rows, event_time="ts", arrival="arrival", slack=3)
-        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
-        return writer.foreachBatch(sink).trigger(availableNow=True).start()
+        return writer(ordered(spark, tmp_path), tmp_path).foreachBatch(sink).start()
 
     with pytest.raises(StreamingQueryException, match="the sink is full"):
         sf.ops.run_to_end(spark, start)
@@ -41,10 +55,8 @@ def test_a_query_that_waits_for_more_rows_is_stopped_with_what_to_write(spark, t
     put(tmp_path / "in", 0, source(1)[:20])
 
     def start():
-        rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
-        ordered = sf.reorder(rows, event_time="ts", arrival="arrival", slack=3)
-        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
-        return writer.format("noop").start()
+        waiting = writer(ordered(spark, tmp_path), tmp_path).trigger(processingTime="0 seconds")
+        return waiting.start()
 
     with pytest.raises(ValueError, match=r"write .trigger\(availableNow=True\)"):
         sf.ops.run_to_end(spark, start)
@@ -59,13 +71,8 @@ def test_a_query_with_an_idle_timeout_ends_too(spark, tmp_path):
     limit.start()
 
     def start():
-        rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
-        ordered = sf.reorder(
-            rows, event_time="ts", arrival="arrival", slack=3, idle_timeout="1 hour"
-        )
-        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
-        writer = writer.format("parquet").trigger(availableNow=True)
-        runs.append(writer.start(str(tmp_path / "out")))
+        rows = ordered(spark, tmp_path, idle_timeout="1 hour")
+        runs.append(writer(rows, tmp_path, "parquet").start())
         return runs[-1]
 
     sf.ops.run_to_end(spark, start)
@@ -85,15 +92,9 @@ def test_a_frame_that_was_made_before_is_refused_because_its_operators_would_not
     spark, tmp_path
 ):
     put(tmp_path / "in", 0, source(1)[:20])
-    rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
-    ordered = sf.reorder(rows, event_time="ts", arrival="arrival", slack=3)
-
-    def start():
-        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
-        return writer.format("noop").trigger(availableNow=True).start()
-
+    rows = ordered(spark, tmp_path)
     with pytest.raises(ValueError, match="`start` must create the whole frame"):
-        sf.ops.run_to_end(spark, start)
+        sf.ops.run_to_end(spark, lambda: writer(rows, tmp_path).start())
     assert not spark.streams.active
 
 
@@ -102,11 +103,8 @@ def test_a_query_whose_operators_hold_nothing_is_run_once(spark, tmp_path):
     runs = []
 
     def start():
-        rows = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
-        some = sf.where(rows, "x >= 0")
-        writer = some.writeStream.option("checkpointLocation", str(tmp_path / "state"))
-        writer = writer.format("parquet").trigger(availableNow=True)
-        runs.append(writer.start(str(tmp_path / "out")))
+        some = sf.where(stream(spark, tmp_path), "x >= 0")
+        runs.append(writer(some, tmp_path, "parquet").start())
         return runs[-1]
 
     for night in (1, 2):
@@ -126,10 +124,8 @@ def nights(spark, folder, made, query):
     def start():
         rows = spark.readStream.schema("made timestamp, arrival timestamp, id int")
         rows = rows.parquet(str(folder / "in"))
-        ordered = sf.reorder(rows, event_time="made", arrival="arrival", max_delay="5 minutes")
-        writer = query(ordered).writeStream.option("checkpointLocation", str(folder / "state"))
-        writer = writer.format("parquet").trigger(availableNow=True)
-        runs.append(writer.start(str(folder / "out")))
+        rows = sf.reorder(rows, event_time="made", arrival="arrival", max_delay="5 minutes")
+        runs.append(writer(query(rows), folder, "parquet").start())
         return runs[-1]
 
     for minutes in made:
@@ -166,16 +162,10 @@ def test_each_night_adds_its_rows_and_a_window_open_at_an_end_is_emitted_once(sp
 
 
 def test_a_checkpoint_of_a_query_that_was_started_otherwise_is_refused(spark, tmp_path):
-    rows = spark.createDataFrame([(1, 2)], "made int, arrival int").selectExpr(
-        "timestamp_seconds(made) AS made", "timestamp_seconds(arrival) AS arrival"
-    )
-    rows.coalesce(1).write.parquet(str(tmp_path / "in"))
+    put(tmp_path / "in", 0, source(1)[:1])
 
     def start():
-        stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
-        ordered = sf.reorder(stream, event_time="made", arrival="arrival", slack=1)
-        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
-        return writer.format("noop").trigger(availableNow=True).start()
+        return writer(ordered(spark, tmp_path), tmp_path).start()
 
     start().awaitTermination()
     with pytest.raises(ValueError, match="without run_to_end"):

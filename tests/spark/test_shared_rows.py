@@ -49,15 +49,8 @@ def test_a_join_of_a_table_with_itself_warns(spark, readings):
         assert assumption not in sf.explain(spark, text, s=certain)
 
 
-def test_worlds_are_drawn_and_merged_in_sql(spark, readings):
+def test_answers_of_worlds_are_refused_where_they_are_not_one_per_world(spark, readings):
     drawn = "draw_worlds(s, n => 40, source => 's', id => id)"
-    text = f"SELECT * FROM merge_worlds({drawn}, key => id)"
-    rows = sf.sql(spark, text, s=readings).collect()
-    direct = sf.merge_worlds(sf.draw_worlds(readings, 40, source="s", id="id"), key="id").collect()
-    assert sorted(rows) == sorted(direct)
-    assert {0.2 < row.existence < 0.8 for row in rows} == {True}
-    plan = sf.explain(spark, text, s=readings)
-    assert "draw_worlds" in plan
     with pytest.raises(sf.errors.SqlError, match="`key` must contain `world`"):
         sf.sql(spark, f"SELECT * FROM window_aggregate({drawn}, map('n', 'count(*)'), "
                "window => rows(2), order => at)", s=readings)  # fmt: skip

@@ -40,30 +40,6 @@ def frame(spark, rows):
     return spark.createDataFrame(table, SCHEMA)
 
 
-def expected_rows(imputer, objects):
-    """Return {id: (alternatives, imputed_by)} from the engine-free imputer."""
-    imputed = imputer.impute(objects)
-    result = {}
-    for i in range(len(objects)):
-        span = slice(imputed.offsets[i], imputed.offsets[i + 1])
-        law = [(p, *v) for p, v in zip(imputed.prob[span], imputed.values[span], strict=True)]
-        reason = imputed.reason[i]
-        text = imputer.explain(imputed, i)
-        by = None if reason == 0 else text if reason == 1 else f"unimputable: {text}"
-        result[i] = (law or None, by)
-    return result
-
-
-def got_rows(rows):
-    return {
-        row.id: (
-            None if row.alternatives is None else [tuple(a) for a in row.alternatives],
-            row.imputed_by,
-        )
-        for row in rows
-    }
-
-
 def add_files(objects, cuts, folder):
     columns = {name: pa.array(objects[:, i], from_pandas=True) for i, name in enumerate(NAMES)}
     put_parts(folder, pa.table({"id": np.arange(len(objects)), **columns}), cuts)
@@ -101,27 +77,17 @@ def test_a_repository_replaced_at_its_path_takes_effect_in_the_next_micro_batch(
     assert {row.id: row.alternatives[0].b for row in collected} == {0: 5.0, 1: 6.5}
 
 
-def test_incomplete_rows_of_a_repository_are_not_used_and_a_table_can_be_one(spark):
-    whole = readings(60, 7)
-    gaps = np.concatenate([whole, with_gaps(readings(60, 8), 9)])
-    gaps = gaps[np.isnan(gaps).any(axis=1) | (np.arange(len(gaps)) < 60)]
-    frame(spark, gaps).createOrReplaceTempView("donors")
-    objects = with_gaps(readings(50, 10), 11)
-    out = sf.impute(
-        frame(spark, objects), repository="donors", dependencies=DEPENDENCIES, attributes=NAMES
-    )
-    imputer = sf.engine_free.Imputer({n: whole[:, i] for i, n in enumerate(NAMES)}, DEPENDENCIES)
-    assert got_rows(out.collect()) == expected_rows(imputer, objects)
-    spark.catalog.dropTempView("donors")
-
-
-def test_a_repository_may_be_a_table_in_memory_and_a_frame_of_spark_that_of_one(spark):
+def test_a_repository_may_be_a_table_of_a_catalog_or_in_memory_and_of_spark_for_rows_in_memory(
+    spark,
+):
     rows, past = frame(spark, with_gaps(readings(12, 5), 6)), frame(spark, readings(60, 7))
     how = {"dependencies": DEPENDENCIES, "attributes": ["b", "c"]}
     expected = {row.id: row for row in sf.impute(rows, repository=past, **how).collect()}
-    table, known = rows.toArrow(), past.toPandas()
-    assert {r.id: r for r in sf.impute(rows, repository=known, **how).collect()} == expected
-    found = sf.impute(table, repository=past, **how).to_pylist()
+    past.createOrReplaceTempView("donors")
+    for known in (past.toPandas(), "donors"):
+        assert {r.id: r for r in sf.impute(rows, repository=known, **how).collect()} == expected
+    spark.catalog.dropTempView("donors")
+    found = sf.impute(rows.toArrow(), repository=past, **how).to_pylist()
     assert {r["id"]: r["imputed_by"] for r in found} == {
         i: r.imputed_by for i, r in expected.items()
     }

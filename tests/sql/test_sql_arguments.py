@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import explain, sql
-from sql_readings import error
+from sql_readings import differing, error
 
 pytestmark = pytest.mark.spark
 
@@ -80,56 +80,41 @@ def test_a_join_that_cannot_be_says_which_word_and_why(tables, options, word, re
     assert (found.word, reason in found.reason) == (word, True), str(found)
 
 
-def test_a_join_takes_a_column_of_radii(tables):
-    query = "SELECT * FROM s a [ROWS 5] SIMILARITY JOIN r b ON (x, y) WITHIN `K` PROBABILITY 0.1"
-    sides = tables.table("s"), tables.table("r")
-    ours = sf.similarity_join(
-        *sides, on=["x", "y"], within="k", probability=0.1, window=sf.Rows(5), order="arrival"
-    )
-    found = sql(tables, query)
-    assert found.count() == ours.count() > 0
-    assert "within" in explain(tables, query)
-
-
-def test_sources_and_a_fixed_delay_are_those_of_the_function(tables):
-    query = "SELECT * FROM s [WATTR ts SOURCE k MAX_DELAY 1 min]"
-    ours = sf.reorder(
-        tables.table("s"), event_time="ts", arrival="arrival", source="k", max_delay="1 min"
-    )
-    assert sorted(sql(tables, query).collect(), key=str) == sorted(ours.collect(), key=str)
-    plan = explain(tables, query)
-    assert "source      k" in plan
-    assert "max_delay   1 min" in plan
+FORGETTING = {  # with FORGET or without, and with `forget_after`
+    "SELECT arrival, SUM(v) AS n FROM gaps [ROWS 9{}] GROUP BY room":
+        lambda df, **of: sf.window_aggregate(
+            df, {"n": "sum(v)"}, window=sf.Rows(9), **of
+        ).select("arrival", "n"),
+    "SELECT arrival, earlier_v FROM gaps [EARLIER v KEY room{}]":
+        lambda df, **of: sf.earlier_values(df, "v", **of).select("arrival", "earlier_v"),
+    "SELECT COUNT(*) AS n FROM gaps [RANGE 1 DAY WATTR arrival{}] GROUP BY room":
+        lambda df, **of: sf.window_aggregate(
+            df, {"n": "count(*)"}, window=sf.Range("1 day"), **of
+        ).select("n"),
+    "SELECT TOP 3 v FROM gaps [RANGE 150 MIN WATTR arrival{}] GROUP BY room RANK BY v "
+    "FREQUENCY 1 h":
+        lambda df, **of: sf.top_k(
+            df, sf.Top(3, every="1 hour"), by="v", window=sf.Range("150 minutes"), **of
+        ).select("row.v"),
+    "SELECT a.arrival FROM gaps a [ROWS 9 ORDER arrival{}] SIMILARITY JOIN gaps b ON (v) WITHIN 9 "
+    "PROBABILITY 1 AND a.room = b.room": lambda df, **of: sf.similarity_join(
+        df, df, on="v", within=9, probability=1, window=sf.Rows(9), **of
+    ).select("left.arrival"),
+}  # fmt: skip
 
 
 def test_keys_are_forgotten_as_by_the_function(tables):
-    columns = ("1 AS k", "1 AS room", "timestamp_seconds(id * 3600) AS arrival", "id * 1D AS v")
-    tables.range(4).selectExpr(*columns).createOrReplaceTempView("gaps")
-    for forget, last in (("", 6.0), (" FORGET 30 min", 3.0)):
-        rows = sql(tables, f"SELECT arrival, SUM(v) AS n FROM gaps [ROWS 9{forget}] GROUP BY k")
-        assert rows.orderBy("arrival").collect()[-1].n == last
-        query = f"SELECT earlier_v FROM gaps [EARLIER v KEY k{forget}] ORDER BY arrival"
-        assert sql(tables, query).collect()[-1].earlier_v == (None if forget else 2.0)
-    assert sql(tables, "SELECT TOP 1 k FROM s [ROWS 5] RANK BY x FREQUENCY 1 s").columns == ["k"]
-    rankings = []
-    for forget in ("", " FORGET 30 min"):
-        window = f"[RANGE 1 DAY WATTR arrival{forget}]"
-        rows = sql(tables, f"SELECT COUNT(*) AS n FROM gaps {window} GROUP BY k")
-        assert [row.n for row in rows.collect()] == ([1] * 4 if forget else [4])
-        ranked = f"SELECT TOP 3 v FROM gaps [RANGE 150 MIN WATTR arrival{forget}]"
-        ranked = f"{ranked} GROUP BY room RANK BY v FREQUENCY 1 h"
-        ours = sf.top_k(
-            tables.table("gaps"), sf.Top(3, every="1 hour"), by="v", order="arrival", key="room",
-            window=sf.Range("150 minutes"), forget_after="30 minutes" if forget else None,
-        )  # fmt: skip
-        values = [row.v for row in sql(tables, ranked).collect()]
-        assert sorted(values) == sorted(row.row["v"] for row in ours.collect())
-        rankings.append(len(values))
-        pairs = f"SELECT a.v FROM gaps a [ROWS 9 ORDER arrival{forget}] SIMILARITY JOIN gaps b"
-        pairs = f"{pairs} ON (v) WITHIN 9 PROBABILITY 1 AND a.k = b.k"
-        assert sql(tables, pairs).count() == (4 if forget else 16)
-    assert rankings[0] > rankings[1] > 0
-    controlled = "SELECT v FROM gaps [WATTR arrival SLACK 1 KEY k FORGET 30 min]"
+    columns = ("1 AS room", "timestamp_seconds(id * 3600) AS arrival", "id * 1D AS v")
+    gaps = tables.range(4).selectExpr(*columns)
+    gaps.createOrReplaceTempView("gaps")
+    of = {"order": "arrival", "key": "room"}
+    cases = {
+        text.format(words): build(gaps, forget_after=after, **of)
+        for text, build in FORGETTING.items()
+        for words, after in (("", None), (" FORGET 30 min", "30 minutes"))
+    }
+    assert differing(tables, cases) == []
+    controlled = "SELECT v FROM gaps [WATTR arrival SLACK 1 KEY room FORGET 30 min]"
     assert "forget_after  30 min" in explain(tables, controlled)
     for query in (
         "SELECT * FROM s [WATTR ts MAX FORGET 1 day]",

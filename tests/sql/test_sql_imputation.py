@@ -10,7 +10,7 @@ from sfumato.language import explain, sql
 from sfumato.language.planner import parse_script
 from sfumato.language.refusals import has_constructs
 from sfumato.language.syntax import SqlError
-from sql_readings import error
+from sql_readings import differing, error
 
 pytestmark = pytest.mark.spark
 
@@ -46,68 +46,71 @@ def tables(spark):
         spark.catalog.dropTempView(name)
 
 
-def imputed(tables, name, **how):
+def imputed(tables, name, by=BY, **how):
     return sf.impute(
         tables[name],
         repository=tables["repository"],
-        dependencies=[text.strip().strip("'") for text in BY.split("',")],
+        dependencies=[text.strip().strip("'") for text in by.split("',")],
         attributes=["temperature", "light"],
         **how,
     )
 
 
-def rows_of(df):
-    return sorted(df.collect(), key=str)
+OPTIONS = (
+    "[JOINT MAX_ALTERNATIVES 4 FALLBACK reject SCALING humidity -0.5 2 SCALING light 0 1 "
+    "METHOD plain LEAST_DONORS 2]"
+)
+NEARER = BY.replace("0.1 ->", "0.02 ->")
+KNOWN = "(SELECT * FROM {} [EARLIER light KEY room])"
+OWN = ["earlier_light, age_light -> light : 0.1, 0.2 -> 0.3", "humidity -> light : 0.1 -> 0.3"]
+BY_OWN = f"IMPUTE (light) FROM past BY {', '.join(map(repr, OWN))}"
 
 
-def test_a_table_is_imputed_as_by_the_function(spark, tables):
-    out = sql(spark, f"SELECT * FROM s {IMPUTE}")
-    assert out.columns == imputed(tables, "s").columns
-    assert rows_of(out) == rows_of(imputed(tables, "s"))
+def joined_by_earlier_values(tables):
+    one, other = (
+        sf.earlier_values(tables[name], "light", order="arrival", key="room") for name in "su"
+    )
+    pairs = sf.similarity_join(
+        one, other, on="light", within=0.05, probability=0.3, order="arrival", window=sf.Rows(20),
+        impute={"repository": other, "dependencies": OWN, "attributes": "light"},
+    )  # fmt: skip
+    return pairs.selectExpr("left.arrival AS x", "right.arrival AS y", "probability")
 
 
-def test_a_repository_per_key_is_asked_for_by_words(spark, tables):
-    out = sql(spark, f"SELECT * FROM s {IMPUTE} [KEY room LEAST_ROWS 5]")
-    expected = imputed(tables, "s", key="room", least_rows=5)
-    assert rows_of(out) == rows_of(expected)
-    assert rows_of(out) != rows_of(imputed(tables, "s"))
+EQUAL = {
+    f"SELECT * FROM s {IMPUTE}": lambda t: imputed(t, "s"),
+    f"SELECT * FROM s {IMPUTE} [KEY room LEAST_ROWS 5]":
+        lambda t: imputed(t, "s", key="room", least_rows=5),
+    f"SELECT q.arrival, EXPECTED(light) AS mean FROM s AS q {IMPUTE} WHERE temperature > 1.0":
+        lambda t: sf.where(imputed(t, "s"), "temperature > 1.0").select(
+            "arrival", sf.expected("light").alias("mean")
+        ),
+    f"SELECT * FROM s {IMPUTE.replace(BY, NEARER)} {OPTIONS}": lambda t: imputed(
+        t, "s", NEARER, joint=True, max_alternatives=4, fallback="reject",
+        scaling={"humidity": (-0.5, 2.0), "light": (0.0, 1.0)}, method="plain", least_donors=2,
+    ),
+    f"SELECT arrival, AVG(light) AS m FROM s [ROWS 5] {IMPUTE} GROUP BY room":
+        lambda t: sf.window_aggregate(
+            imputed(t, "s"), {"m": "avg(light)"}, window=sf.Rows(5), order="arrival", key="room"
+        ).select("arrival", "m"),
+    f"WITH past AS {KNOWN.format('u')} SELECT x.arrival AS x, y.arrival AS y, probability "
+    f"FROM {KNOWN.format('s')} x [ROWS 20] {BY_OWN} SIMILARITY JOIN {KNOWN.format('u')} y "
+    "ON (light) WITHIN 0.05 PROBABILITY 0.3": joined_by_earlier_values,
+}  # fmt: skip
+
+
+def test_queries_give_the_rows_of_the_functions(spark, tables):
+    assert differing(spark, {text: build(tables) for text, build in EQUAL.items()}) == []
+
+
+def test_a_join_has_no_repository_per_key(spark, tables):
     clause = f"{IMPUTE} [KEY room] SIMILARITY JOIN u b {IMPUTE} [KEY room] ON (temperature, light)"
     with pytest.raises(SqlError, match=r"of a join must not have a `?key"):
         sql(spark, f"SELECT * FROM s a [ROWS 10] {clause} WITHIN 0.2 PROBABILITY 0.4")
 
 
-def test_imputed_attributes_are_filtered_and_measured_like_any_uncertain_ones(spark, tables):
-    out = sql(
-        spark,
-        f"SELECT q.arrival, EXPECTED(light) AS mean FROM s AS q {IMPUTE} WHERE temperature > 1.0",
-    )
-    other = sf.where(imputed(tables, "s"), "temperature > 1.0")
-    expected = other.select("arrival", sf.expected("light").alias("mean"))
-    assert rows_of(out) == rows_of(expected)
-    assert 0 < out.count() < 60
-
-
-def test_options_in_brackets_are_those_of_the_function(spark, tables):
-    how = "[JOINT MAX_ALTERNATIVES 4 FALLBACK reject SCALING humidity -0.5 2 SCALING light 0 1 "
-    how += "METHOD plain LEAST_DONORS 2]"
-    by = "'humidity -> temperature : 0.02 -> 0.3', 'humidity -> light : 0.01 -> 0.3'"
-    text = f"FROM s IMPUTE (temperature, light) FROM repository BY {by} {how}"
-    expected = sf.impute(
-        tables["s"],
-        repository=tables["repository"],
-        dependencies=[part.strip().strip("'") for part in by.split("',")],
-        attributes=["temperature", "light"],
-        joint=True,
-        max_alternatives=4,
-        fallback="reject",
-        scaling={"humidity": (-0.5, 2.0), "light": (0.0, 1.0)},
-        method="plain",
-        least_donors=2,
-    )
-    got = rows_of(sql(spark, f"SELECT * {text}"))
-    assert got == rows_of(expected)
-    assert 0 < sum(row.alternatives is not None for row in got) < 60
-    plan = explain(spark, f"SELECT * {text}")
+def test_explain_shows_the_options_in_brackets(spark, tables):
+    plan = explain(spark, f"SELECT * FROM s {IMPUTE.replace(BY, NEARER)} {OPTIONS}")
     for part in (
         "fallback          reject",
         "joint             True",
@@ -115,22 +118,10 @@ def test_options_in_brackets_are_those_of_the_function(spark, tables):
         "humidity: -0.5, 2",
         "least_donors      2",
         "impute temperature, light",
-        "humidity -> light : 0.01 -> 0.3",
+        "humidity -> light : 0.02 -> 0.3",
         "static table s",
     ):
         assert part in plan
-
-
-def test_windows_hold_the_imputed_tuples(spark, tables):
-    text = f"SELECT arrival, room, AVG(light) AS m FROM s [ROWS 5] {IMPUTE} GROUP BY room"
-    out = sql(spark, text)
-    expected = sf.window_aggregate(
-        imputed(tables, "s"), {"m": "avg(light)"}, window=sf.Rows(5), order="arrival", key="room"
-    )
-    got = {r["arrival"]: r["m"].mean if hasattr(r["m"], "mean") else r["m"] for r in out.collect()}
-    wanted = {r["arrival"]: r["m"].mean for r in expected.collect()}
-    assert got == pytest.approx(wanted)
-    assert len(got) == 60
 
 
 @pytest.fixture(scope="module")
@@ -230,37 +221,14 @@ def test_two_imputations_of_one_join_must_agree(spark, tables):
             )
 
 
-OWN = ["earlier_light, age_light -> light : 0.1, 0.2 -> 0.3", "humidity -> light : 0.1 -> 0.3"]
-
-
-def test_earlier_values_are_determinants_of_what_is_imputed_and_joined(tables):
+def test_earlier_values_stand_before_an_imputation_of_the_same_table(tables):
     spark = tables["s"].sparkSession
-    known = "(SELECT * FROM {} [EARLIER light KEY room])"
-    by = ", ".join(f"'{text}'" for text in OWN)
-    query = (
-        f"WITH past AS {known.format('u')} SELECT x.arrival AS x, y.arrival AS y, probability "
-        f"FROM {known.format('s')} x [ROWS 20] IMPUTE (light) FROM past BY {by} "
-        f"SIMILARITY JOIN {known.format('u')} y ON (light) WITHIN 0.05 PROBABILITY 0.3"
-    )
-    frames = {
-        name: sf.earlier_values(tables[name], "light", order="arrival", key="room")
-        for name in ("s", "u")
-    }
-    expected = sf.similarity_join(
-        frames["s"], frames["u"], on="light", within=0.05, probability=0.3, order="arrival",
-        window=sf.Rows(20),
-        impute={"repository": frames["u"], "dependencies": OWN, "attributes": "light"},
-    ).selectExpr("left.arrival AS x", "right.arrival AS y", "probability")  # fmt: skip
-    got = rows_of(sql(spark, query))
-    assert got == rows_of(expected)
-    assert len(got) > 20
-    assert "earlier values of light" in explain(spark, query)
     forgetful = "SELECT * FROM s [EARLIER light KEY room FORGET 1 day]"
     assert "forget_after  24 h" in explain(spark, forgetful)
-    assert sql(spark, forgetful).columns == frames["s"].columns
-    at_once = f"SELECT * FROM s [EARLIER light KEY room] IMPUTE (light) FROM past BY {by}"
-    df = sql(spark, f"WITH past AS {known.format('u')} {at_once}")
-    assert df.columns == [*frames["s"].columns, "alternatives", "imputed_by"]
+    assert "earlier values of light" in explain(spark, forgetful)
+    at_once = f"WITH past AS {KNOWN.format('u')} SELECT * FROM s [EARLIER light KEY room] {BY_OWN}"
+    columns = [*sql(spark, forgetful).columns, "alternatives", "imputed_by"]
+    assert sql(spark, at_once).columns == columns
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from sfumato.duration import spelled
 from sfumato.language import explain, sql
 from sfumato.language.blocks import Rewriting
 from sfumato.language.brackets import bracket_of
-from sfumato.language.joins import join_words
 from sfumato.language.parse import GRAMMAR, Word, fragment, parse
 from sfumato.language.planner import VOCABULARY, parse_script
 from sfumato.language.refusals import has_constructs
@@ -61,33 +60,7 @@ def arguments(options, *columns):
     return asked(options, *columns).arguments()
 
 
-def joined(text):
-    (join,) = (r.join for r in relations(text) if r.join is not None)
-    return join_words(join).arguments()
-
-
 # ---- windows -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("ending", "control"),
-    [
-        ("", {}),
-        (" SLACK 10", {"slack": 10}),
-        (" DRATIO 1%", {"drop_ratio": 0.01}),
-        (" DRATIO 1% BSIZE 100", {"drop_ratio": 0.01, "max_buffer": 100}),
-        (" MAX", {"estimator": "max"}),
-        (" BSIZE 100", {"max_buffer": 100}),
-        (" BSIZE_TOTAL 100", {"max_buffer_total": 100}),
-    ],
-)
-def test_the_papers_queries_q1_to_q4_parse_as_printed(ending, control):
-    text = Q1.format(ending)
-    (relation,) = relations(text)
-    assert str(relation.head) == "Sensors"
-    found = bracket_of(relation, plain_frame("ts")).arguments("RANGE", "SLIDE")
-    assert found == {"event_time": "ts", **control}
-    assert [c.word for c in body(text).clauses] == ["SELECT", "FROM", "GROUP_BY", "HAVING"]
 
 
 @pytest.mark.parametrize(
@@ -117,23 +90,6 @@ def test_keywords_are_case_free_options_in_any_order_and_units_as_people_write_t
         10 * SECOND,
     )
     assert order == ["ts"]
-
-
-def test_a_bracket_without_range_only_reorders():
-    options = "WATTR ts ARRIVAL received KEY (sensor, room) DRATIO 1% ESTIMATOR CONFORMAL"
-    assert windowed(options, "received", "sensor", "room") == (None, [])
-    assert arguments(options, "received", "sensor", "room") == {
-        "event_time": "ts",
-        "arrival": "received",
-        "key": ["sensor", "room"],
-        "drop_ratio": 0.01,
-        "estimator": "conformal",
-    }
-    assert arguments("KEY a WATTR ts MAX", "a") == {
-        "event_time": "ts",
-        "key": "a",
-        "estimator": "max",
-    }
 
 
 def test_rows_windows_have_the_defaults_of_the_function():
@@ -169,33 +125,11 @@ def test_names_in_a_window_may_be_words_of_constructs():
 # ---- similarity join -----------------------------------------------------------------------------
 
 
-def test_a_similarity_join_parses_with_all_its_options():
-    text = (
-        "SELECT a.id FROM left_stream a [ROWS 500 CONFIDENCE 95%] SIMILARITY JOIN right_stream "
-        "[ROWS 500 CONFIDENCE 95%] AS b ON (x, y) WITHIN 0.5 PROBABILITY 80% USING index "
-        "AND a.sensor = b.sensor AND b.room = a.room OUTPUT changes WHERE a.id < b.id"
-    )
-    left, right = relations(text)
-    join = right.join
-    assert (left.alias, right.alias) == ("a", "b")
-    assert [str(name) for name in join.on] == ["x", "y"]
-    assert join_words(join).arguments() == {
-        "within": 0.5,
-        "probability": 0.8,
-        "strategy": "index",
-        "output": "changes",
-    }
+def test_a_similarity_join_may_have_several_keys_whose_sides_stand_in_any_order():
+    text = "SELECT * FROM a [ROWS 5] SIMILARITY JOIN b ON (x) WITHIN 1 AND a.k = b.k AND b.r = a.r"
+    (join,) = (relation.join for relation in relations(text) if relation.join is not None)
     keys = [option.names for option in join.options if option.word == "AND"]
-    pairs = [(str(one), str(other)) for one, other in keys]
-    assert pairs == [("a.sensor", "b.sensor"), ("b.room", "a.room")]
-    assert body(text).clauses[-1].word == "WHERE"
-
-
-def test_the_strategy_and_output_of_a_join_are_left_to_the_function():
-    text = "SELECT * FROM a [ROWS 5] SIMILARITY JOIN b ON (x) WITHIN 1 PROBABILITY 1"
-    assert joined(text) == {"within": 1, "probability": 1}
-    for word in ("nested", "INDEX", "Sort", "auto"):
-        assert joined(f"{text} USING {word}")["strategy"] == word.lower()
+    assert [[str(name) for name in pair] for pair in keys] == [["a.k", "b.k"], ["b.r", "a.r"]]
 
 
 # ---- Spark's own text ----------------------------------------------------------------------------

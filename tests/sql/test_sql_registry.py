@@ -3,7 +3,6 @@
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-import sfumato as sf
 from sfumato.api.calls import public_functions
 from sfumato.language import SqlError, explain, sql
 from sfumato.language.planner import parse_script
@@ -70,65 +69,6 @@ def test_a_function_is_passed_like_a_table(tables):
     assert ids(sql(tables, nested, above=above)) == [3]
     common = "WITH t AS (SELECT id, arrival FROM s WHERE id > 0) SELECT id FROM above(t, 2)"
     assert ids(sql(tables, common, above=above)) == [3, 4]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("call", "column"),
-    [
-        ("samples(s, v, 0.5, 4, attributes => 'x')",
-         lambda: sf.samples("v", 0.5, 4, attributes="x")),
-        ("samples(s, array(v, id), 1, 3, attributes => array('x', 'y'))",
-         lambda: sf.samples(["v", "id"], 1, 3, attributes=["x", "y"])),
-        ("between(s, id, v, 3, distribution => 'triangular')",
-         lambda: sf.between("id", "v", 3, "triangular")),
-        ("below(s, v, 2, 4)", lambda: sf.below("v", 2, 4)),
-        ("above(s, v, id, 4)", lambda: sf.above("v", "id", 4)),
-        ("circular(s, v, 5, 4)", lambda: sf.circular("v", 5, 4)),
-        ("alternatives((SELECT id, array(id, 2) AS x, array(1, 3) AS p FROM s), x, p, 'y', "
-         "normalize => true)",
-         lambda: sf.alternatives(F.array("id", F.lit(2)), F.array(F.lit(1), F.lit(3)), "y",
-                                 normalize=True)),
-    ],
-)  # fmt: skip
-def test_functions_add_the_alternatives_that_python_builds(tables, call, column):
-    expected = tables.table("s").select("id", column().alias("alternatives"))
-    found = sql(tables, f"SELECT id, alternatives FROM {call}")
-    assert sorted(found.collect()) == sorted(expected.collect())
-    assert found.schema["alternatives"].dataType == expected.schema["alternatives"].dataType
-
-
-@pytest.mark.spark
-def test_public_functions_give_what_python_gives(tables):
-    s, r = tables.table("s"), tables.table("r")
-    ordered = sf.reorder(s, event_time="ts", arrival="arrival", slack=1)
-    text = "SELECT * FROM reorder(s, event_time => ts, arrival => arrival, slack => 1)"
-    assert sorted(sql(tables, text).collect()) == sorted(ordered.collect())
-    window = sf.Range("2 seconds")
-    means = sf.window_aggregate(
-        ordered, {"m": "avg(v)", "n": "count(*)"}, window=window, order="ts"
-    )
-    text = """
-        SELECT m, n, window.end AS end FROM window_aggregate(
-          reorder(s, event_time => ts, arrival => 'arrival', slack => 1),
-          map('m', 'avg(v)', 'n', 'count(*)'), window => range(2 SECONDS), order => ts)
-    """
-    expected = means.selectExpr("m", "n", "window.end AS end")
-    assert sorted(sql(tables, text).collect()) == sorted(expected.collect())
-    assert ids(sql(tables, "SELECT id FROM where(r, 'x > 3')")) == ids(sf.where(r, "x > 3"))
-    best = sf.top_k(r, [sf.Top(1, name="best")], by="x", window="1 hour", order="ts")
-    text = "FROM top_k(r, array(top(1, name => 'best')), by => x, window => '1 hour', order => ts)"
-    assert sql(tables, f"SELECT rank {text}").count() == best.count()
-    grid = sf.resample(ordered, every="1 second", order="ts", columns="v", fill="mean")
-    text = "FROM resample(reorder(s, event_time => ts, arrival => arrival, slack => 1), "
-    text += "every => '1 second', order => ts, columns => v, fill => 'mean')"
-    assert sorted(sql(tables, f"SELECT * {text}").collect()) == sorted(grid.collect())
-    joined = "SELECT left.id FROM self_join(r, on => x, within => 1, probability => 50%, "
-    joined += "window => rows(5, confidence => 0.9), order => ts)"
-    pairs = sf.self_join(
-        r, on="x", within=1, probability=0.5, window=sf.Rows(5, confidence=0.9), order="ts"
-    )
-    assert sql(tables, joined).count() == pairs.count()
 
 
 @pytest.mark.spark

@@ -1,45 +1,14 @@
 """The language on Spark: the same rows as the functions; Spark's own queries are unchanged."""
 
 import pytest
-from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import explain, sql
-from sql_readings import JOIN, same
 
 pytestmark = pytest.mark.spark
 
 
 # ---- windows -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("bracket", "arguments"),
-    [
-        ("RANGE 300 seconds SLIDE 30 seconds WATTR ts SLACK 10", {"slack": 10}),
-        ("RANGE 300 seconds SLIDE 30 seconds WATTR ts DRATIO 1%", {"drop_ratio": 0.01}),
-        (
-            "RANGE 300 seconds SLIDE 30 seconds WATTR ts DRATIO 1% BSIZE 3",
-            {"drop_ratio": 0.01, "max_buffer": 3},
-        ),
-        ("WATTR TS MAX ARRIVAL Arrival", {"estimator": "max"}),
-        ("WATTR ts BSIZE 7", {"max_buffer": 7}),
-        ("WATTR ts BSIZE_TOTAL 7 KEY sensor", {"max_buffer_total": 7, "key": "sensor"}),
-        ("WATTR ts PUNCTUATION ts KEY sensor", {"punctuation": "ts", "key": "sensor"}),
-        (
-            "WATTR ts DRATIO 10% ESTIMATOR CONFORMAL KEY sensor IDLE 10 seconds",
-            {
-                "drop_ratio": 0.1,
-                "estimator": "conformal",
-                "key": "sensor",
-                "idle_timeout": "10 seconds",
-            },
-        ),
-    ],
-)
-def test_a_window_by_time_gives_the_rows_of_reorder(tables, bracket, arguments):
-    by_function = sf.reorder(tables.table("s"), event_time="ts", arrival="arrival", **arguments)
-    same(sql(tables, f"SELECT * FROM s [{bracket}]"), by_function)
 
 
 def test_without_disorder_control_rows_are_taken_to_come_in_order(tables):
@@ -110,23 +79,6 @@ def test_a_streaming_query_gives_the_rows_of_the_static_one(tables, tmp_path):
 # ---- the model -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "condition"),
-    [
-        ("SELECT * FROM s WHERE x > 3", "x > 3"),
-        ("SELECT * FROM s AS t WHERE t.x > 3 AND t.sensor = 'a' -- done", "x > 3 AND sensor = 'a'"),
-        ("FROM s SELECT * WHERE `X` BETWEEN y AND 4 OR id = 1", "x BETWEEN y AND 4 OR id = 1"),
-        ("SELECT * FROM s WHERE sensor = '{x}' OR x = 1", "x = 1"),
-    ],
-)
-def test_where_over_attributes_is_the_filter_of_the_model(tables, text, condition):
-    same(sql(tables, text), sf.where(tables.table("s"), condition))
-
-
-def test_where_over_certain_columns_is_sparks(tables):
-    same(sql(tables, "SELECT * FROM s WHERE id < 3"), tables.table("s").where("id < 3"))
-
-
 def test_numbers_of_attributes_are_those_of_the_functions(tables):
     text = (
         "SELECT id, EXPECTED(x), EXISTENCE(), STDDEV(t.y), QUANTILE(x, 50%) AS median, "
@@ -148,12 +100,6 @@ def test_numbers_of_attributes_are_those_of_the_functions(tables):
     df = sql(tables, text)
     assert df.columns == expected.columns
     assert df.collect() == expected.collect()
-
-
-def test_numbers_see_the_filtered_alternatives_but_those_in_where_do_not(tables):
-    kept = sf.where(tables.table("s").where(sf.expected("x") > 1.5), "x > 3")
-    df = sql(tables, "SELECT id, EXPECTED(x) AS e FROM s WHERE x > 3 AND EXPECTED(x) > 1.5")
-    same(df, kept.select("id", sf.expected("x").alias("e")))
 
 
 def test_an_attribute_in_plain_use_is_its_distribution(tables):
@@ -186,113 +132,6 @@ def test_a_certain_table_is_taken_by_its_existence(tables):
 
 
 # ---- similarity join -----------------------------------------------------------------------------
-
-
-def by_function(spark, **more):
-    return sf.similarity_join(
-        spark.table("s"),
-        spark.table("r"),
-        on=["x", "y"],
-        probability=0.25,
-        **{"within": 0.5, "window": sf.Rows(10), "order": "arrival", **more},
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "more"),
-    [
-        (f"SELECT * FROM s AS a [ROWS 10 CONFIDENCE 95%] {JOIN} USING NESTED", {}),
-        (
-            f"SELECT * FROM s a [ROWS 4 CONFIDENCE 0.8 ORDER ts, id] {JOIN} USING INDEX "
-            "AND b.sensor = a.sensor",
-            {"window": sf.Rows(4, 0.8), "order": ["ts", "id"], "key": "sensor"},
-        ),
-        (
-            f"SELECT * FROM s a [ROWS 3] {JOIN} OUTPUT CHANGES",
-            {"window": sf.Rows(3), "output": "changes"},
-        ),
-        (
-            f"SELECT * FROM s a [SPAN 40 seconds ORDER ts] {JOIN}",
-            {"window": sf.Range("40 seconds"), "order": "ts"},
-        ),
-        (
-            "SELECT * FROM s a [ROWS 4 SPAN 1 minute ORDER ts] SIMILARITY JOIN r [SPAN 20 s] AS b "
-            "ON (x, y) WITHIN (0.5, 2) PROBABILITY 25%",
-            {
-                "window": (sf.Rows(4, within="1 minute"), sf.Range("20 s")),
-                "within": {"x": 0.5, "y": 2},
-                "order": "ts",
-            },
-        ),
-        (
-            f"SELECT * FROM s a [ROWS 2 LOCKSTEP ORDER ts] {JOIN}",
-            {"window": sf.Rows(2, lockstep=True), "order": "ts"},
-        ),
-        (
-            f"SELECT * FROM s a [DELTA 0.4 ON x THRESHOLD 80%] {JOIN}",
-            {"window": sf.Delta(0.4, on="x", threshold=0.8)},
-        ),
-        (
-            f"SELECT * FROM s a [SPAN 20 seconds ORDER ts] {JOIN} HOW full",
-            {"window": sf.Range("20 seconds"), "order": "ts", "how": "full"},
-        ),
-        (
-            "SELECT * FROM s a [ROWS 9] SIMILARITY JOIN r AS b ON (x, y) WITHIN 100000 "
-            "PROBABILITY 25% METRIC haversine",
-            {"window": sf.Rows(9), "within": 100_000, "metric": "haversine"},
-        ),
-    ],
-)
-def test_a_similarity_join_gives_the_rows_of_the_function(tables, text, more):
-    assert same(sql(tables, text), by_function(tables, **more))
-
-
-def test_names_of_a_similarity_join_are_those_of_its_tables(tables):
-    df = sql(
-        tables,
-        "SELECT a.id, b.id AS other, left.sensor, probability, EXPECTED(a.x) AS e, b.x, "
-        f"EXISTENCE() AS p FROM s a [ROWS 10] {JOIN} WHERE a.id < 30 ORDER BY probability",
-    )
-    pairs = by_function(tables).where("left.id < 30")
-    same(
-        df,
-        pairs.select(
-            "left.id",
-            F.col("right.id").alias("other"),
-            "left.sensor",
-            "probability",
-            sf.expected("left_x").alias("e"),
-            F.expr(
-                "transform(alternatives, q -> named_struct('prob', q.prob, 'right_x', q.right_x))"
-            ).alias("x"),
-            sf.existence().alias("p"),
-        ),
-    )
-
-
-def test_a_filter_on_a_joins_attributes_keeps_the_satisfying_pairs(tables):
-    text = f"SELECT a.id, probability, alternatives FROM s a [ROWS 10] {JOIN}"
-    df = sql(tables, f"{text} WHERE a.x > 2 AND right_y = 1 AND b.sensor = 'a'")
-    kept = sf.where(by_function(tables), "left_x > 2 AND right_y = 1 AND right.sensor = 'a'")
-    same(df, kept.select("left.id", "probability", "alternatives"))
-
-
-def test_the_sides_of_a_join_may_be_queries(tables):
-    text = (
-        "SELECT * FROM (SELECT * FROM s [WATTR ts SLACK 3] WHERE NOT late) a [ROWS 10 ORDER ts] "
-        f"{JOIN}"
-    )
-    ordered = sf.reorder(tables.table("s"), event_time="ts", arrival="arrival", slack=3)
-    expected = sf.similarity_join(
-        ordered.where("NOT late"),
-        tables.table("r"),
-        on=["x", "y"],
-        within=0.5,
-        probability=0.25,
-        window=sf.Rows(10),
-        order="ts",
-    )
-    same(sql(tables, text), expected)
 
 
 # ---- Spark's own ---------------------------------------------------------------------------------

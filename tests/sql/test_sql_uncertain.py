@@ -1,10 +1,13 @@
 """A distribution is not a number: Spark operations that treat it as an array raise an error."""
 
+import re
+
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-import sfumato as sf
-from sfumato.language import SqlError, explain, sql
+from engine_cases import rows_of
+from sfumato.language import SqlError, sql
+from spark_tables import tables_of
 from sql_readings import error, same
 
 pytestmark = pytest.mark.spark
@@ -161,17 +164,16 @@ def test_having_accepts_the_name_of_an_aggregate(tables):
         ("COUNT(*) AS k", "k = 1", "k = 1 AND COUNT(*) > 0"),
     ],
 )
-@pytest.mark.parametrize("table", ["certain", "s"])
-def test_an_alias_in_having_stands_for_its_expression(tables, selected, having, instead, table):
-    words = [selected, having, instead]
-    if table == "s":
-        words = [word.replace("(v", "(x").replace("v ", "x ") for word in words]
-        words[0] = words[0].replace(" AS v", " AS x")
-    query = f"SELECT window.end, {words[0]} FROM {table} [RANGE 2 min WATTR ts] GROUP BY k"
-    every = sql(tables, query).count()
-    assert 0 < len(same(*(sql(tables, f"{query} HAVING {w}") for w in words[1:]))) < every
-    ordered = f"{query} ORDER BY {words[0].rpartition(' AS ')[2]}"
-    assert sql(tables, ordered).count() == every
+def test_an_alias_in_having_stands_for_its_expression(tables, selected, having, instead):
+    frames, alias = {}, selected.rpartition(" AS ")[2]
+    for column, table in (("v", "certain"), ("x", "s")):
+        query = f"SELECT window.end, {selected} FROM {table} [RANGE 2 min WATTR ts] GROUP BY k"
+        for end in ("", f" HAVING {having}", f" HAVING {instead}", f" ORDER BY {alias}"):
+            frames[table, end] = sql(tables, re.sub(r"\bv\b", column, query + end))
+    found = [rows_of(rows) for rows in tables_of(frames).values()]
+    for every, named, repeated, ordered in (found[:4], found[4:]):
+        assert named == repeated
+        assert 0 < len(named) < len(every) == len(ordered)
 
 
 def test_an_alias_of_a_rows_own_measure_is_known_in_having(tables):
@@ -306,37 +308,3 @@ def test_frames_are_tables_by_their_names(tables):
     with pytest.raises(SqlError, match="no stream, table or view givn") as caught:
         sql(tables, "SELECT * FROM givn [ROWS 2]", given=frame)
     assert caught.value.suggestion == "given"
-
-
-def test_sessions_and_days_of_a_zone_are_windows_of_table_functions(tables):
-    call = (
-        "SELECT * FROM window_aggregate(certain, map('n', 'count(*)'), window => {}, order => ts)"
-    )
-    found = sql(tables, call.format("session('2 minutes')"))
-    given = tables.table("certain")
-    expected = sf.window_aggregate(
-        given, {"n": "count(*)"}, window=sf.Session("2 minutes"), order="ts"
-    )
-    assert found.collect() == expected.collect()
-    found = sql(tables, call.format("range('1 day', zone => 'Asia/Kolkata', offset => '6 hours')"))
-    window = sf.Range("1 day", zone="Asia/Kolkata", offset="6 hours")
-    expected = sf.window_aggregate(given, {"n": "count(*)"}, window=window, order="ts")
-    assert found.collect() == expected.collect()
-
-
-def test_offset_moves_the_extents(tables):
-    text = "SELECT window, COUNT(*) AS n FROM certain [RANGE 2 min OFFSET 30 s WATTR ts]"
-    found = sql(tables, text)
-    window = sf.Range("2 minutes", offset="30 seconds")
-    expected = sf.window_aggregate(
-        tables.table("certain"), {"n": "count(*)"}, window=window, order="ts"
-    )
-    assert found.collect() == expected.select("window", "n").collect()
-    assert {row.window.end.second for row in found.collect()} == {30}
-    assert "every 2 min, offset by 30 s" in explain(tables, text)
-    for query in (
-        "SELECT * FROM certain [RANGE 2 min OFFSET 30 s WATTR ts]",
-        text.replace("30 s", "2 min"),
-    ):
-        with pytest.raises(SqlError, match="OFFSET"):
-            sql(tables, query)

@@ -1,7 +1,7 @@
 """Aggregates over windows in SQL: queries of two papers, compared with the functions' answers."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 
 import numpy as np
 import pytest
@@ -13,14 +13,9 @@ from sfumato.language.syntax import SqlError
 from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from spark_tables import tables_of
-from sql_readings import error
+from sql_readings import CARS, START, at, error, traffic
 
 pytestmark = pytest.mark.spark
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def at(seconds):
-    return START + timedelta(seconds=seconds)
 
 
 def stamp(value):
@@ -29,26 +24,15 @@ def stamp(value):
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    """Create Sensors(vehID, speed, ts) as in Kim et al. (2006), and `u`, uncertain readings."""
-    cars = [(i % 3, 60.0 + 15 * (i % 3) + i % 7, at(10 * i)) for i in range(90)]
-    disordered = [*cars[:40], *cars[45:50], *cars[40:45], *cars[50:80], cars[5], *cars[80:]]
-    sensors = spark.createDataFrame(cars, "vehID int, speed double, ts timestamp")
-    late = spark.createDataFrame(
-        [(*car, at(10 * i)) for i, car in enumerate(disordered)],
-        "vehID int, speed double, ts timestamp, arrival timestamp",
-    )
-    uncertain = spark.createDataFrame(
-        [(i, "ab"[i % 2], at(i), [(0.5, float(i)), (0.25, float(i + 2))]) for i in range(12)],
-        "id int, sensor string, ts timestamp, alternatives array<struct<prob: double, x: double>>",
-    )
+    """Create Sensors, Disordered and `u`, and the rows of a figure."""
     figure = spark.createDataFrame(
         [(i, 0.5 if i == 11 else 0.75 if i == 8 else 1.0, float(2**i)) for i in range(15)],
         "arrival int, existence double, v double",
     )
-    views = {"Sensors": sensors, "Disordered": late, "u": uncertain, "figure": figure}
+    views = traffic(spark) | {"figure": figure}
     for name, df in views.items():
         df.createOrReplaceTempView(name)
-    yield {"cars": cars, "disordered": disordered, "spark": spark}
+    yield {"cars": CARS, "spark": spark}
     for name in views:
         spark.catalog.dropTempView(name)
 
@@ -270,19 +254,12 @@ def test_a_condition_on_one_aggregate_may_name_it_several_times(spark):
         assert found[c].column("c").to_pylist() == pytest.approx([p], abs=1e-12)
 
 
-def test_a_filter_on_uncertain_values_stands_before_the_window(tables):
-    spark = tables["spark"]
-    got = sql(
-        spark,
-        "SELECT id, EXPECTED(COUNT(*)) AS n FROM u [ROWS 3 CONFIDENCE 90% ORDER id] WHERE x > 4",
-    )
-    expected = sf.window_aggregate(
-        sf.where(spark.table("u"), "x > 4"), {"n": "count(*)"},
-        window=sf.Rows(3, confidence=0.9), order="id",
-    )  # fmt: skip
-    assert sorted(map(tuple, got.collect())) == sorted(
-        (r["id"], r["n"]["mean"]) for r in expected.collect()
-    )
+def test_the_probability_of_an_event_of_every_world_is_exactly_one(spark):
+    kind = "t long, alternatives array<struct<prob: double, x: double>>"
+    rows = [(i, [(1 / n, float(x)) for x in range(n)]) for i, n in enumerate((3, 7, 10, 49))]
+    text = "SELECT PROB(AVG(x) > -1) AS p FROM s [ROWS 1 CONFIDENCE 100% ORDER t] HAVING p >= 1"
+    found = sql(spark, f"{text} AND p = 1", s=spark.createDataFrame(rows, kind)).collect()
+    assert [row.p for row in found] == [1.0] * 4
 
 
 def test_spreads_of_certain_rows_are_sparks_own_numbers(tables):
@@ -302,19 +279,6 @@ def test_spreads_of_uncertain_rows_are_asked_for_by_their_whole_name(tables):
     assert found[0].s is None
     assert 0 < found[-1].s < 12
     assert 0 < found[-1].p < 1
-
-
-def test_delta_windows_from_sql(tables):
-    spark = tables["spark"]
-    got = sql(
-        spark, "SELECT id, held, EXPECTED(MIN(x)) m FROM u [DELTA 3 ON x THRESHOLD 90% ORDER id]"
-    )
-    expected = sf.window_aggregate(
-        spark.table("u"), {"m": "min(x)"}, window=sf.Delta(3, on="x", threshold=0.9), order="id"
-    )
-    assert sorted(map(tuple, got.collect())) == sorted(
-        (r["id"], r["held"], r["m"]["mean"]) for r in expected.collect()
-    )
 
 
 def test_count_windows_with_a_slide_answer_at_every_such_row(tables):
@@ -497,63 +461,14 @@ def test_errors_of_aggregates_name_what_the_user_wrote(tables):
     assert "aggregate0" not in str(raised.value)
 
 
-EARLY = "SELECT {} FROM Disordered [RANGE 300 s SLIDE 100 s WATTR ts SLACK 8 EARLY 50 SECONDS{}] "
-
-
-@pytest.mark.parametrize(("word", "level"), [("", None), (" LEVEL 80%", 0.8)])
-def test_early_answers_from_sql_are_those_of_the_function(tables, word, level):
-    spark = tables["spark"]
-    wanted = "vehID, window, final, revision, completeness, interval, count(*), avg(speed)"
-    answers = sql(spark, EARLY.format(wanted, word) + "GROUP BY vehID")
-    ordered = sf.reorder(
-        spark.table("Disordered"), event_time="ts", arrival="arrival", slack=8, early=True
-    )
-    calls = {"count(*)": "count(*)", "avg(speed)": "avg(speed)"}
-    window = sf.Range("300 seconds", slide="100 seconds")
-    expected = sf.window_aggregate(
-        ordered, calls, window=window, order="ts", key="vehID", early="50 seconds", level=level
-    ).select("vehID", "window", "final", "revision", "completeness", "interval", "count(*)",
-             "avg(speed)")  # fmt: skip
-    assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
-    assert {row.final for row in answers.collect()} == {True, False}
-    low = sql(
-        spark, EARLY.format("interval.`count(*)`.low AS low, COUNT(*)", word) + "GROUP BY vehID"
-    )
-    assert low.columns == ["low", "COUNT(*)"]
-
-
 def test_rows_in_order_answer_early_without_a_controller(tables):
     spark = tables["spark"]
     text = "SELECT final, COUNT(*) AS n FROM Sensors [RANGE 300 s WATTR ts EARLY 100 s]"
     answers = sql(spark, f"{text} GROUP BY vehID").collect()
     assert sum(row.n for row in answers if row.final) == len(tables["cars"])
     assert any(not row.final for row in answers)
-
-
-def test_explain_says_that_a_window_answers_early(tables):
-    spark = tables["spark"]
-    plan = explain(spark, EARLY.format("AVG(speed)", " LEVEL 80%"))
-    assert "revisions of open extents, whenever the punctuation passes a multiple of 50 s" in plan
-    assert "at level 80%" in plan
-    assert "early       each row is also emitted on arrival, for early answers" in plan
-    assert "at level 90%" in explain(spark, EARLY.format("AVG(speed)", ""))
-    plain_plan = explain(spark, EARLY.format("AVG(speed)", "").replace("EARLY 50 SECONDS", ""))
-    assert "early" not in plain_plan
-
-
-def test_empty_extents_from_sql_are_those_of_the_function(tables):
-    spark = tables["spark"]
-    window = sf.Range("50 seconds", empty=2)
-    expected = sf.window_aggregate(
-        spark.table("Sensors"), {"n": "count(*)"}, window=window, order="ts", key="vehID"
-    ).select("vehID", "window", "n")
-    text = "SELECT vehID, window, COUNT(*) AS n FROM Sensors [RANGE 50 s WATTR ts{}] GROUP BY vehID"
-    rows = sql(spark, text.format(" EMPTY 2")).collect()
-    assert sorted(map(repr, rows)) == sorted(map(repr, expected.collect()))
-    assert {row.n > 0 for row in rows} == {True, False}
-    assert "RANGE 50 s SLIDE 50 s EMPTY 2" in explain(
-        spark, text.format(" EMPTY 2 ARRIVAL ts SLACK 3")
-    )
+    low = sql(spark, text.replace("final", "interval.`count(*)`.low AS low").replace(" AS n", ""))
+    assert low.columns == ["low", "COUNT(*)"]
 
 
 SPEEDS = (
@@ -588,53 +503,7 @@ CORRECTED = (
 )  # fmt: skip
 
 
-def test_unique_with_a_version_corrects_rows_in_windows_as_the_function_does(tables):
-    spark = tables["spark"]
-    answers = sql(spark, CORRECTED.format("vehID, window, COUNT(*) AS n, AVG(speed) AS v", "ts"))
-    ordered = sf.reorder(spark.table("Disordered"), event_time="ts", arrival="arrival", slack=8)
-    expected = sf.window_aggregate(
-        ordered, {"n": "count(*)", "v": "avg(speed)"}, window=sf.Range("300 seconds"), order="ts",
-        key="vehID", unique="vehID", version="ts",
-    ).select("vehID", "window", "n", "v")  # fmt: skip
-    assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
-    assert {row.n for row in answers.collect()} == {1}
-    plan = explain(spark, CORRECTED.format("COUNT(*)", "ts"))
-    assert "per vehID, the row with the largest ts" in plan
-    assert "unique" not in plan
-
-
-def test_remember_keeps_the_columns_of_unique_as_the_function_does(tables):
-    spark = tables["spark"]
-    query = "SELECT vehID, late, duplicate FROM Disordered [WATTR ts SLACK 1 UNIQUE vehID {}]"
-    answers = sql(spark, query.format("REMEMBER 1 DAY"))
-    expected = sf.reorder(
-        spark.table("Disordered"), event_time="ts", arrival="arrival", slack=1, unique="vehID",
-        remember="1 day",
-    ).select("vehID", "late", "duplicate")  # fmt: skip
-    assert sorted(answers.collect()) == sorted(expected.collect())
-    counts = {word: sum(row.duplicate for row in sql(spark, query.format(word)).collect())
-              for word in ("", "REMEMBER 1 DAY")}  # fmt: skip
-    assert counts[""] < counts["REMEMBER 1 DAY"]
-    plan = explain(spark, query.format("REMEMBER 1 DAY"))
-    assert "; the vehID of these rows, for at least 24 h\n" in plan
-    assert "REMEMBER needs UNIQUE" in str(error(spark, query.format("REMEMBER 1 DAY").replace(
-        "UNIQUE vehID", "")))  # fmt: skip
-
-
 SHARED = "SELECT window, SUM(x) AS s FROM u [RANGE 300 s WATTR ts ARRIVAL ts SLACK 8 SHARED {}]"
-
-
-def test_shared_errors_are_those_of_the_function(tables):
-    spark = tables["spark"]
-    ordered = sf.reorder(spark.table("u"), event_time="ts", arrival="ts", slack=8)
-    expected = sf.window_aggregate(
-        ordered, {"s": "sum(x)"}, window=sf.Range("300 seconds"), order="ts", shared="sensor"
-    ).select("window", "s")
-    answers = sql(spark, SHARED.format("sensor"))
-    assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
-    assert "rows with the same sensor take the same alternative" in explain(
-        spark, SHARED.format("sensor")
-    )
 
 
 @pytest.mark.parametrize(
@@ -669,6 +538,10 @@ def test_shared_errors_are_those_of_the_function(tables):
          "must be a number of extents from 1"),
         ("SELECT AVG(speed) FROM Disordered [RANGE 300 s WATTR ts SLACK 3 KEY vehID FORGET 1 day "
          "EARLY 9 s]", "", "cannot be combined"),
+        ("SELECT vehID FROM Disordered [WATTR ts SLACK 1 REMEMBER 1 DAY]", "",
+         "REMEMBER needs UNIQUE"),
+        ("SELECT * FROM Sensors [RANGE 2 min OFFSET 30 s WATTR ts]", "", "OFFSET"),
+        ("SELECT COUNT(*) FROM Sensors [RANGE 2 min OFFSET 2 min WATTR ts]", "", "OFFSET"),
         (SHARED.format("nothing"), "SHARED", "has no column nothing"),
         (SHARED.format("sensor").replace("SUM(x)", "TIME_AVG(x)"), "SHARED",
          "cannot have shared errors"),
