@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	| sed -n 's/.*version "\([0-9]*\).*/\1/p'); [ "$${version:-0}" -ge 17 ] && echo yes)
 
-# What Python compiles is kept: without, each of the many processes of a run compiles all of it anew.
+# What Python compiles is kept: without, each of the many processes of a run compiles it again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo check fast test nightly warm fetched lint docs reproduce bench engines chaos soak static cluster dist release matrix clean
