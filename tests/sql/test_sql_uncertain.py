@@ -86,6 +86,8 @@ REFUSED = [
      "To group the rows, leave KEY out and write GROUP BY `id`"),
     ("SELECT COUNT(*) FROM certain [RANGE 2 min WATTR ts KEY (k, id)] GROUP BY k", "KEY (k, id)",
      "write GROUP BY `k`, `id`"),
+    ("SELECT COUNT(*) FROM s [RANGE 2 min WATTR ts REMEMBER 1 HOUR]", "REMEMBER 1 HOUR",
+     "REMEMBER needs UNIQUE"),
     ("SELECT TIME_AVG(x) FROM s [RANGE 2 min WATTR ts SHARED id]", "TIME_AVG(x)", "or SHARED out"),
     ("SELECT LAST(x) FROM s [RANGE 2 min WATTR ts EARLY 1 min]", "LAST(x)", "without EARLY"),
     ("SELECT ROUND(AVG( x )) FROM s [ROWS 2]", "AVG( x )", "AVG( x ) is a distribution"),

@@ -108,6 +108,8 @@ class TimeOptions(TableOptions):
         arguments = self.arguments(*others, *(["FORGET"] if of_answers else []))
         controlled = bool(CONTROL_WORDS & arguments.keys())
         if answered and extent is not None and not controlled:
+            if (option := self.get("REMEMBER")) is not None:
+                raise at(option, "REMEMBER needs UNIQUE without VERSION", "UNIQUE id")
             if (option := self.get("KEY")) is not None:
                 self.unused_key = option, list_names(arguments["key"])
             return frame
