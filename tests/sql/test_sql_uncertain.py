@@ -73,9 +73,9 @@ REFUSED = [
      "ON a.k = b.k", "EXISTENCE", "in a subquery before the window or join"),
     ("SELECT EXPECTED(a.x) FROM s [RANGE 2 min WATTR ts] a JOIN s [RANGE 2 min WATTR ts] b "
      "ON a.k = b.k", "a.x", "select EXPECTED(...) in a subquery"),
-    ("SELECT SUM(x) AS m FROM s [ROWS 2] HAVING EXPECTED(m) > 3", "m", "write EXPECTED(SUM(x))"),
-    ("SELECT SUM(x) AS m FROM s [ROWS 2] HAVING EXISTENCE(m) > 3", "EXISTENCE",
-     "write EXISTENCE(SUM(x)) for an aggregate"),
+    ("SELECT ROUND(EXPECTED(SUM(x))) AS m FROM s [ROWS 2] HAVING PROB(m > 3) > 0.5", "(m > 3)",
+     "needs a condition on one aggregate"),
+    ("SELECT SUM(x) AS m FROM s [ROWS 2] HAVING PROB(m > AVG(x)) > 0.5", "(m > AVG(x))", "has 2"),
     ("SELECT EXPECTED(m) FROM (SELECT AVG(x) AS m FROM s [ROWS 2])", "m", "but m is struct"),
     ("SELECT EXPECTED(ts) FROM certain", "ts", "EXPECTED needs numbers, but ts is timestamp"),
     ("SELECT TOP 1 id FROM s [RANGE 2 min WATTR ts] GROUP BY k RANK BY x", "GROUP BY k",
@@ -164,6 +164,17 @@ def test_having_accepts_the_name_of_an_aggregate(tables):
         ("EXPECTED(AVG(v)) AS v", "v < 3", "EXPECTED(AVG(v)) < 3"),
         ("k AS g", "g = 1", "k = 1"),
         ("COUNT(*) AS k", "k = 1", "k = 1 AND COUNT(*) > 0"),
+        (
+            "MAX(v) AS m",
+            "PROB(M > 2 AND NOT m > 4) > 0.3",
+            "PROB(MAX(v) > 2 AND NOT MAX(v) > 4) > 0.3",
+        ),
+        (
+            "AVG(v) AS m",
+            "EXPECTED(m) > 3 AND EXISTENCE(m) > 0.5",
+            "AVG(v) > 3 AND EXISTENCE(AVG(v)) > 0.5",
+        ),
+        ("SUM(v) AS m", "QUANTILE(m, 0.5) < 4", "QUANTILE(SUM(v), 0.5) < 4"),
     ],
 )
 def test_an_alias_in_having_stands_for_its_expression(tables, selected, having, instead):
@@ -176,6 +187,23 @@ def test_an_alias_in_having_stands_for_its_expression(tables, selected, having, 
     for every, named, repeated, ordered in (found[:4], found[4:]):
         assert named == repeated
         assert 0 < len(named) < len(every) == len(ordered)
+
+
+@pytest.mark.parametrize(
+    ("alias", "written"),
+    [
+        ("m", ("m.mean < 6", "m < 6", "SUM(x) < 6")),
+        ("m", ("s.k > 0 AND `M`.stddev < 6", "k > 0 AND STDDEV(SUM(x)) < 6")),
+        ("s", ("s.k > 0 AND s < 10", "k > 0 AND SUM(x) < 10")),
+    ],
+)
+def test_having_accepts_a_field_of_an_alias_and_a_qualified_column(tables, alias, written):
+    query = f"SELECT k, SUM(x) AS {alias} FROM s [RANGE 2 min WATTR ts] GROUP BY k"
+    every, first, *others = (
+        rows_of(sql(tables, query + end).toArrow()) for end in ("", *(f" HAVING {w}" for w in written))
+    )
+    assert 0 < len(first) < len(every)
+    assert all(first == other for other in others)
 
 
 def test_an_alias_of_a_rows_own_measure_is_known_in_having(tables):

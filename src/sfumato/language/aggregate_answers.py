@@ -139,10 +139,16 @@ def is_aggregate(reference: Reference) -> bool:
 
 def aggregate_in(items: Items) -> Reference | None:
     """Return the aggregate that is an entire expression, or None."""
+    found = entire_reference(items)
+    return found if found is not None and is_aggregate(found) else None
+
+
+def entire_reference(items: Items) -> Reference | None:
+    """Return the name or call that is an entire expression, or None."""
     found = next(references(items), None)
     if found is None or (found.start, found.end) != (items[0].start, items[-1].end):
         return None
-    return found if is_aggregate(found) else None
+    return found
 
 
 class Aggregation(WindowedBlock):
@@ -210,28 +216,42 @@ class Aggregation(WindowedBlock):
         if not self.names:  # without aggregates, count rows so that extents are emitted
             self._name("count(*)")
 
+    def _aggregate(self, reference: Reference, clause: str) -> Reference | None:
+        """Return the aggregate that a reference calls, or names by an alias in HAVING, or None."""
+        if is_aggregate(reference) or clause != "HAVING":
+            return reference if is_aggregate(reference) else None
+        value = self._selected_as(reference)
+        return aggregate_in(value) if value else None
+
     def _selected_as(self, reference: Reference) -> Items:
-        """Return the selected expression that a word names by its alias, or ().
+        """Return the selected expression that `m` or `m.mean` names by its alias, or ().
 
         As in Spark, an alias takes precedence over a column, unless rows are grouped by the column.
         """
-        word, select = reference.parts[0], self.block.clause("SELECT")
-        is_alias = reference.call is None and len(reference.parts) == 1
-        if not is_alias or select is None or match_name(word, self.grouped) is not None:
+        (word, *fields), select = reference.parts, self.block.clause("SELECT")
+        is_column = match_name(word, self.grouped) is not None
+        is_column |= bool(fields) and self.source.has_alias(word)
+        if reference.call is not None or select is None or is_column:
             return ()
         for item in list_items(select.items):
             alias, value = alias_of(item)
             if alias is not None and unquote_name(alias).lower() == word.lower():
-                return value
+                has_fields = not self.certain and aggregate_in(value) is not None
+                return value if has_fields or not fields else ()
         return ()
 
     def _put_selected(self, reference: Reference, value: Items) -> None:
         """Replace an alias in HAVING with the selected expression."""
-        if (named := aggregate_in(value)) is not None:
+        place, fields = span_of(value), self.block.edits.fields
+        if (named := aggregate_in(value)) is not None and len(reference.parts) > 1:
+            path = (self._name(self._call(named)), *reference.parts[1:])
+            fields[reference.start, reference.end] = None
+            self._put(reference, ".".join(map(quote_name, path)))
+            return
+        if named is not None:
             measure = "" if self.certain else "EXPECTED"
             self._put_field(reference, self._call(named), measure)
             return
-        place, fields = span_of(value), self.block.edits.fields
         fields[reference.start, reference.end] = fields.get((place.start, place.end))
         self._put(reference, place)
 
@@ -239,13 +259,14 @@ class Aggregation(WindowedBlock):
         word = reference.parts[-1].upper()
         is_simple = len(reference.words) == 1
         items = tuple(chain(*reference.arguments))
-        inner = [r for r in references(items) if is_aggregate(r)]
+        found = ((r, self._aggregate(r, clause)) for r in references(items))
+        inner = [(r, aggregate) for r, aggregate in found if aggregate is not None]
         # STDDEV over values of certain rows is an aggregate, not a measure.
         is_spread = self.certain and word == "STDDEV" and not inner
         if is_simple and word == "PROB":
             self._put(reference, self._probability(reference, inner))
         elif is_simple and word in FIELDS and not is_spread:
-            self._wrapped(reference, word)
+            self._wrapped(reference, word, clause)
         elif is_aggregate(reference):
             call = self._call(reference)
             sign = reference.operator if clause == "SELECT" and not self.certain else ""
@@ -339,9 +360,10 @@ class Aggregation(WindowedBlock):
             self.block.edits.fields[place] = ResultField(path, self._written(reference))
         self._put(reference, by)
 
-    def _wrapped(self, reference: Reference, word: str) -> None:
+    def _wrapped(self, reference: Reference, word: str, clause: str) -> None:
         given = reference.arguments
-        measured = aggregate_in(given[0]) if given else None
+        named = entire_reference(given[0]) if given else None
+        measured = None if named is None else self._aggregate(named, clause)
         if measured is None:
             return  # it measures an attribute
         call, level = self._call(measured), None
@@ -368,12 +390,15 @@ class Aggregation(WindowedBlock):
             raise at(number, reason, f"at most {bound}")
         return asked
 
-    def _probability(self, reference: Reference, inner: list[Reference]) -> str:
-        """Return SQL for PROB(condition): the probability that an aggregate satisfies it."""
+    def _probability(self, reference: Reference, inner: list[tuple[Reference, Reference]]) -> str:
+        """Return SQL for PROB(condition): the probability that an aggregate satisfies it.
+
+        inner : references in the condition, and the aggregates that they call or name
+        """
         body = reference.call
         assert body is not None
-        calls = [self._call(each) for each in inner]
-        different = {_without_spelling(c): each for c, each in zip(calls, inner, strict=True)}
+        calls = [self._call(aggregate) for _, aggregate in inner]
+        different = {_without_spelling(c): each for c, (each, _) in zip(calls, inner, strict=True)}
         if len(different) != 1:
             reason = "PROB needs a condition on one aggregate"
             if different:
@@ -386,7 +411,7 @@ class Aggregation(WindowedBlock):
             raise at(body, reason, *expected)
         name, edits = quote_name(self._name(calls[0])), Rewriting(self.text)
         self.most = DISTRIBUTION_VALUES_OF_PROB
-        for each in inner:
+        for each, _ in inner:
             edits.replace(each, name if self.certain else "`:v`.value")
         condition = edits.render(Node(body.start + 1, body.end - 1))
         if self.certain:
