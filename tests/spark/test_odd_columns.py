@@ -6,6 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types
 
 import sfumato as sf
 from streams import put, run, stream_of
@@ -125,6 +126,44 @@ def test_structs_of_a_stream_hold_arrays_without_null_elements(spark, tmp_path, 
     found, _ = run(answers(read), tmp_path)
     assert found
     assert {*map(str, found)} <= {*map(str, answers(static).collect())}
+
+
+POINT = "st_geomfromwkb(unhex('0101000000000000000000F03F0000000000000040'))"
+
+
+@pytest.mark.parametrize("form", ["{}", "array({})", "named_struct('geometry', {})"])
+def test_geometries_pass_through_a_stream(spark, tmp_path, form):
+    if not hasattr(types, "GeometryType"):
+        pytest.skip("this version of Spark has no geometries")
+    put(tmp_path / "in", 1, pa.table({"t": [1, 1, 2, 3], "x": [1.0, 2.0, 3.0, 4.0]}))
+
+    def answers(rows):
+        rows = rows.withColumn("at", F.expr(form.format(POINT)))
+        rows = sf.reorder(rows, event_time="t", arrival="t", slack=1)
+        return sf.window_aggregate(rows, {"n": "count(*)"}, window=sf.Rows(2), order="t")
+
+    found, _ = run(answers(stream_of(spark, tmp_path / "in", "t long, x double")), tmp_path)
+    expected = answers(spark.read.parquet(str(tmp_path / "in"))).collect()
+    assert len(found) == 3  # the newest row is held
+    assert {*map(str, found)} < {*map(str, expected)}
+    assert "Geometry" in str(found[0].at)
+    static = spark.range(1).selectExpr("id", f"{form.format(POINT)} AS at")
+    with pytest.raises(TypeError, match=r"cannot group by column `at`, which is .*geometry\(0\)"):
+        sf.reorder(static, event_time="id", arrival="id", key="at", slack=1)
+
+
+def test_a_struct_with_a_field_called_geometry_is_a_key(rows):
+    named = rows.withColumn("place", F.expr("named_struct('geometry', id % 2, 'variant', 1)"))
+    assert [row.n for row in counts(named, key="place").collect()] == [3, 3]
+
+
+def test_intervals_of_months_are_refused_with_what_to_write(rows):
+    months = rows.withColumn("span", F.expr("make_ym_interval(1, 2)"))
+    with pytest.raises(TypeError, match=r"pass the column `span`, which is interval year to month"):
+        sf.reorder(months, event_time="made", arrival="arrival", slack=1)
+    with pytest.raises(TypeError, match="convert it to a string, or drop it"):
+        sf.window_aggregate(months, {"n": "count(*)"}, window=sf.Rows(2), order="made")
+    assert [row.n for row in counts(months).collect()] == [6]
 
 
 def test_columns_in_another_order_after_a_restart_are_refused_in_a_sentence(rows, tmp_path):

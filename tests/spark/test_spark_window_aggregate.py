@@ -1,5 +1,6 @@
 """Window aggregates on Spark: result types, invalid rows, errors, and a real trace."""
 
+from datetime import datetime
 from decimal import Decimal
 
 import pytest
@@ -11,13 +12,16 @@ pytestmark = pytest.mark.spark
 
 def test_results_of_certain_rows_have_the_types_of_sql(spark):
     columns = ("id", "CAST(id AS SMALLINT) AS small", "CAST(id AS DECIMAL(9, 2)) / 4 AS price")
-    df = spark.range(3).selectExpr(*columns, "timestamp_seconds(id) AS ts", "id > 0 AS up")
+    local = "TIMESTAMP_NTZ'2026-01-01 00:00:00.000001' + make_dt_interval(id) AS local"
+    df = spark.range(3).selectExpr(*columns, "timestamp_seconds(id) AS ts", "id > 0 AS up", local)
     asked = {
         "n": "count(*)", "known": "count(nullif(id, 0))", "kinds": "count(DISTINCT id % 2)",
         "total": "sum(id)", "large": "sum(9007199254740993 + id)", "paid": "sum(price)",
         "twice": "sum(2 * price)", "mean": "mean(id)", "spread": "stddev(id)", "v": "var(small)",
         "least": "min(small)", "most": "max(price)", "newest": "last(ts)", "oldest": "first(id)",
         "any": "max(up)", "half": "quantile(id, 0.5)", "double": "max(2D * id)",
+        "date": "max(local)", "next": "max(local + make_dt_interval(1))",
+        "days": "count(DISTINCT local)",
     }  # fmt: skip
     sums = df.selectExpr("sum(price) AS paid", "sum(2 * price) AS twice")
     for window, order in ((sf.Rows(3), "id"), (sf.Range("1 minute"), "ts")):
@@ -30,6 +34,7 @@ def test_results_of_certain_rows_have_the_types_of_sql(spark):
             "mean": "double", "spread": "double", "v": "double", "least": "smallint",
             "most": df.schema["price"].dataType.simpleString(), "newest": "timestamp",
             "oldest": "bigint", "any": "boolean", "half": "double", "double": "double",
+            "date": "timestamp_ntz", "next": "timestamp_ntz", "days": "bigint",
         }  # fmt: skip
         row = out.collect()[-1].asDict()
         found = {name: row[name] for name in asked}
@@ -37,7 +42,8 @@ def test_results_of_certain_rows_have_the_types_of_sql(spark):
             "n": 3, "known": 2, "kinds": 2, "total": 3, "large": 3 * 2**53 + 6,
             "paid": Decimal("0.75"), "twice": Decimal("1.5"), "mean": 1.0, "spread": 1.0, "v": 1.0,
             "least": 0, "most": Decimal("0.5"), "newest": df.collect()[-1].ts, "oldest": 0,
-            "any": True, "half": 1.0, "double": 4.0,
+            "any": True, "half": 1.0, "double": 4.0, "date": datetime(2026, 1, 3, 0, 0, 0, 1),
+            "next": datetime(2026, 1, 4, 0, 0, 0, 1), "days": 3,
         }  # fmt: skip
 
 

@@ -178,7 +178,6 @@ class ArrowFrame(Frame):
     noun, filtered = "table", "a filter on it"
     ungroupable = "rows cannot be grouped by column {}: convert it to text or to a struct"
     of_text = ": convert text with pandas.to_datetime"
-    numeric = (*Frame.numeric, "timestamp_ntz")
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     NumericType,
     StringType,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -42,7 +43,13 @@ from sfumato.windows import Range
 
 NAME_WORD = re.compile(r"\w+")
 QUOTED_PART = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+# Structs in Arrow that Spark does not hash; also within arrays and structs, but not field names.
+NOT_HASHABLE = re.compile(r"(?:^|[:<,])(?:variant|geometry|geography)(?:$|[(>,])")
 LITERALS = ("true", "false", "null")
+READ_AS_DOUBLES = (NumericType, BooleanType, TimestampType, TimestampNTZType)
+AS_DOUBLE = "CAST(({}\n) AS DOUBLE)"
+NTZ_AS_DOUBLE = "timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', ({}\n)) / 1e6D"
+"""Seconds since 1970: Spark does not cast a TIMESTAMP_NTZ to a number."""
 # Types for which Arrow computes expressions as Spark does.
 KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
 
@@ -86,7 +93,7 @@ class SparkFrame(Frame):
         return array.elementType[name].dataType
 
     def arrow_type(self, kind: DataType) -> pa.DataType:
-        return _arrow_type(kind)
+        return _arrow_type(kind) or pa.map_(pa.string(), pa.string())  # also not hashable
 
     def text_of(self, kind: DataType) -> str:
         return kind.simpleString()
@@ -95,8 +102,15 @@ class SparkFrame(Frame):
         return self.schema[name].metadata
 
     def is_groupable(self, name: str) -> bool:
-        # Variants, which are structs in Arrow, cannot be compared.
-        return super().is_groupable(name) and not re.search(r"\bvariant\b", self.type_name(name))
+        return super().is_groupable(name) and not NOT_HASHABLE.search(self.type_name(name))
+
+    def check_passed(self, names: Sequence[str]) -> None:
+        """Raise TypeError for a column that Spark cannot pass to Python."""
+        for name in names:
+            if _arrow_type(self.type(name)) is None:
+                shown = f"`{name}`, which is {self.type_name(name)}"
+                wrong = f"Spark cannot pass the column {shown}, to Python workers"
+                raise TypeError(f"{wrong}: convert it to a string, or drop it")
 
     def has_more_digits(self, name: str) -> bool:
         return _is_long_decimal(self.type(name))
@@ -195,12 +209,15 @@ class SparkFrame(Frame):
             return value.cast("string"), StringType()
         if of.hashed:
             return self._per_alternative(safe, "CAST(({}\n) AS STRING)"), ArrayType(StringType())
+        in_spark = AS_DOUBLE
+        if isinstance(self.expression_type(of.text), TimestampNTZType):
+            in_spark = NTZ_AS_DOUBLE
         if not self.uncertain:
-            return value.cast("double"), DoubleType()
+            return F.expr(in_spark.format(safe)), DoubleType()
         name = unquote_name(safe.strip())
         if name in self.attributes and isinstance(self.attribute_type(name), NumericType):
             return self.values_of(name), ArrayType(DoubleType())
-        return self._per_alternative(safe, "CAST(({}\n) AS DOUBLE)"), ArrayType(DoubleType())
+        return self._per_alternative(safe, in_spark), ArrayType(DoubleType())
 
     def _per_alternative(self, safe: str, form: str) -> Column:
         """Return an array of a checked expression's values, formatted by `form`."""
@@ -219,8 +236,7 @@ class SparkFrame(Frame):
             except ValueError:
                 return None
         if isinstance(expression, ColumnRef):
-            known = isinstance(self._type_of(expression), NumericType | BooleanType | TimestampType)
-            return expression if known else None
+            return expression if isinstance(self._type_of(expression), READ_AS_DOUBLES) else None
         overflow = self.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
         return expression if spark_kind(expression, self._kind_in_arrow, overflow) else None
 
@@ -279,8 +295,8 @@ def _is_long_decimal(kind: DataType) -> bool:
 
 
 @cache
-def _arrow_type(kind: DataType) -> pa.DataType:
+def _arrow_type(kind: DataType) -> pa.DataType | None:
     try:
         return arrow_schema(StructType().add("of", kind)).field("of").type
     except TypeError:  # such as intervals of months
-        return pa.map_(pa.string(), pa.string())
+        return None

@@ -65,6 +65,8 @@ def run_operator(job: Job) -> DataFrame:
     them is added to the session.
     """
     job.config.check()
+    for given in job.inputs:
+        frame_of(given).check_passed(given.reading.passthrough)
     answers = answers_of(job.outputs)
     spark = frame_of(job.inputs[0]).df.sparkSession
     job = replace(job, config=job.config.typed(lambda: arrow_schema(answers, spark)))

@@ -36,6 +36,8 @@ from sfumato.tables.reading.user_warnings import (
 from sfumato.windows import Range
 
 TIME_KINDS = ("timestamp", "timestamp_ntz", "whole")
+NUMERIC_KINDS = (*TIME_KINDS, "number", "truth")
+"""Kinds of expressions that become doubles; times become seconds since 1970."""
 NUMBER_KINDS = ("whole", "number")
 EXISTENCE = "existence"
 MEANINGS = {
@@ -144,7 +146,6 @@ class Frame(ABC):
     ungroupable : error about a column, `{}`, by which rows cannot be grouped
     of_text : hint for a text column used as a time
     filtered : the code with which users drop late rows
-    numeric : kinds of expressions that can be cast to doubles
     columns : column names    streams : whether rows keep arriving while the query runs
     user_object : the user's object
     """
@@ -153,7 +154,6 @@ class Frame(ABC):
     ungroupable: ClassVar[str]
     of_text: ClassVar[str]
     filtered: ClassVar[str]
-    numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")
     columns: list[str]
     streams = False
     user_object: Any

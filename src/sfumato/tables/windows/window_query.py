@@ -24,6 +24,7 @@ from sfumato.tables.reading.frame import (
     EARLY_COLUMN,
     EXISTENCE,
     GROUPED_BY,
+    NUMERIC_KINDS,
     SEVERAL_ROWS,
     TIME_KINDS,
     Frame,
@@ -380,7 +381,7 @@ class WindowQuery:
             return w
         own = self.frame.expression_type(text)
         known, shown = self.frame.kind_of(own), self.frame.text_of(own)
-        is_number, separate = known in self.frame.numeric, replace(w, expression=f"({text})")
+        is_number, separate = known in NUMERIC_KINDS, replace(w, expression=f"({text})")
         if w.function == "count":
             return w if is_number else replace(w, expression=f"({text}) = ({text})")
         is_text = known in PICKED and "collate" not in shown
