@@ -344,6 +344,23 @@ def test_the_check_sees_a_call_without_an_entry(tmp_path):
     assert calls_without_entry(tmp_path) == ["b._f", "b._f", "a._f"]
 
 
+def test_inlined_functions_have_one_call():
+    """With more calls, inlining takes longer than it saves."""
+    trees = [ast.parse(path.read_text()) for path in (SOURCE / "sfumato/kernels").rglob("*.py")]
+    calls = {}
+    for tree in trees:
+        for function in tree.body:
+            if isinstance(function, ast.FunctionDef) and has_decorator(function, "inlined"):
+                name = function.name
+                callers = [tree] if name.startswith("_") else trees
+                uses = (
+                    getattr(n, "id", getattr(n, "attr", "")) for t in callers for n in ast.walk(t)
+                )
+                calls[name] = sum(use == name for use in uses)
+    assert len(calls) > 100
+    assert {name: number for name, number in calls.items() if number != 1} == {}
+
+
 def calls_without_entry(source: Path) -> list[str]:
     """Return where Python code uses compiled functions whose names start with an underscore."""
     found = []
@@ -369,5 +386,9 @@ def calls_without_entry(source: Path) -> list[str]:
 
 
 def is_compiled(function: ast.FunctionDef) -> bool:
+    return has_decorator(function, "compiled", "lean", "inlined")
+
+
+def has_decorator(function: ast.FunctionDef, *starts: str) -> bool:
     names = (node.id for node in function.decorator_list if isinstance(node, ast.Name))
-    return any(name.startswith(("compiled", "lean")) for name in names)
+    return any(name.startswith(starts) for name in names)

@@ -200,7 +200,8 @@ def test_an_alias_in_having_stands_for_its_expression(tables, selected, having, 
 def test_having_accepts_a_field_of_an_alias_and_a_qualified_column(tables, alias, written):
     query = f"SELECT k, SUM(x) AS {alias} FROM s [RANGE 2 min WATTR ts] GROUP BY k"
     every, first, *others = (
-        rows_of(sql(tables, query + end).toArrow()) for end in ("", *(f" HAVING {w}" for w in written))
+        rows_of(sql(tables, query + end).toArrow())
+        for end in ("", *(f" HAVING {w}" for w in written))
     )
     assert 0 < len(first) < len(every)
     assert all(first == other for other in others)

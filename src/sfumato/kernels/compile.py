@@ -1,6 +1,6 @@
 """Decorators of compiled functions, and the cache of compiled code on disk.
 
-Every compiled function of the library has one of seven decorators:
+Every compiled function of the library has one of eight decorators:
 
     compiled        the default; a division by zero raises ZeroDivisionError
     compiled_ieee   a division by zero gives inf or nan, so loops with divisions can use SIMD
@@ -10,6 +10,7 @@ Every compiled function of the library has one of seven decorators:
     lean_fused      lean; a product and a sum may be fused into one instruction with one rounding
     lean_sum        lean; sums may be reordered, and the sign of zero is ignored
     lean_dot        lean; sums of products may be both reordered and fused
+    inlined         for functions with one call: compiled as a part of its caller, with its options
 
 All release the GIL. Error bounds in a docstring hold for every rewriting that the
 function's decorator permits. Compiled functions must be at module level, because the content of
@@ -19,10 +20,13 @@ A function whose name starts with an underscore is for compiled callers only. It
 point, because compiling all entry points would take a tenth of the compile time. A call from Python
 would crash the process; `tests/project/test_layers.py` checks that there are no such calls.
 
-Three conventions keep compilation short. Numba compiles a function again for each literal argument,
-such as 0 or True, and once more for a variable, so pass `np.int64(0)` or `np.bool_(True)`. Copy
-arrays with `arrays.write_at`, because a slice assignment also compiles its error message. Sort with
-the functions of `arrays`, because Numba's sort functions take seconds to compile.
+Four conventions keep compilation short. A function that is called in one place, without `*`, is
+`inlined`. LLVM would otherwise optimize its code twice, as a function and in its caller. (For
+functions with two calls, inlining takes longer than it saves.) Numba compiles a function again for
+each literal argument, such as 0 or True, and once more for a variable, so pass `np.int64(0)` or
+`np.bool_(True)`. Copy arrays with `arrays.write_at`, because a slice assignment also compiles its
+error message. Sort with the functions of `arrays`, because Numba's sort functions take seconds to
+compile.
 
 Numba stores compiled code in a folder whose name is a hash of the sources, versions and settings
 (see `compile_store`). An edit or an upgrade changes the folder, so no stale code is read.
@@ -173,3 +177,4 @@ lean_inline = partial(lean, forceinline=True)
 lean_fused = partial(lean, fastmath={"contract"})
 lean_sum = partial(lean, fastmath={"reassoc", "nsz"})
 lean_dot = partial(lean, fastmath={"reassoc", "contract"})
+inlined = partial(_compiled, inline="always")

@@ -6,7 +6,7 @@ Arithmetic is on unsigned 64-bit integers, modulo 2**64. Source: Collet, "xxHash
 
 import numpy as np
 
-from sfumato.kernels.compile import lean, lean_inline
+from sfumato.kernels.compile import inlined, lean, lean_inline
 
 P1 = np.uint64(0x9E3779B185EBCA87)
 P2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -82,7 +82,7 @@ def hash_bytes(seeds, offsets, data, present):
             seeds[i] = _hash_of(data, offsets[i], offsets[i + 1], seeds[i])
 
 
-@lean
+@inlined
 def _hash_of(data, at, end, seed):
     length = end - at
     if length >= 32:

@@ -21,7 +21,7 @@ learned.
 """
 
 from sfumato.kernels.arrays import sorted_values
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.disorder.state import END_OF_TIME, FIXED, NO_TIME, RECENT
 
 GUARD_WARM_UP_ROWS = 16  # rows before the first bounds, and between their first renewals
@@ -97,7 +97,7 @@ def restart_guard(key):
     key.slow_bound, key.fast_bound = NO_TIME, END_OF_TIME
 
 
-@compiled
+@inlined
 def begin_guard(key):
     """Set `earliest` and `latest` from the first rows once the bounds are known."""
     key.earliest, key.latest = END_OF_TIME, NO_TIME
@@ -129,7 +129,7 @@ def _is_lasting(delay, sign, t, share, key, mode):
     )
 
 
-@compiled
+@inlined
 def learn_slow(tau, t, control, key):
     """Count a stale row as evidence of a mode, and learn the mode once the evidence suffices.
 
@@ -144,7 +144,7 @@ def learn_slow(tau, t, control, key):
         key.slow.rows = key.fed = 0
 
 
-@compiled
+@inlined
 def learn_fast(tau, t, key):
     """Count a row far ahead as evidence of a mode, unless it is also far ahead of its arrival."""
     near = tau <= t + MAX_CLOCK_SKEW_US
@@ -153,7 +153,7 @@ def learn_fast(tau, t, key):
         key.fast.rows = key.fed = key.pending = 0
 
 
-@compiled
+@inlined
 def hold_pending(tau, t, key):
     """Count a row far ahead as pending; return whether the pending rows are now credible."""
     if key.pending == 0:

@@ -44,7 +44,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.arrays import first_at_least
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.disorder.state import MEASURES, NO_TIME
 
 NEWEST, EARLIER, CLOCK, ROWS = np.arange(MEASURES)
@@ -86,7 +86,7 @@ NEWEST_DELAYS = 32  # delays used for mean and variance
 YOUNG_FACTOR = 1.3  # see Caution; young streams wait this multiple of the largest lateness
 
 
-@compiled
+@inlined
 def bucket_of(lateness):
     """Return the bucket of a lateness: 0 below 1, otherwise 1 + the number of quarter octaves."""
     if lateness < 1:
@@ -106,7 +106,7 @@ def quantile(histogram, wanted):
     return 0.0
 
 
-@compiled
+@inlined
 def threshold_at_price(histogram, rows, price, least, most):
     """Return the threshold s that minimises s + price * (share of rows that exceed it).
 
@@ -133,7 +133,7 @@ def count_later(sample, size, time):
     return size - first_at_least(sample, np.int64(0), size, time + 1)
 
 
-@compiled
+@inlined
 def remember_time(tau, key, sample):
     """Insert one in `thinning` event times into the ascending sample of the newest event times.
 
@@ -167,7 +167,7 @@ def remember_time(tau, key, sample):
         key.size += 1
 
 
-@compiled
+@inlined
 def start_measures(tau, t, key, area):
     area[:] = 0
     key.newest = key.newest_before = key.first_time = tau
@@ -198,7 +198,7 @@ def used_histogram(measure, key, histograms):
     return histograms[measure, : key.top_of[measure] + 1]
 
 
-@compiled
+@inlined
 def observe_lateness(tau, t, d, key, histograms, sample):
     """Record a row in each measure: elapsed time, late rows, lateness. O(log sample)."""
     passed = float(max(t - key.last_arrival, 0))
@@ -228,7 +228,7 @@ def observe_lateness(tau, t, d, key, histograms, sample):
         key.weight = 1.0
 
 
-@compiled
+@inlined
 def observe_late(tau, d, key):
     """Record the lateness of a row under the actual punctuation, before `newest` is updated."""
     key.largest_lateness = max(key.largest_lateness, key.newest - tau)
@@ -238,7 +238,7 @@ def observe_late(tau, d, key):
         key.last_late = key.fed
 
 
-@compiled
+@inlined
 def choose_measure(d, allowed, tolerated, key):
     """Follow the measure with the shortest waits at the same drop ratio."""
     best, chosen = math.inf, key.measure
@@ -252,7 +252,7 @@ def choose_measure(d, allowed, tolerated, key):
     key.measure = chosen
 
 
-@compiled
+@inlined
 def discount_past(d, key):
     """Discount the past in the next comparison."""
     share = max(0.0, 1.0 - 4 * STEERING_ROWS * d / COMPARED_LATE_ROWS)
@@ -277,7 +277,7 @@ def threshold(m, debt, gain, d, key, histograms):
     return s
 
 
-@compiled
+@inlined
 def steer(d, cost_rose, key, histograms):
     """Update the thresholds; every 4 STEERING_ROWS rows, or if `cost_rose`, choose the measure."""
     expected = d * key.counted
@@ -328,7 +328,7 @@ def punctuation_of(measure, s, t, key, sample):
     return sample[key.size - 1 - rank] if rank < key.size else NO_TIME
 
 
-@compiled
+@inlined
 def conformal_step(tau, t, d, key, area):
     """Return the punctuation proposed after a row, or NO_TIME; see the module docstring.
 

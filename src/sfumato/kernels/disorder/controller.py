@@ -3,7 +3,7 @@
 import numpy as np
 
 from sfumato.kernels.arrays import sift_down, sift_up, swap, write_at
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.disorder import clock_guard as guard
 from sfumato.kernels.disorder import estimators
 from sfumato.kernels.disorder.conformal_delay import AREA_SIZE, conformal_step
@@ -47,7 +47,7 @@ def memory_parts(key, control, memory):
     )
 
 
-@compiled
+@inlined
 def reserve_memory(rows, control, key, memory, usage):
     """Reserve memory for more rows of a controller; return the memory or a longer copy.
 
@@ -126,7 +126,7 @@ def feed(tau, t, control, key, area, ring):
     return wanted
 
 
-@compiled
+@inlined
 def unguarded_step(tau, t, control, key, counts, area, ring):
     """Process a row while the guard has no bounds; return the estimator's punctuation.
 
@@ -155,7 +155,7 @@ def unguarded_step(tau, t, control, key, counts, area, ring):
     return wanted
 
 
-@compiled
+@inlined
 def guarded_step(tau, t, control, key, counts, area, ring):
     """Process a row once the guard has bounds.
 
@@ -189,7 +189,7 @@ def guarded_step(tau, t, control, key, counts, area, ring):
     return feed(tau, t, control, key, area, ring), first
 
 
-@compiled
+@inlined
 def count_late(tau, t, control, key, counts):
     """Count an arriving row by its reason for being late; return whether the row is late."""
     guarded = control.guard and key.guarded == 1
@@ -204,7 +204,7 @@ def count_late(tau, t, control, key, counts):
     return True
 
 
-@compiled
+@inlined
 def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
     """Add a row to a bounded buffer unless the row is late; return the numbers [first, end) of the
     rows evicted as late, with `first` NO_ROW if there are none."""
@@ -222,7 +222,7 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
     return (first, end) if number == NO_ROW else (number, number + 1)
 
 
-@compiled
+@inlined
 def process_arrival(tau, t, sent, control, key, counts, area, held, ring):
     """Process a row, which may carry the punctuation `sent`; return whether the row is late, and
     the numbers [first, end) of the rows evicted as late, as `hold_bounded` does."""
@@ -253,7 +253,7 @@ def process_arrival(tau, t, sent, control, key, counts, area, held, ring):
     return late, first, key.count - 1
 
 
-@compiled
+@inlined
 def is_duplicate(slot, t, key, ids):
     """Return whether an earlier row with the same id is still remembered.
 
@@ -264,7 +264,7 @@ def is_duplicate(slot, t, key, ids):
     return kept[0] != UNSEEN and (kept[1] >= reached(key) or t <= kept[2])
 
 
-@compiled
+@inlined
 def keep_id(i, slot, tau, t, late, ids):
     """Remember the id of a row. The id of a late row is remembered only for `remember`."""
     if not late or ids.remember > 0:
@@ -273,7 +273,7 @@ def keep_id(i, slot, tau, t, late, ids):
         ids.kept[2, slot] = t + ids.remember if ids.remember > 0 else NO_TIME
 
 
-@compiled
+@inlined
 def is_beyond_clocks(tau, t, control, counts):
     """Return whether a row is too far ahead of or behind its arrival; if so, count the row."""
     if tau > t + control.max_ahead:
@@ -298,7 +298,7 @@ def append_event(i, slot, first, end, states, events, count):
     return count + 1
 
 
-@compiled
+@inlined
 def begin_pending(i, slot, control, states, held, evicted_late, gone):
     """Decide on the rows far ahead among the first GUARD_WARM_UP_ROWS, once the bounds are known.
 
@@ -345,7 +345,7 @@ def add_top(slot, key, held, tops, listed, size):
     return size
 
 
-@compiled
+@inlined
 def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
     """Release the rows with the earliest event time of all controllers; see `bound_buffer`.
 

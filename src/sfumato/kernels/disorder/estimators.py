@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.arrays import precedes, sift_down, sift_up, swap
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.disorder.state import NO_TIME
 
 DELAYS_PER_TERM = 20  # rows whose largest delay is one term of the average
@@ -13,7 +13,7 @@ SHORTEST_VSEQ = 30  # pairs
 LONGEST_VSEQ = 16_384  # pairs; a very small theta would require more
 
 
-@compiled
+@inlined
 def largest_step(tau, t, averaged, key):
     """Return t - D after a row, where D is the largest delay t - tau so far, or a mean of maxima.
 
@@ -81,7 +81,7 @@ def refresh(key, ring):
         add_delay((key.head + i) % ring.shape[1], 1.0, key, ring)
 
 
-@compiled
+@inlined
 def normal_step(tau, t, control, key, ring):
     """Return the punctuation for normally distributed delays, or NO_TIME while VSeq is filling.
 
@@ -139,7 +139,7 @@ def drop_range(heap, size, lane, low, high):
     return kept
 
 
-@compiled
+@inlined
 def slack_step(tau, slack, key, heap):
     """Add an on-time row to the sort buffer; return the event time that it releases, or NO_TIME.
 
@@ -183,7 +183,7 @@ def evict_rows(first, end, key, held):
     key.aside = held[2, : key.held].sum()
 
 
-@compiled
+@inlined
 def hold_row(tau, number, aside, key, held):
     """Add a row to the buffer; `aside` is 1 if the guard set it aside, or 0. O(log n)."""
     held[0, key.held], held[1, key.held], held[2, key.held] = tau, number, aside

@@ -8,7 +8,7 @@ also needed.
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.compile import inlined, lean
 from sfumato.kernels.distributions.poisson_binomial import count_one
 from sfumato.kernels.distributions.tuples import value_parts
 from sfumato.kernels.signals import after_signals
@@ -25,7 +25,7 @@ def _write_values(tuples, i, reached, prob, value, found):
     return found
 
 
-@compiled
+@inlined
 def _no_value_table(tuples, head, end, w, most):
     """Return a table of Pr(the c newest existing tuples of [head, head + i) have no value).
 
@@ -48,7 +48,7 @@ def _no_value_table(tuples, head, end, w, most):
     return table
 
 
-@compiled
+@inlined
 def end_value(tuples, head, end, w, newest, most):
     """Return the distribution of an end value of the w newest existing tuples of [head, end).
 

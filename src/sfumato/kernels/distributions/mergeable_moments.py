@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import reals
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, inlined, lean
 
 FIRST_SET = np.int64(0)
 COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # aggregates that are computed from moments
@@ -77,7 +77,7 @@ def new_set(sets):
     return MomentPartials(np.empty((1, channels), MOMENT_SUMS), np.empty((1, averaged), NODE_SUMS))
 
 
-@compiled_ieee
+@inlined
 def with_sets(sets, size, has_uncertain):
     """Return `sets`, or a copy for `size` or more sets, with separate nodes if `has_uncertain`."""
     have, channels = sets.sums.shape
@@ -150,7 +150,7 @@ def add_tuple(per_tuple, i, sets, s):
             _add_to_nodes(e, centred, var, nodes)
 
 
-@lean
+@inlined
 def _add_to_nodes(e, mu, var, nodes):
     noise, mixed = e * var, e * (1.0 - e)
     f, sum_e, sum_a, sum_d, sum_u, sum_v = nodes.f, nodes.e, nodes.a, nodes.d, nodes.u, nodes.v
@@ -187,7 +187,7 @@ def copy_set(source, s, to, t):
         _copy_channel(source, s, to, t, c)
 
 
-@lean
+@inlined
 def _recentre(sets, s, c, centre):
     own = sets.sums[s, c]
     shift = centre - own.centre
@@ -203,7 +203,7 @@ def _recentre(sets, s, c, centre):
         u[q] -= shift * v[q]
 
 
-@lean
+@inlined
 def _merge_nodes(nodes, shift, to):
     f, e, a, d, u, v = nodes.f, nodes.e, nodes.a, nodes.d, nodes.u, nodes.v
     to_f, to_e, to_a, to_d, to_u, to_v = to.f, to.e, to.a, to.d, to.u, to.v
@@ -250,7 +250,7 @@ def merge_set(source, s, to, t):
             _merge_nodes(source.nodes[_node_row(source, s), c], shift, nodes)
 
 
-@compiled_ieee
+@inlined
 def _average(sets, s, c):
     """Return (mean, standard deviation, existence) of the average; NaN, NaN, 0 without tuples.
 

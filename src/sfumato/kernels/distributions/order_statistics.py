@@ -8,7 +8,7 @@ inside tuples.
 import numpy as np
 
 from sfumato.kernels.arrays import distinct_values, kth_smallest, stable_order
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.distributions.tuples import existence_of
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import OUTCOME_ROUNDING
@@ -29,7 +29,7 @@ def _are_certain(tuples, head, end, w):
     return True
 
 
-@compiled
+@inlined
 def _quantile_of_certain(tuples, head, end, w, share):
     inside = tuples.value[tuples.offsets[max(head, end - w)] : tuples.offsets[end]]
     inside = inside[~np.isnan(inside)]
@@ -41,7 +41,7 @@ def _quantile_of_certain(tuples, head, end, w, share):
     return np.ones(1), value
 
 
-@compiled
+@inlined
 def quantile_is_small(tuples, head, end, w, most):
     """Return whether `order_statistic_distribution` needs at most `most` cell updates."""
     if _are_certain(tuples, head, end, w):
@@ -57,7 +57,7 @@ def quantile_is_small(tuples, head, end, w, most):
     return there.size * cells <= most or distinct_values(there).size * cells <= most
 
 
-@compiled
+@inlined
 def order_statistic_distribution(tuples, head, end, w, share):
     """Return the exact distribution of a quantile of the w newest existing tuples of [head, end).
 
@@ -108,7 +108,7 @@ def order_statistic_distribution(tuples, head, end, w, share):
     return probs[:found], candidates[:found]
 
 
-@compiled
+@inlined
 def _sums_above(prob, owner, order, size, n):
     """Return sums of probabilities of alternatives: float64[size] and float64[n].
 
@@ -138,7 +138,7 @@ def _write_parts(low, over, none, existence, absent, to):
         to[2], to[3] = 0.0, to[3] + none
 
 
-@compiled
+@inlined
 def _quantile_at_most(parts, w, share, kinds):
     """Return Pr(there is a value, and at least `share` of the inside values are low).
 

@@ -7,7 +7,7 @@ are taken from each world's mean, so large values with a small spread keep their
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots, sorted_values, stable_order, with_room, write_at
-from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.compile import compiled, inlined, lean
 from sfumato.kernels.distributions.end_values import end_value
 from sfumato.kernels.distributions.order_statistics import (
     order_statistic_distribution,
@@ -61,7 +61,7 @@ def _count_choices(tuples, i):
     return alternatives + (existence_of(tuples.offsets, tuples.prob, i) < 1.0)
 
 
-@compiled
+@inlined
 def _oldest_inside(tuples, head, end, w, most):
     """Return the oldest possibly inside tuple, or -1 if the worlds total over `most` tuples."""
     worlds, certain = 1.0, 0
@@ -75,7 +75,7 @@ def _oldest_inside(tuples, head, end, w, most):
     return head
 
 
-@compiled
+@inlined
 def _distribution_by_worlds(tuples, first, end, w, what):
     """Return the probability and result of each world that has a result.  O(worlds * tuples)."""
     n, worlds = end - first, 1
@@ -214,7 +214,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
     return out
 
 
-@compiled
+@inlined
 def _result_existence(tuples, head, end, w, distribution):
     """Return Pr(at least r inside tuples have a value); distribution[r, w + 1] is overwritten."""
     distribution[:, :] = 0.0

@@ -4,13 +4,13 @@ suffice."""
 import numpy as np
 
 from sfumato.kernels.arrays import stable_order
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.distributions.tuples import existence_of
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE_STATE
 
 
-@compiled
+@inlined
 def _merge_states(old, size, movable, stay, states, step, to, limits):
     """Merge `old` states and `states` moved by one alternative into `to`, ascending and distinct.
 
@@ -54,7 +54,7 @@ def _empty_states(states):
     return np.empty(states, np.int64), np.empty(states), np.empty(states)
 
 
-@compiled
+@inlined
 def _tie_distance(tuples, head, end):
     """Return the distance within which sums of tuples head ... end - 1 differ by rounding only."""
     scale = 0.0
@@ -67,7 +67,7 @@ def _tie_distance(tuples, head, end):
     return EPSILON * (end - head) * scale
 
 
-@compiled
+@inlined
 def _outcomes(states, size, average, stride, near):
     """Return probabilities and distinct ascending values of the sums or averages of states."""
     key, total, distribution = states
@@ -88,7 +88,7 @@ def _outcomes(states, size, average, stride, near):
     return prob[:kept].copy(), value[:kept].copy()
 
 
-@compiled
+@inlined
 def sum_distribution(tuples, head, end, w, average, most):
     """Return the distribution of the sum or average of the w newest existing tuples of [head, end).
 

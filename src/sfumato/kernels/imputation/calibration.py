@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.arrays import first_at_least
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, inlined, lean
 from sfumato.kernels.imputation.repository import TAIL
 
 ENOUGH_ROWS = 199  # rows that suffice for a central 99% range
@@ -146,7 +146,7 @@ def reach_of(rows):
     return ratio if rows < 3 else math.sqrt(ratio)
 
 
-@lean
+@inlined
 def widen_few(distribution, weight, info):
     """Add far ends to an attribute's distribution if the repository has few rows.
 

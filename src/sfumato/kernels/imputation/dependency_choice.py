@@ -12,7 +12,7 @@ donors.
 
 import numpy as np
 
-from sfumato.kernels.compile import lean, lean_inline
+from sfumato.kernels.compile import inlined, lean, lean_inline
 from sfumato.kernels.imputation.donor_tree import nodes_in_box, rows_in_nodes
 from sfumato.kernels.imputation.repository import scale, tree_of
 
@@ -67,7 +67,7 @@ def _applies(scratch, constrained):
     return present
 
 
-@lean
+@inlined
 def _choose_combination(repository, t, scratch):
     """Return (first combination with enough donors, 1), or (NO_RULE, 1 if any combination applied).
 
@@ -126,7 +126,7 @@ def donors_in_box(repository, t, chosen, scratch):
     return found, constrained, nodes
 
 
-@lean
+@inlined
 def choose_dependencies(repository, scratch, raw, chosen):
     """Scale an object and choose how to impute each missing attribute; return the result.
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, inlined, lean
 
 DONORS_PER_LEAF = 64
 
@@ -161,7 +161,7 @@ def nodes_in_box(tree, constrained, centre, search):
     return count
 
 
-@lean
+@inlined
 def _filter_leaf(columns, begin, mask, centre, search):
     """Mark in search.near which of a leaf's 64 rows are near in the attributes of `mask`."""
     attributes, reach, near = search.attributes, search.reach, search.near

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.arrays import kth_smallest, sort_pairs, write_at
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
+from sfumato.kernels.compile import compiled_ieee, inlined, lean
 from sfumato.kernels.imputation.calibration import (
     calibrate,
     deviation_of,
@@ -64,7 +64,7 @@ def keep_nearest(repository, t, constrained, n, scratch):
     return n
 
 
-@compiled_ieee
+@inlined
 def _count_distinct(codes, values, n, scratch, distribution, weight):
     """Write the donors' distinct values, ascending, and their counts; return their number."""
     rows, tally = scratch.places, scratch.tally
@@ -119,7 +119,7 @@ def _offset(repository, t, scratch, i, j):
     return off / scratch.search.reach[a]
 
 
-@lean
+@inlined
 def move_along_line(repository, t, p, n, scratch, low, high):
     """Move the n donors' values in scratch.local_values to the object, within [low, high].
 
@@ -183,7 +183,7 @@ def interval_of_nodes(repository, t, search, count):
     return max(low, least - weighting.outside), min(high, most + weighting.outside)
 
 
-@lean
+@inlined
 def _nearest_distribution(repository, t, n, constrained, nodes, scratch, left_out):
     """Write the nearest donors' values, ascending, and shares; return their number.
 
@@ -244,7 +244,7 @@ def attribute_distribution(repository, t, chosen, scratch, left_out):
     return n
 
 
-@lean_inline
+@inlined
 def calibrated_distribution(repository, t, chosen, scratch):
     """Compute `attribute_distribution`, calibrated for nearest donors; return the donor count."""
     n = attribute_distribution(repository, t, chosen, scratch, np.int64(-1))

@@ -6,7 +6,7 @@ Dependencies are chosen on scaled attributes (`dependency_choice`); imputed valu
 import numpy as np
 
 from sfumato.kernels.arrays import stable_order, with_room, write_at
-from sfumato.kernels.compile import compiled, compiled_ieee, lean
+from sfumato.kernels.compile import compiled, compiled_ieee, inlined, lean
 from sfumato.kernels.imputation.calibration import deviation_of, rank_of
 from sfumato.kernels.imputation.dependency_choice import (
     IMPUTED,
@@ -36,7 +36,7 @@ CLOSE_DONORS = 10
 STEPS_PER_OBJECT = 10_000  # rough estimate, for `after_signals`
 
 
-@compiled_ieee
+@inlined
 def _joint_distribution(repository, most, scratch, chosen, which, report):
     """Return values of the g attributes `which` in rows that are near in all determinants, and
     their probabilities, float64[g, >= k] and float64[k]; k = 0 if there are too few rows."""
@@ -110,7 +110,7 @@ def share_limits(info, missing, most):
         open_attributes -= 1
 
 
-@lean
+@inlined
 def _write_product(repository, raw, scratch, missing, prob, points, at, end):
     """Write the alternatives [at, end): every combination of values, the last attribute fastest."""
     trees, info = missing.size, scratch.info
@@ -127,7 +127,7 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
         prob[i] = p
 
 
-@lean
+@inlined
 def _is_taken_jointly(repository, joint, limit, chosen):
     """Return whether several missing attributes are imputed from the same rows.
 
@@ -144,7 +144,7 @@ def _is_taken_jointly(repository, joint, limit, chosen):
     return missing > 1 and (joint or (lent and limit < needed))
 
 
-@lean
+@inlined
 def _independent_distributions(repository, most, scratch, missing, chosen, report):
     """Write the distributions of the missing attributes; return the number of their combinations.
 

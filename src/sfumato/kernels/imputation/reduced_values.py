@@ -14,7 +14,7 @@ import heapq
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
+from sfumato.kernels.compile import compiled_ieee, inlined, lean, lean_inline
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import SHARE_TIE
 
@@ -34,7 +34,7 @@ def _widest(points, order, begin, end, span):
     return extent, axis, lowest, highest
 
 
-@compiled_ieee
+@inlined
 def _split(points, order, begin, end, axis, low, high, aside):
     """Split a group at the middle of an axis, keeping order; return the second part's start."""
     middle = low + (high - low) * 0.5
@@ -123,7 +123,7 @@ def level_of(i, most):
     return LOWEST_LEVEL + (i - ends) * (1.0 - 2.0 * LOWEST_LEVEL) / (most - 1 - 2 * ends)
 
 
-@lean_inline
+@inlined
 def end_of(i, most):
     """Return the probability level up to which value i of `most` represents values."""
     if i == most - 1:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean_inline
+from sfumato.kernels.compile import compiled_ieee, inlined, lean_inline
 from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_search
 
 # Use of an attribute's nearest donors. `power` and `equal_scales`: see `donors`; `max_rules`: how
@@ -133,7 +133,7 @@ def new_scratch(repository):
     )
 
 
-@lean_inline
+@inlined
 def tree_of(repository, t):
     of = repository.trees
     return DonorTree(of.columns[t], of.rows[t], of.low[t], of.high[t], of.begin, of.end)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
+from sfumato.kernels.compile import compiled_ieee, inlined, lean, lean_inline
 from sfumato.kernels.joins.tuple_store import is_local, write_owned
 from sfumato.kernels.tolerances import SIFT_SLACK
 
@@ -127,7 +127,7 @@ def _unlink(grid, s):
         grid.before[later] = earlier
 
 
-@lean
+@inlined
 def _choose_side(store, w, count):
     """Choose the axes with the largest extents and a cell side for `count` >= 1 owned tuples.
 
@@ -201,7 +201,7 @@ def index_window(store, w):
                 _link(store, w, s)
 
 
-@lean_inline
+@inlined
 def _index(store, w, s):
     grid = store.grid
     if is_local(store, s):
@@ -282,7 +282,7 @@ def _read_cell(grid, h, head, tail, out, n):
     return n
 
 
-@lean_inline
+@inlined
 def _search_cells(grid, windows, w, out):
     """Write the slots of window w in the cells of `grid.box` to `out`, in any order.
 

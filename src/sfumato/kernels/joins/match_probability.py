@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import stable_order
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
+from sfumato.kernels.compile import compiled_ieee, inlined, lean, lean_inline, lean_sum
 from sfumato.kernels.distributions.tuples import round_to_one
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.signals import after_signals
@@ -163,7 +163,7 @@ def _mass_near(blocks, at, row, count, place, limit):
     return mass
 
 
-@lean
+@inlined
 def _sum_of_numbers(tuples, slot, other_slot, limit, least):
     """Compute the sum in one dimension, in any order; stop if it is certainly below `least`."""
     blocks, u, v = tuples.blocks, np.uint64(tuples.at[slot]), np.uint64(tuples.at[other_slot])
@@ -199,7 +199,7 @@ def _masses(blocks, at, row, count, place, low, high):
     return sure, possible
 
 
-@lean
+@inlined
 def _sum_along_axis(tuples, u, v, criterion):
     """Return bounds of the sum if the samples of slot u differ along one axis, for d > 1.
 
@@ -287,7 +287,7 @@ def _mass_within(prob, squared, limit):
     return mass
 
 
-@compiled_ieee
+@inlined
 def _sum_any(us, vs, n, limit, least, left, other):
     squared, total, steps = np.empty(vs.shape[1]), 0.0, np.int64(0)
     for k in range(n):
@@ -344,7 +344,7 @@ def _sift(tuples, s, other, criterion):
     return kept, n, mass, certain
 
 
-@compiled_ieee
+@inlined
 def _sum_of_points(tuples, u, v, criterion):
     """Compute the sum in several dimensions, in any order; return -1 if certainly below `least`.
 
@@ -516,7 +516,7 @@ def sorted_samples(tuples, s):
     return Sorted(place, values[place], total, rest)
 
 
-@lean_inline
+@inlined
 def mass_between(ordered, low, high):
     """Return the probability of the sorted samples [low, high)."""
     return (ordered.sum[high] - ordered.sum[low]) + (ordered.rest[high] - ordered.rest[low])

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
+from sfumato.kernels.compile import compiled_ieee, inlined, lean, lean_inline
 from sfumato.kernels.joins.match_probability import (
     MANY_PAIRS,
     Sorted,
@@ -84,7 +84,7 @@ def _numbers_of(tuples, match):
     return np.uint64(x), np.uint64(y + padded(tuples.samples[match.v]))
 
 
-@lean
+@inlined
 def _count_near(tuples, match, work):
     n, steps = 0, np.int64(0)
     if match.d == 1:  # without flags, which cost as much as the comparisons
@@ -100,7 +100,7 @@ def _count_near(tuples, match, work):
     return n
 
 
-@lean
+@inlined
 def _write_near(tuples, match, n, pairs, work):
     """Write all near pairs, starting at place n; one place after the last is also overwritten."""
     blocks, x, y, near = tuples.blocks, tuples.at[match.u], tuples.at[match.v], work.near
@@ -157,7 +157,7 @@ def _write(pairs, n, prob, match, k, j):
     pairs.left[n], pairs.right[n] = k ^ other, j ^ other
 
 
-@compiled_ieee
+@inlined
 def _write_rows(tuples, match, found, total, most, n, pairs, work):
     """Write the `found` near pairs of a match with many pairs, or `most` pairs that represent them.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import with_room
-from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.compile import compiled_ieee, inlined
 from sfumato.kernels.distributions.poisson_binomial import count_one
 from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window, search
 from sfumato.kernels.joins.match_probability import is_near, limit_of, near_mass, widest_reach
@@ -83,7 +83,7 @@ def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, di
             distribution[m] += weight * cells[e, m]
 
 
-@compiled_ieee
+@inlined
 def _append(prob, value, n, distribution, top):
     """Append the counts of `distribution` at place n; return the arrays, or copies, and the end."""
     prob, value = with_room(prob, n + top), with_room(value, n + top)

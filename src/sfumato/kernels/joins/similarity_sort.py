@@ -7,7 +7,7 @@ keeping a tree that changes with each arrival.
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots, stable_order
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, inlined
 from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.similarity_join import MATCHED_PAIR, add_pair
@@ -31,7 +31,7 @@ def _sorted_samples(store, begin, end):
     return value[order], prob[order], slot[order]
 
 
-@lean
+@inlined
 def _first_near(value, x, limit):
     """Return the first index of ascending values with x - value <= limit (rounds monotonically)."""
     low, high = 0, value.size
@@ -44,7 +44,7 @@ def _first_near(value, x, limit):
     return low
 
 
-@lean
+@inlined
 def _find_candidates(tuples, u, begin, end, held, criterion, limit, mass, likely):
     """Write tuples in [begin, end) whose near samples have enough mass to `likely`, ascending.
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
+from sfumato.kernels.compile import compiled_ieee, inlined, lean, lean_inline
 from sfumato.kernels.tolerances import EPSILON
 
 SAMPLE_LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
@@ -170,7 +170,7 @@ def write_block(tuples, s, used, prob, points, first, last):
     return used + (d + 1) * length
 
 
-@lean
+@inlined
 def copy_line(source, s, target, t):
     """Copy the line of slot s to slot t, without its block."""
     target.at[t], target.samples[t] = source.at[s], source.samples[s]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import with_room
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.distributions.poisson_binomial import LANES, MARGIN, convolve_four, copy, trim
 from sfumato.kernels.ranking.ranked_items import front_items
 from sfumato.kernels.signals import after_signals
@@ -90,7 +90,7 @@ def next_leaf(tree, factors, most, block):
     return np.int64(0), np.int64(0), np.int64(0)
 
 
-@compiled
+@inlined
 def _descend(tree, depth, a, b, factors, most):
     """Write the distribution and the partial items of node [a, b) at `depth`, from its parent."""
     mass, after = factors.mass, factors.after
@@ -144,7 +144,7 @@ def _partial_distribution(tree, depth, factors, x, q):
     return degree
 
 
-@compiled
+@inlined
 def _fill_cumulative(tree, depth, ks, first, cumulative, windows):
     """Set windows[d, c] = Pr(fewer than ks[c] - d of the node's factors exist) for c >= first."""
     distribution, low, high = tree.distributions[depth], tree.low[depth], tree.high[depth]
@@ -161,7 +161,7 @@ def _fill_cumulative(tree, depth, ks, first, cumulative, windows):
                 windows[d, c] = cumulative[j] if j >= low else 0.0
 
 
-@compiled
+@inlined
 def _add_tails(p, q, degree, windows, first, out):
     """Set out[c] = p Pr(fewer than ks[c] of q's and the leaf's factors exist) for c >= first."""
     if out.size < SUMMED_K:
@@ -181,7 +181,7 @@ def _add_tails(p, q, degree, windows, first, out):
         row[c] = p * min(row[c], 1.0)
 
 
-@compiled
+@inlined
 def top_k_tails(items, ks):
     """Return the items in front in rank order, and their Pr_k = Pr(the item ranks in the top k).
 

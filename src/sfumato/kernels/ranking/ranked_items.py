@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import kth_smallest, stable_order
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 
 SAMPLED = 8  # one item in SAMPLED is used to estimate the limit of the front
 NO_MEMBER = 2**62  # `after` of a rule's last member
@@ -53,7 +53,7 @@ class Factors(NamedTuple):
     after: np.ndarray
 
 
-@compiled
+@inlined
 def round_probability(value):
     """Return a probability as a multiple of 1e-12, the error bound, so that ties remain ties."""
     return np.rint(value * 1e12)
@@ -84,7 +84,7 @@ def expected_keys(items):
     return mean
 
 
-@compiled
+@inlined
 def leading_scores(items):
     """Return the score of each tuple's most probable alternative, the first one on ties."""
     if items.single:
@@ -97,7 +97,7 @@ def leading_scores(items):
     return score
 
 
-@compiled
+@inlined
 def rule_factors(prob, rule, rules):
     """Return the `Factors` of items in rank order.  O(m + rules).
 
@@ -119,7 +119,7 @@ def rule_factors(prob, rule, rules):
     return Factors(prob, mass, after)
 
 
-@compiled
+@inlined
 def undecided(factors, least, most):
     """Return the positions where Pr(fewer than k above) may not be 1 or 0, for least <= k <= most.
 
@@ -149,7 +149,7 @@ def undecided(factors, least, most):
     return begin, m
 
 
-@compiled
+@inlined
 def rank_order(key, wanted):
     """Return about `wanted` of the best positions in rank order, and all ties with the last one."""
     if wanted >= 0.6 * key.size:

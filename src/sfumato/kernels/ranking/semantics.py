@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import distinct_values, kth_smallest, stable_order, write_at
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.ranking.rank_tree import rank_distributions, top_k_tails
 from sfumato.kernels.ranking.ranked_items import (
     expected_keys,
@@ -85,7 +85,7 @@ def top_k_probabilities(items, ks):
     return out
 
 
-@compiled
+@inlined
 def _weighted_ranks(items, weights):
     """Return each tuple's sum over j of weights[j] * Pr(rank = j + 1), float64[tuples].
 
@@ -101,7 +101,7 @@ def _weighted_ranks(items, weights):
     return out
 
 
-@compiled
+@inlined
 def _likeliest_at_ranks(items, most):
     """Return the most probable tuple at each rank up to `most` (U-kRanks).
 
@@ -133,7 +133,7 @@ def _likeliest_at_ranks(items, most):
     return found, best
 
 
-@compiled
+@inlined
 def _expected_ranks(items):
     """Return each tuple's expected rank, float64[tuples]: 0 if first, the world's size if absent.
 
@@ -164,7 +164,7 @@ def _expected_ranks(items):
     return out
 
 
-@compiled
+@inlined
 def _exponential_ranks(items, alpha):
     """Return each tuple's sum over j >= 1 of alpha**j Pr(rank = j), float64[tuples].
 
@@ -197,7 +197,7 @@ def tuple_values(items, parameters):
     return _exponential_ranks(items, parameters.alpha)
 
 
-@compiled
+@inlined
 def _answer_vectors(items, ks):
     """Return offsets, tuples and values of the answers under U-Topk; offsets[:0] if it failed."""
     offsets, tuples, chance, _ = likeliest_vectors(items, ks, np.bool_(False))
@@ -208,7 +208,7 @@ def _answer_vectors(items, ks):
     return offsets, tuples, value
 
 
-@compiled
+@inlined
 def _best_tuples(items, values, most):
     """Return the `most` tuples with the lowest values, int64[]; see `rank_items` for ties."""
     count = min(most, values.size)
@@ -219,7 +219,7 @@ def _best_tuples(items, values, most):
     return order[stable_order(values[order])][:count]
 
 
-@compiled
+@inlined
 def _sum_by_stream(streams, tuples, values):
     """Return the streams, each with its tuple of the highest Pr_k and the sum of Pr_k for each k.
 
@@ -243,7 +243,7 @@ def _sum_by_stream(streams, tuples, values):
     return ids, leader, total
 
 
-@compiled
+@inlined
 def _repair(order, value):
     """Insertion-sort by descending value, then place; return False after MAX_MOVES * n moves."""
     moves, most = 0, MAX_MOVES * order.size
@@ -260,7 +260,7 @@ def _repair(order, value):
     return True
 
 
-@compiled
+@inlined
 def _best_by_probability(items, streams, ks, least):
     """Return offsets, tuples, values and streams of the answers by Pr_k; see `rank_items`."""
     distinct = distinct_values(ks)

@@ -8,12 +8,12 @@ group runs once per cycle, at its end, where the schedule restarts.
 import numpy as np
 
 from sfumato.kernels.arrays import stable_order
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 
 DENSE = 8  # with more than one step per DENSE cells, whole rows are faster than steps alone
 
 
-@compiled
+@inlined
 def extend_costs(lower, bound, cost, row):
     """Compute DP(i, t), the minimum cost of groups 0 ... i in [0, t] without runs at 0 and after t.
 
@@ -49,7 +49,7 @@ def extend_costs(lower, bound, cost, row):
         backwards[row.size - 1 - t] = row[t]
 
 
-@compiled
+@inlined
 def last_run(lower, row, t, bound, cost):
     """Return the earliest possible time of group i's last run in [0, t], with DP(i, t) = row[t]."""
     for s in range(bound - 1, -1, -1):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import number_codes, sorted_values, stable_order, with_room, write_at
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.ranking.ranked_items import expected_keys, front_items, round_digits
 from sfumato.kernels.tolerances import LOG_TIE
 
@@ -95,7 +95,7 @@ def _track_best_rules(prob, unit, units, k, stop):
     return best, length, True, chosen
 
 
-@compiled
+@inlined
 def _likeliest_world(chosen, prob):
     """Return the most probable world after the last item: (log probability, positions)."""
     value, count = 0.0, 0
@@ -139,7 +139,7 @@ def _ordered_units(items, order):
     return order, items.prob[order], unit, items.rules + items.key.size
 
 
-@compiled
+@inlined
 def _likeliest_of_items(ordered, k, full):
     """Return the most probable top-k vector of items: int64[<= k] in rank order, probability, log.
 
@@ -189,7 +189,7 @@ def _multiply(log, zero_count, factor, times):
     return log, zero_count + times
 
 
-@compiled
+@inlined
 def _add_extensions(reachable, sequence, length, chances):
     """Add Pr(the top tuples are a sequence and then tuple t) to chances[t], for each possible t.
 
@@ -222,7 +222,7 @@ def _add_extensions(reachable, sequence, length, chances):
     return alone
 
 
-@compiled
+@inlined
 def _tuple_items(items, k):
     """Return the `TupleItems`, and the indices in `items` of its tuples."""
     order, _, _, end = front_items(items, k, k)
@@ -242,7 +242,7 @@ def _tuple_items(items, k):
     return reachable, items.owner[order[first]]
 
 
-@compiled
+@inlined
 def _likeliest_of_tuples(items, k, full):
     """Return the most probable top-k vector of tuples, int64[<= k] in rank order, and probability.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import write_at
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.ranking.ranked_items import RankedItems
 from sfumato.kernels.ranking.semantics import rank_items
 from sfumato.kernels.signals import after_signals
@@ -145,7 +145,7 @@ class RunQueries(NamedTuple):
     least: np.ndarray
 
 
-@compiled
+@inlined
 def _window_items(tuples, chosen, number, rescale):
     """Return the `RankedItems` of the chosen tuples, with rules numbered by first occurrence.
 
@@ -184,7 +184,7 @@ def _window_items(tuples, chosen, number, rescale):
     return RankedItems(key, score, prob, rule, owner, rules, chosen.size, size == chosen.size)
 
 
-@compiled
+@inlined
 def _reject_overfull(tuples, chosen, mass):
     """Mark tuples that would raise the sum of their rule above 1 as invalid; return the others.
 

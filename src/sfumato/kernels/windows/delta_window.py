@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers, stable_order
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, inlined, lean
 from sfumato.kernels.distributions.discrete_distribution import distribution_moments
 from sfumato.kernels.distributions.extreme_distribution import PassedValues, extreme_distribution
 from sfumato.kernels.distributions.mergeable_moments import (
@@ -91,7 +91,7 @@ def _build_front(header, per_tuple, stacks):
             copy_set(block, FIRST_SET, stacks.kept, r // STRIDE)
 
 
-@lean
+@inlined
 def _merge_parts(header, per_tuple, stacks, total):
     """Write the partial of all held tuples to set 0 of `total`."""
     copy_set(stacks.back, FIRST_SET, total, FIRST_SET)
@@ -109,7 +109,7 @@ def _merge_parts(header, per_tuple, stacks, total):
     merge_set(block, r - b * STRIDE - 1, total, FIRST_SET)
 
 
-@compiled_ieee
+@inlined
 def _sort_values(tuples, attribute):
     """Sort each tuple's values, and cumulate their probabilities from place offsets[i] + i onwards.
 
@@ -170,7 +170,7 @@ def _begin_survival(header, tuples, by_value, rule, survival):
         _update_survival(header, i, tuples, by_value, rule, survival)
 
 
-@lean
+@inlined
 def _eviction_probability(head, tuples, survival):
     """Return Pr(some tuple is too far from the oldest | the oldest exists)."""
     begin, total, lost = tuples.offsets[head], 0.0, 0.0

@@ -43,7 +43,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers, stable_order, with_room
-from sfumato.kernels.compile import compiled, compiled_ieee, lean
+from sfumato.kernels.compile import compiled, compiled_ieee, inlined, lean
 from sfumato.kernels.distributions.mergeable_moments import (
     MomentPartials,
     add_tuple,
@@ -188,7 +188,7 @@ def _drop_entry(e, s):
     s.entries[e].following, pool.free_entry = pool.free_entry, e
 
 
-@lean
+@inlined
 def _find_entry(g, extent, earlier, slide, s):
     """Return a group's entry of an extent, or NO_INDEX.
 
@@ -222,7 +222,7 @@ def _note_extent(g, extent, s):
     group.latest = max(group.latest, extent)
 
 
-@compiled_ieee
+@inlined
 def _with_entries(more, steps, attributes, has_uncertain, s):
     """Return the state with room for `more` entries and for `steps` more steps of extremes."""
     entries = with_room(s.entries, s.pool[0].entries + more)
@@ -234,7 +234,7 @@ def _with_entries(more, steps, attributes, has_uncertain, s):
     )  # fmt: skip
 
 
-@lean
+@inlined
 def _new_entry(g, extent, attributes, s):
     """Return a new entry of a group; there must be room for it."""
     pool = s.pool[0]
@@ -257,7 +257,7 @@ def _new_entry(g, extent, attributes, s):
     return e
 
 
-@compiled_ieee
+@inlined
 def _with_prediction(e, stage, many, s):
     """Return a new prediction of an entry, and the state with room for it."""
     pool = s.pool[0]
@@ -278,7 +278,7 @@ def _with_prediction(e, stage, many, s):
     return p, s
 
 
-@lean
+@inlined
 def _aggregate_cells(what, attribute, e, attributes, s):
     """Return an aggregate of the certain rows so far; NaN if it is NULL."""
     at = (e * attributes + attribute) * CELL_SIZE
@@ -294,7 +294,7 @@ def _aggregate_cells(what, attribute, e, attributes, s):
     return s.cells[at + 2] if what == EARLY_MIN else s.cells[at + 3]
 
 
-@compiled_ieee
+@inlined
 def _aggregate_so_far(wanted, r, e, attributes, s):
     """Return (mean, standard deviation, existence) of an aggregate of the rows so far."""
     if wanted.source[r] == NO_INDEX:
@@ -306,7 +306,7 @@ def _aggregate_so_far(wanted, r, e, attributes, s):
     return _aggregate_cells(wanted.what[r], wanted.source[r], e, attributes, s), 0.0, 1.0
 
 
-@lean
+@inlined
 def _track_score(score, at, least, miss_low, miss_high, tracks):
     """Update the quantiles with a score.  least : number of scores whose range has the level."""
     n = tracks[at] + 1
@@ -336,7 +336,7 @@ def _end_shift(at, total, side, tracks):
     return tracks[at + 4] * min(max(moved, -MAX_SHIFT), MAX_SHIFT)
 
 
-@lean
+@inlined
 def _interval(what, partial, predicted, unit, at, total, least, tracks):
     """Return the interval of a final answer; NaN while it is unknown."""
     if tracks[at] < least or math.isnan(predicted) or math.isnan(unit):
@@ -353,7 +353,7 @@ def _interval(what, partial, predicted, unit, at, total, least, tracks):
     return low, max(low, high)
 
 
-@lean
+@inlined
 def _allowed_misses(what, level):
     """Return the allowed shares of scores below and above the tracked quantiles."""
     miss = 1 - level
@@ -364,7 +364,7 @@ def _allowed_misses(what, level):
     return miss / 2, miss / 2
 
 
-@lean
+@inlined
 def _side_of_interval(answer, low, high):
     """Return the side of an interval on which a final answer lies."""
     if math.isnan(low):
@@ -375,7 +375,7 @@ def _side_of_interval(answer, low, high):
     return SIDE_ABOVE if answer > high + slack else SIDE_WITHIN
 
 
-@lean
+@inlined
 def _stage(ahead, grid):
     """Return the stage of an extent whose end is `ahead` microseconds after the punctuation."""
     stage = (ahead - 1) // grid.early
@@ -390,7 +390,7 @@ def _advance_punctuation(scope, punctuation):
     scope.earlier, scope.before, scope.reached = scope.before, scope.reached, punctuation
 
 
-@compiled_ieee
+@inlined
 def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
     """Update the tracks and usual answers with one extent of a scope; write its `revisions`."""
     many, at = wanted.what.size, 0
@@ -473,7 +473,7 @@ def _score_extent(finals, answers, begin, end, grid, wanted, s, revisions):
             s.usual[place + 1] = mean + max(1 / group.completed, LEAST_WEIGHT) * (change - mean)
 
 
-@compiled_ieee
+@inlined
 def _revise(c, grid, wanted, attributes, s, out, estimates, found):
     """Emit revisions of a scope's changed extents; return (state, out, estimates, their number)."""
     many, scope = wanted.what.size, s.scopes[c]

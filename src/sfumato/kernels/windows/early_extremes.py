@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers, sort_pairs, with_room
-from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.compile import compiled, inlined, lean
 from sfumato.kernels.distributions.tuples import value_parts
 from sfumato.kernels.tolerances import NEGLIGIBLE, REMAINDER
 from sfumato.kernels.windows.extents import NO_INDEX
@@ -48,7 +48,7 @@ class Extremes(NamedTuple):
     steps: np.ndarray
 
 
-@lean
+@inlined
 def _write_steps(offsets, prob, values, sign, i, scratch):
     """Write tuple i's list of steps for one extreme to `scratch`; return their number.
 
@@ -107,7 +107,7 @@ def _insert_step(value, mass, reached, below, following, s, r, extremes):
     return place
 
 
-@lean
+@inlined
 def _changes_nothing(offsets, prob, values, i, s, r, extremes):
     """Return whether all values of tuple i are below the steps of an extreme."""
     first = extremes.steps[extremes.first[s, r]]
@@ -120,7 +120,7 @@ def _changes_nothing(offsets, prob, values, i, s, r, extremes):
     return True
 
 
-@lean
+@inlined
 def _multiply(tuple_steps, count, s, r, extremes):
     """Multiply an extreme by the first `count` of a tuple's steps."""
     value, mass, reached = tuple_steps[0], tuple_steps[1], tuple_steps[2]

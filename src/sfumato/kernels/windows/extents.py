@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import first_at_least, integers, stable_order, with_room
-from sfumato.kernels.compile import compiled, compiled_ieee, lean
+from sfumato.kernels.compile import compiled, compiled_ieee, inlined, lean
 from sfumato.kernels.distributions.discrete_distribution import distribution_moments
 from sfumato.kernels.distributions.extreme_distribution import (
     PassedValues,
@@ -404,7 +404,7 @@ def _new_pane(panes, pool, number):
     return s, panes
 
 
-@compiled
+@inlined
 def _find_pane(panes, pool, group, number, apart):
     """Return the place of a group's pane, which may be new, and `panes`, grown if needed.
 
@@ -635,7 +635,7 @@ def _list_extents(group, completions, numbers, late_rows, sweep, grid, gaps, fou
         j += 1
 
 
-@lean
+@inlined
 def _merge_extent(
     extent, slots, numbers, inside, late_rows, grid, panes, partials, per_tuple, total
 ):  # fmt: skip
@@ -667,7 +667,7 @@ def _merge_extent(
             merge_set(own, late_rows[i].pane, total, FIRST_SET)
 
 
-@compiled_ieee
+@inlined
 def _answer_extremes(
     x, extents, slots, late_rows, sweep, tuples, partials, measures, room, answers
 ):  # fmt: skip
@@ -708,7 +708,7 @@ def _answer_extremes(
                 answers[at], answers[at + 1], answers[at + 2] = moments
 
 
-@compiled_ieee
+@inlined
 def _ready_panes(group, closed, late_rows, panes, grid):
     """Return the places of a group's complete panes, then of its late rows; and pane numbers."""
     n, s = 0, group.pane
@@ -726,7 +726,7 @@ def _ready_panes(group, closed, late_rows, panes, grid):
     return slots, numbers
 
 
-@lean
+@inlined
 def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room):
     """Build the prefixes and ranks of panes at their first use."""
     for i in range(slots.size):
@@ -744,7 +744,7 @@ def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room
                 copy_set(partials.own, s, partials.prefix, s)
 
 
-@lean
+@inlined
 def _drop_unneeded(group, closed, late_rows, panes, tuples, grid, gaps):
     """Drop what a group's further extents do not need; return whether nothing is left."""
     keep, above, s = (closed + 1) * grid.per_slide - grid.width, NO_INDEX, group.pane

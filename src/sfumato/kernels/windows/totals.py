@@ -11,7 +11,7 @@ signs : float64[fields], 0 for a sum, 1 for a maximum, -1 for a minimum (NaN for
 import numpy as np
 
 from sfumato.kernels.arrays import first_at_least, write_at
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, inlined, lean
 
 OWN, PREFIX, SUFFIX = range(3)
 TOTALS_PER_PANE = 3
@@ -60,7 +60,7 @@ def add_rows(group, to, values, attributes, signs, panes, totals):
                 own[f] += 1.0
 
 
-@lean
+@inlined
 def merge_prefix(i, slots, numbers, panes, totals, signs, width):
     """Compute the totals of a block up to a group's pane i unless they are known."""
     s = slots[i]
@@ -73,7 +73,7 @@ def merge_prefix(i, slots, numbers, panes, totals, signs, width):
         _merge(signs, totals[s, OWN], totals[s, PREFIX])
 
 
-@compiled_ieee
+@inlined
 def total_extent(extent, slots, numbers, inside, late_rows, grid, panes, totals, signs, out):
     """Write the totals of an extent, merged as in `extents._merge_extent`."""
     low, high = extent.low, extent.high

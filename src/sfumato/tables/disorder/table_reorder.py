@@ -333,30 +333,12 @@ def reorder_job(
     ids = frame.group_columns("unique", unique)
     event = frame.single_column("event_time", event_time)
     arrived = frame.single_column("arrival", arrival)
-    if frame.has_controller_metadata:
-        raise ValueError(
-            f"the {frame.noun} is already in order, from an earlier sf.reorder, whose rows arrive "
-            "in a different order in a stream than in a static frame: reorder the original rows "
-            "once, by the `key` and `source` of all later operators"
-        )
-    if frame.duplicate_column is not None:
-        raise ValueError(
-            f"the {frame.noun} has a column `{frame.duplicate_column}` from an earlier reorder "
-            "with `unique`: filter out the duplicates and drop the column before sf.reorder"
-        )
     if flag("early", early) and forget_after is not None:
         raise ValueError("`early` and `forget_after` cannot be combined: leave one of them out")
     if remember is not None and not ids:
         raise ValueError("`remember` needs `unique`, the columns that identify a row")
     flags = [DUPLICATE] * bool(ids) + [EARLY_COLUMN] * early
-    for added in (*CONTROLLER_COLUMNS, *flags):
-        found = frame.find_column(added)
-        if found is not None:
-            as_added = "" if found == added else f", which has the same name as `{added}`"
-            raise ValueError(
-                f"the {frame.noun} already has a column `{found}`{as_added}: rename it before "
-                "sf.reorder"
-            )
+    _require_unordered(frame, flags)
     frame.require_time("event_time", event)
     frame.require_time("arrival", arrived)
     if {frame.kind(event), frame.kind(arrived)} == {"timestamp", "timestamp_ntz"}:
@@ -366,21 +348,9 @@ def reorder_job(
             f"UTC. If it is local time, all delays are wrong: convert `{local}` to the type of "
             f"`{zoned}` first"
         )
-    sent_punctuation = None
-    if punctuation is not None:
-        sent_punctuation = frame.single_column("punctuation", punctuation)
-        frame.require_time("punctuation", sent_punctuation)
-        for option in (*WAIT_OPTIONS, "estimator"):
-            if waits[option] is not None:
-                raise ValueError(
-                    f"`punctuation` and `{option}` cannot be combined: the punctuation is either "
-                    "sent or estimated. Leave one of the two out"
-                )
+    sent_punctuation = _sent_punctuation(frame, punctuation, waits)
+    if sent_punctuation is not None:
         waits = {**waits, "estimator": SENT}
-    elif waits["estimator"] == SENT:
-        raise ValueError(
-            "estimator='sent' needs `punctuation`: name the column of the sent punctuations"
-        )
     durations = {
         name: microseconds(name, waits[name])
         for name in ("max_delay", "max_ahead", "max_behind")
@@ -427,6 +397,50 @@ def reorder_job(
         order=[event],
         has_late_rows=True,
     )
+
+
+def _require_unordered(frame: Frame, flags: Sequence[str]) -> None:
+    """Raise ValueError if rows were reordered before, or a column has the name of an added one."""
+    if frame.has_controller_metadata:
+        raise ValueError(
+            f"the {frame.noun} is already in order, from an earlier sf.reorder, whose rows arrive "
+            "in a different order in a stream than in a static frame: reorder the original rows "
+            "once, by the `key` and `source` of all later operators"
+        )
+    if frame.duplicate_column is not None:
+        raise ValueError(
+            f"the {frame.noun} has a column `{frame.duplicate_column}` from an earlier reorder "
+            "with `unique`: filter out the duplicates and drop the column before sf.reorder"
+        )
+    for added in (*CONTROLLER_COLUMNS, *flags):
+        found = frame.find_column(added)
+        if found is not None:
+            as_added = "" if found == added else f", which has the same name as `{added}`"
+            raise ValueError(
+                f"the {frame.noun} already has a column `{found}`{as_added}: rename it before "
+                "sf.reorder"
+            )
+
+
+def _sent_punctuation(
+    frame: Frame, punctuation: str | None, waits: Mapping[str, Any]
+) -> str | None:
+    """Return the column of the punctuations that sources send, or None if they are estimated."""
+    if punctuation is None:
+        if waits["estimator"] == SENT:
+            raise ValueError(
+                "estimator='sent' needs `punctuation`: name the column of the sent punctuations"
+            )
+        return None
+    column = frame.single_column("punctuation", punctuation)
+    frame.require_time("punctuation", column)
+    for option in (*WAIT_OPTIONS, "estimator"):
+        if waits[option] is not None:
+            raise ValueError(
+                f"`punctuation` and `{option}` cannot be combined: the punctuation is either "
+                "sent or estimated. Leave one of the two out"
+            )
+    return column
 
 
 def require_late_flags(frame: Frame) -> None:

@@ -41,7 +41,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers
-from sfumato.kernels.compile import compiled_ieee, lean, lean_dot, lean_fused
+from sfumato.kernels.compile import compiled_ieee, inlined, lean, lean_dot, lean_fused
 from sfumato.kernels.distributions.tuples import centred_moments, existence_of, value_moments
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE
@@ -149,7 +149,7 @@ def empty_average(w: int, averaged: bool) -> AverageStack:
     )
 
 
-@lean
+@inlined
 def clear_average(stack, w):
     header = stack.header[0]
     header.low, header.high, header.first_active = w, w + 1, w
@@ -174,7 +174,7 @@ def _add_to_curves(curves, first, low, high, p, m, s):
         h0[x] = q * h0[x] + p * h0[x + 1]
 
 
-@lean
+@inlined
 def enter_average(stack, tuples, i, reference):
     functions, curves, header = stack.functions, stack.curves, stack.header[0]
     p, m, v = centred_moments(tuples, i, reference)
@@ -223,7 +223,7 @@ def fill_cells(stack, low, cell):
             stack.functions[j, x] = cell[j]
 
 
-@lean
+@inlined
 def activate_cells(stack, mu, front, w, cell):
     """Activate the functions at the counts that the front stack is likely to need.
 
@@ -269,7 +269,7 @@ def _back_stack_spread(stack, mean):
     return away, cross
 
 
-@lean
+@inlined
 def _short_worlds(stack, depth, alone, w, means):
     """Write the expectations over worlds with fewer than w tuples; return Pr(no tuple exists).
 

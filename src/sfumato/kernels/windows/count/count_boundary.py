@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers, with_room
-from sfumato.kernels.compile import compiled, lean_dot, lean_fused
+from sfumato.kernels.compile import compiled, inlined, lean_dot, lean_fused
 from sfumato.kernels.distributions.poisson_binomial import (
     LANES,
     MARGIN,
@@ -144,7 +144,7 @@ def _probability_below(rows, support, front, header, row):
     return total
 
 
-@compiled
+@inlined
 def _exact_tail(held, begin, end, w, target):
     """Return whether Pr(at least w of held[begin:end] exist) >= target, by plain recursion (RF1).
 
@@ -169,7 +169,7 @@ def _exact_tail(held, begin, end, w, target):
     return 1.0 - below >= target
 
 
-@compiled
+@inlined
 def _decide(below, held, target, negligible):
     """Return 1 if certainly 1 - below >= target, 0 if certainly not, -1 if rounding decides.
 
@@ -181,7 +181,7 @@ def _decide(below, held, target, negligible):
     return 0 if below > 1.0 - target + bound else -1
 
 
-@compiled
+@inlined
 def _build(window, held, tail, w, negligible):
     """Make held[head:tail] the front stack, and empty the back stack.  O(held tuples * band)."""
     header, front = window.header[0], window.front
@@ -232,7 +232,7 @@ def _evict(held, header):
     header.head += 1
 
 
-@compiled
+@inlined
 def _advance(window, held, start, begin, rule, status, heads):
     """Run `slide_boundary` from arrival `start` until a rebuild is needed; return the next arrival.
 

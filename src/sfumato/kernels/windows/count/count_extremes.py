@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers_and_reals, reals, stable_order, with_room
-from sfumato.kernels.compile import compiled, lean, lean_dot
+from sfumato.kernels.compile import compiled, inlined, lean, lean_dot
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.poisson_binomial import mix_next
 from sfumato.kernels.signals import after_signals
@@ -121,7 +121,7 @@ def _is_candidate(tuples, i, sign, floor):
     return False
 
 
-@compiled
+@inlined
 def _choose_floor(tuples, existence, head, end, sign, want):
     """Return the value of outcome max(want, 1.5 c + 8), where c outcomes are needed, or -inf."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
@@ -212,7 +212,7 @@ def _push_back(state, tuples, existence, i):
         )
 
 
-@compiled
+@inlined
 def _oldest_possibly_inside(existence, head, mid, w):
     """Return the oldest of tuples head ... mid - 1 that is not certainly outside."""
     mu, pq = 0.0, 0.0
@@ -315,7 +315,7 @@ def _copy(source, low, high, target):
             target[curve, x] = source[curve, x]
 
 
-@lean
+@inlined
 def _deep_candidates(state, w, base):
     """Write `outside` of the oldest candidates; return how many of them may lie outside."""
     header, candidates, deep = state.header[0], state.candidates, 0
@@ -345,7 +345,7 @@ def _deep_candidates(state, w, base):
     return end
 
 
-@lean
+@inlined
 def _bound_of_none(state, deep, clear):
     """Return a cheap bound of Pr(none inside).
 
@@ -359,7 +359,7 @@ def _bound_of_none(state, deep, clear):
     return total + clear
 
 
-@lean
+@inlined
 def _combine_deep(state, deep, front, low, high, none, some, negligible):
     """Return Pr(none inside), and Pr(one inside) if below 1/2.
 
@@ -387,7 +387,7 @@ def _combine_deep(state, deep, front, low, high, none, some, negligible):
     return total + clear, some
 
 
-@lean
+@inlined
 def _add_deep_terms(state, deep, stages, begin, last, work):
     """Add the deep tuples to `none` and `some` of stages begin ... last - 1, last stage first."""
     header, candidates, outcomes = state.header[0], state.candidates, state.outcomes
@@ -430,7 +430,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
                 low, high = _add_to_curves(base, low, high, exists, least, not alone)
 
 
-@lean
+@inlined
 def _pass_value(state, j, deep, reached, some):
     """Pass the outcomes of one value, starting at j.
 
@@ -540,7 +540,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
     return state, Distributions(places, prob, value)
 
 
-@compiled
+@inlined
 def resume_extremes(state, tuples, existence, mid, end, w):
     """Return the state of tuples[:end] with the front stack up to `mid`, its floor and limit."""
     state = _build(state, tuples, existence, np.int64(0), mid, end, w, np.bool_(False))

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers_and_reals, reals, with_room
-from sfumato.kernels.compile import compiled, lean, lean_dot, lean_fused
+from sfumato.kernels.compile import inlined, lean, lean_dot, lean_fused
 from sfumato.kernels.distributions.discrete_distribution import Distributions
 from sfumato.kernels.distributions.tuples import centred_moments
 from sfumato.kernels.signals import after_signals
@@ -129,7 +129,7 @@ def _clear_back(back, average, w):
         clear_average(average, w)
 
 
-@lean
+@inlined
 def _enter_back(curves, sums, tuples, i, reference, w):
     p, m, v = centred_moments(tuples, i, reference)
     low, high = sums.low, sums.high
@@ -186,7 +186,7 @@ def _deficit_sums(row, back, sums, base, begin, end, w):
 
 # Not `lean`: the compiler would then reorder the sums of `_outside_sums` and `_deficit_sums`.
 # The function has few array arguments, because each costs a reference count.
-@compiled
+@inlined
 def _write_answer(depth, reference, back, sums, w, out):
     """Write one row of answers; return the sum of the m_i, e, and the variance of the rest's sum.
 
@@ -223,7 +223,7 @@ def _write_answer(depth, reference, back, sums, w, out):
     return total, e, max(spread, 0.0)
 
 
-@compiled
+@inlined
 def _write_count_distribution(depth, back, w, newer, to_prob, to_count, at):
     """Write the distribution of min(N, w), N the existing held tuples, to `at`; return its end.
 
@@ -259,7 +259,7 @@ def _write_count_distribution(depth, back, w, newer, to_prob, to_count, at):
     return kept
 
 
-@compiled
+@inlined
 def _count_missing(offsets, value):
     """Return the number of tuples with a missing value before each position: int64[n + 1]."""
     missing = np.zeros(offsets.size, np.int64)
@@ -277,7 +277,7 @@ def _enter_all(back, average, tuples, i, known, w, cell):
         activate_cells(average, back.header[0].mu, known, w, cell)
 
 
-@compiled
+@inlined
 def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     """Compute the answers after each arrival; return the new Stacks and Distributions.
 
@@ -337,7 +337,7 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     return Stacks(front, back, average), Distributions(places, prob, counts)
 
 
-@compiled
+@inlined
 def resume_moments(stacks, tuples, mid, end, w):
     """Return the Stacks of tuples[:end], whose front stack ends at `mid`, with its reference."""
     front, back, average = stacks

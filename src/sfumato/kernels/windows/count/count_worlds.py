@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers, integers_and_reals
-from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.compile import compiled, inlined, lean
 from sfumato.kernels.distributions.order_statistics import rank_of
 from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, draw_alternatives
 from sfumato.kernels.signals import after_signals
@@ -172,7 +172,7 @@ class WorldArrivals(NamedTuple):
     rows: int
 
 
-@compiled
+@inlined
 def _enter_block(state, drawn, head, newest, s):
     """Write the state of the block of position `head`, starting there; return the middle sum."""
     blocks, rest, following = state.blocks[s], state.rest[s], state.following[s]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import integers_and_reals, with_room
-from sfumato.kernels.compile import compiled, lean, lean_fused
+from sfumato.kernels.compile import compiled, inlined, lean, lean_fused
 from sfumato.kernels.distributions.tuples import centred_moments, existence_of
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
@@ -115,7 +115,7 @@ def _add_tuple(old, new, begin, count, p, m, v):
             new_squares[x] += own * before[x] + 2.0 * mq * (rest_before[x] - rest[x])
 
 
-@lean
+@inlined
 def _add_stats(old, new, term, last_s, last_t):
     """Add one tuple to the sums and to cell w; last_s, last_t : curves S and T at w - 1."""
     p, m, v = term
@@ -185,7 +185,7 @@ def _floor(mu, ratio, w):
     return np.int64(max(0.0, np.floor(w - 1.0 - most)))
 
 
-@compiled
+@inlined
 def _choose_reference(tuples, head, end, header):
     """Set a reference near the mean value, rounded to 21 significant bits so that differences from
     it are exact. Without values, set 0."""
@@ -248,7 +248,7 @@ def build(front, tuples, head, mid, w, choose):
     return FrontStack(work, checkpoints, checkpoint_stats, rows, block_stats, front.header)
 
 
-@lean
+@inlined
 def _load(front, tuples, mid, block, last, w):
     header, rows, stats = front.header[0], front.block_rows, front.block_stats
     own = front.stats[block]
