@@ -20,13 +20,13 @@ A function whose name starts with an underscore is for compiled callers only. It
 point, because compiling all entry points would take a tenth of the compile time. A call from Python
 would crash the process; `tests/project/test_layers.py` checks that there are no such calls.
 
-Four conventions keep compilation short. A function that is called in one place, without `*`, is
-`inlined`. LLVM would otherwise optimize its code twice, as a function and in its caller. (For
-functions with two calls, inlining takes longer than it saves.) Numba compiles a function again for
-each literal argument, such as 0 or True, and once more for a variable, so pass `np.int64(0)` or
-`np.bool_(True)`. Copy arrays with `arrays.write_at`, because a slice assignment also compiles its
-error message. Sort with the functions of `arrays`, because Numba's sort functions take seconds to
-compile.
+Four conventions keep compilation short. A function that is called in one place is `inlined`, unless
+the call has `*` or its caller has other options. LLVM would otherwise optimize its code twice, as a
+function and in its caller. (For functions with two calls, inlining takes longer than it saves.)
+Numba compiles a function again for each literal argument, such as 0 or True, and once more for a
+variable, so pass `np.int64(0)` or `np.bool_(True)`. Copy arrays with `arrays.write_at`, because a
+slice assignment also compiles its error message. Sort with the functions of `arrays`, because
+Numba's sort functions take seconds to compile.
 
 Numba stores compiled code in a folder whose name is a hash of the sources, versions and settings
 (see `compile_store`). An edit or an upgrade changes the folder, so no stale code is read.

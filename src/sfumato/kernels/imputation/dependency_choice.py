@@ -126,7 +126,7 @@ def donors_in_box(repository, t, chosen, scratch):
     return found, constrained, nodes
 
 
-@inlined
+@lean
 def choose_dependencies(repository, scratch, raw, chosen):
     """Scale an object and choose how to impute each missing attribute; return the result.
 

@@ -183,7 +183,7 @@ def interval_of_nodes(repository, t, search, count):
     return max(low, least - weighting.outside), min(high, most + weighting.outside)
 
 
-@inlined
+@lean
 def _nearest_distribution(repository, t, n, constrained, nodes, scratch, left_out):
     """Write the nearest donors' values, ascending, and shares; return their number.
 

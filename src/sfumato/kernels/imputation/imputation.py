@@ -110,7 +110,7 @@ def share_limits(info, missing, most):
         open_attributes -= 1
 
 
-@inlined
+@lean
 def _write_product(repository, raw, scratch, missing, prob, points, at, end):
     """Write the alternatives [at, end): every combination of values, the last attribute fastest."""
     trees, info = missing.size, scratch.info
@@ -127,7 +127,7 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
         prob[i] = p
 
 
-@inlined
+@lean
 def _is_taken_jointly(repository, joint, limit, chosen):
     """Return whether several missing attributes are imputed from the same rows.
 
@@ -144,7 +144,7 @@ def _is_taken_jointly(repository, joint, limit, chosen):
     return missing > 1 and (joint or (lent and limit < needed))
 
 
-@inlined
+@lean
 def _independent_distributions(repository, most, scratch, missing, chosen, report):
     """Write the distributions of the missing attributes; return the number of their combinations.
 

@@ -199,7 +199,7 @@ def _masses(blocks, at, row, count, place, low, high):
     return sure, possible
 
 
-@inlined
+@lean
 def _sum_along_axis(tuples, u, v, criterion):
     """Return bounds of the sum if the samples of slot u differ along one axis, for d > 1.
 
@@ -516,7 +516,7 @@ def sorted_samples(tuples, s):
     return Sorted(place, values[place], total, rest)
 
 
-@inlined
+@lean_inline
 def mass_between(ordered, low, high):
     """Return the probability of the sorted samples [low, high)."""
     return (ordered.sum[high] - ordered.sum[low]) + (ordered.rest[high] - ordered.rest[low])

@@ -84,7 +84,7 @@ def _numbers_of(tuples, match):
     return np.uint64(x), np.uint64(y + padded(tuples.samples[match.v]))
 
 
-@inlined
+@lean
 def _count_near(tuples, match, work):
     n, steps = 0, np.int64(0)
     if match.d == 1:  # without flags, which cost as much as the comparisons
@@ -100,7 +100,7 @@ def _count_near(tuples, match, work):
     return n
 
 
-@inlined
+@lean
 def _write_near(tuples, match, n, pairs, work):
     """Write all near pairs, starting at place n; one place after the last is also overwritten."""
     blocks, x, y, near = tuples.blocks, tuples.at[match.u], tuples.at[match.v], work.near

@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs
-from sfumato.kernels.compile import compiled_ieee, inlined, lean, lean_inline
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.tolerances import SIFT_SLACK
 
@@ -47,7 +47,7 @@ def _last_below(mass, n, step, share):
     return place
 
 
-@inlined
+@lean
 def _summarise_one(tuples, s, d, least, half, value, mass):
     """Write the line of `summary` of slot s; value and mass are working memory."""
     blocks, at, n, line = tuples.blocks, tuples.at[s], tuples.samples[s], tuples.summary[s]

@@ -12,7 +12,7 @@ al. (2019), Algorithm 2 and Lemmas 4.1, 4.2, with a scan instead of the grid's c
 import numpy as np
 
 from sfumato.kernels.arrays import integers, sort_slots, with_room
-from sfumato.kernels.compile import compiled_ieee, inlined, lean_inline
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window, search
 from sfumato.kernels.joins.match_probability import (
     UNDECIDED,
@@ -57,7 +57,7 @@ def certain_square(within: float, probability: float, pairs_wanted: bool) -> flo
     return square * (1.0 - 4.0 * SIFT_SLACK) if trusted else NEVER_SURE
 
 
-@inlined
+@lean
 def _farthest_square(box, d, u, v):
     """Return the squared largest distance between points of two slots' boxes."""
     farthest = 0.0
@@ -67,7 +67,7 @@ def _farthest_square(box, d, u, v):
     return farthest
 
 
-@inlined
+@lean
 def _near_boxes(box, d, u, begin, end, reach, nearest, out):
     """Write the slots in [begin, end) whose boxes may be within `reach` of slot u's box to `out`.
 

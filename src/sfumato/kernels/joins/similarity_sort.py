@@ -7,7 +7,7 @@ keeping a tree that changes with each arrival.
 import numpy as np
 
 from sfumato.kernels.arrays import sort_slots, stable_order
-from sfumato.kernels.compile import compiled_ieee, inlined
+from sfumato.kernels.compile import compiled_ieee, inlined, lean
 from sfumato.kernels.joins.grid import evict_expired, insert_arrival, opposite_window
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.similarity_join import MATCHED_PAIR, add_pair
@@ -44,7 +44,7 @@ def _first_near(value, x, limit):
     return low
 
 
-@inlined
+@lean
 def _find_candidates(tuples, u, begin, end, held, criterion, limit, mass, likely):
     """Write tuples in [begin, end) whose near samples have enough mass to `likely`, ascending.
 

@@ -91,7 +91,7 @@ def _build_front(header, per_tuple, stacks):
             copy_set(block, FIRST_SET, stacks.kept, r // STRIDE)
 
 
-@inlined
+@lean
 def _merge_parts(header, per_tuple, stacks, total):
     """Write the partial of all held tuples to set 0 of `total`."""
     copy_set(stacks.back, FIRST_SET, total, FIRST_SET)
@@ -170,7 +170,7 @@ def _begin_survival(header, tuples, by_value, rule, survival):
         _update_survival(header, i, tuples, by_value, rule, survival)
 
 
-@inlined
+@lean
 def _eviction_probability(head, tuples, survival):
     """Return Pr(some tuple is too far from the oldest | the oldest exists)."""
     begin, total, lost = tuples.offsets[head], 0.0, 0.0

@@ -278,7 +278,7 @@ def _with_prediction(e, stage, many, s):
     return p, s
 
 
-@inlined
+@lean
 def _aggregate_cells(what, attribute, e, attributes, s):
     """Return an aggregate of the certain rows so far; NaN if it is NULL."""
     at = (e * attributes + attribute) * CELL_SIZE
@@ -306,7 +306,7 @@ def _aggregate_so_far(wanted, r, e, attributes, s):
     return _aggregate_cells(wanted.what[r], wanted.source[r], e, attributes, s), 0.0, 1.0
 
 
-@inlined
+@lean
 def _track_score(score, at, least, miss_low, miss_high, tracks):
     """Update the quantiles with a score.  least : number of scores whose range has the level."""
     n = tracks[at] + 1
@@ -336,7 +336,7 @@ def _end_shift(at, total, side, tracks):
     return tracks[at + 4] * min(max(moved, -MAX_SHIFT), MAX_SHIFT)
 
 
-@inlined
+@lean
 def _interval(what, partial, predicted, unit, at, total, least, tracks):
     """Return the interval of a final answer; NaN while it is unknown."""
     if tracks[at] < least or math.isnan(predicted) or math.isnan(unit):
@@ -353,7 +353,7 @@ def _interval(what, partial, predicted, unit, at, total, least, tracks):
     return low, max(low, high)
 
 
-@inlined
+@lean
 def _allowed_misses(what, level):
     """Return the allowed shares of scores below and above the tracked quantiles."""
     miss = 1 - level
@@ -364,7 +364,7 @@ def _allowed_misses(what, level):
     return miss / 2, miss / 2
 
 
-@inlined
+@lean
 def _side_of_interval(answer, low, high):
     """Return the side of an interval on which a final answer lies."""
     if math.isnan(low):
@@ -375,7 +375,7 @@ def _side_of_interval(answer, low, high):
     return SIDE_ABOVE if answer > high + slack else SIDE_WITHIN
 
 
-@inlined
+@lean
 def _stage(ahead, grid):
     """Return the stage of an extent whose end is `ahead` microseconds after the punctuation."""
     stage = (ahead - 1) // grid.early

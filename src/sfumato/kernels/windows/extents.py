@@ -635,7 +635,7 @@ def _list_extents(group, completions, numbers, late_rows, sweep, grid, gaps, fou
         j += 1
 
 
-@inlined
+@lean
 def _merge_extent(
     extent, slots, numbers, inside, late_rows, grid, panes, partials, per_tuple, total
 ):  # fmt: skip
@@ -726,7 +726,7 @@ def _ready_panes(group, closed, late_rows, panes, grid):
     return slots, numbers
 
 
-@inlined
+@lean
 def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room):
     """Build the prefixes and ranks of panes at their first use."""
     for i in range(slots.size):
@@ -744,7 +744,7 @@ def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room
                 copy_set(partials.own, s, partials.prefix, s)
 
 
-@inlined
+@lean
 def _drop_unneeded(group, closed, late_rows, panes, tuples, grid, gaps):
     """Drop what a group's further extents do not need; return whether nothing is left."""
     keep, above, s = (closed + 1) * grid.per_slide - grid.width, NO_INDEX, group.pane

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.arrays import first_at_least
-from sfumato.kernels.compile import compiled_ieee, inlined, lean
+from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
@@ -63,7 +63,7 @@ def _carry(values, i, existence, mean, variance):
     return total, mean + share * step, variance
 
 
-@inlined
+@lean
 def _integral(values, clock, readings, begin, until, mean, variance):
     """Return mean and variance of the integral from `begin`, given mean and variance there."""
     total, spread, shared, time = 0.0, 0.0, 0.0, begin

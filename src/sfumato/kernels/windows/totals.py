@@ -60,7 +60,7 @@ def add_rows(group, to, values, attributes, signs, panes, totals):
                 own[f] += 1.0
 
 
-@inlined
+@lean
 def merge_prefix(i, slots, numbers, panes, totals, signs, width):
     """Compute the totals of a block up to a group's pane i unless they are known."""
     s = slots[i]
