@@ -167,18 +167,27 @@ CASES = {
         a, {**TOTALS, "n": "first(x)"}, window=sf_.Session("2 seconds"), quantiles=[0.5],
         with_rows=True, **AT,
     ),
+    "aggregates of some rows": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, slack=9),
+        {
+            "warm": "count_if(x > 1)", "hall": "avg(y) FILTER (WHERE room = 'hall')",
+            "both": "max(coalesce(x, 0)) FILTER (WHERE room <> 'hall' AND x < y)",
+        },
+        window=RANGE, distribution=4, **AT,
+    ),
     "sessions after reorder": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=4), TOTALS, distribution=4, missed=True,
         window=sf_.Session("1 second", max_length="5 seconds"), **AT,
     ),
     "strings of extents": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(certain(a), **REORDERED, slack=4),
-        {"most": "max(room)", "last": "last(room)", "n": "sum(id)"}, window=RANGE, **AT,
+        {"most": "max(room)", "last": "last(room) FILTER (WHERE id < 30)", "n": "sum(id)"},
+        window=RANGE, **AT,
     ),
     "early answers": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(certain(a), **REORDERED, slack=9, early=True),
-        {"n": "count(*)", "s": "sum(m.mean)", "most": "max(id)"}, window=RANGE, early="1 second",
-        level=0.5, **AT,
+        {"n": "count(*)", "s": "sum(m.mean) FILTER (WHERE id > 9)", "most": "max(id)"},
+        window=RANGE, early="1 second", level=0.5, **AT,
     ),
     "early answers of uncertain rows": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=9, early=True),

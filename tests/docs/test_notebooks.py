@@ -29,7 +29,7 @@ def run(notebook, name: str) -> None:
     where = {"metadata": {"path": str(FOLDER)}}
     client = NotebookClient(notebook, km=manager, timeout=120, resources=where)
     client.record_timing = False
-    client.execute()
+    client.execute(cleanup_kc=True)  # by default, a given manager's kernel keeps running
 
 
 def printed(notebook) -> list[str]:

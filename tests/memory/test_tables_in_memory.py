@@ -6,9 +6,11 @@ import warnings
 from datetime import datetime
 from io import BytesIO
 from itertools import product
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -170,6 +172,32 @@ def test_categories_and_lists_of_any_layout_become_those_of_spark():
     either = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
     with pytest.raises(TypeError, match="rows cannot have values of type sparse_union"):
         sf.where(pa.table({"x": either}), "x > 1")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pd.Series([1j, 2j]), "complex128"),
+        (pd.Series([1, "a"]), "object"),
+        (pd.Series([uuid4(), uuid4()]), "uuid|object"),
+        (pd.Series(pd.period_range("2026-01", periods=2, freq="M")), "period"),
+        (pl.Series([1, 2], dtype=pl.Int128), "Int128"),
+        (pl.Series([object(), None], dtype=pl.Object), "Object"),
+    ],
+)
+def test_values_without_a_type_in_arrow_are_refused_by_the_name_of_their_column(values, kind):
+    rows = {"fine": [1, 2], "odd": values}
+    table = pd.DataFrame(rows) if isinstance(values, pd.Series) else pl.DataFrame(rows)
+    with pytest.raises(TypeError, match=f"column `odd` .*({kind}).*: convert or drop the column"):
+        sf.window_aggregate(table, {"n": "count(*)"}, window=sf.Rows(2), order="fine")
+
+
+def test_values_of_any_type_are_counted():
+    odd = [[{"a": 1}], None, []], [b"x", None, b""], [datetime(2026, 1, 1), None, None]
+    table = pa.table({"t": [0, 1, 2], "list": odd[0], "bytes": odd[1], "time": odd[2]})
+    asked = {f"n_{name}": f"count({name})" for name in ("list", "bytes", "time")}
+    found = sf.window_aggregate(table, asked, window=sf.Rows(3), order="t").to_pylist()[-1]
+    assert [found[name] for name in asked] == [2, 2, 1]
 
 
 def test_quantiles_are_fields_of_the_result():

@@ -34,6 +34,18 @@ def early(t, **level):
     return found.select("vehID", "window", "final", "revision", "completeness", "interval", *asked)
 
 
+def some(t):
+    asked = {
+        "n": "count_if(x > 4)", "s": "sum(x) FILTER (WHERE sensor = 'a')",
+        "t": "sum(CASE WHEN x < 9 THEN x END)",
+    }  # fmt: skip
+    rows = sf.window_aggregate(t.u, asked, window=sf.Rows(3), order="id", distribution=99)
+    likely = "aggregate({0}.distribution, 0D, (s, o) -> s + IF(o.value {1}, o.prob, 0D))"
+    found = rows.where("n.mean > 0.1").where(likely.format("t", "> 5") + " < 0.99")
+    p = likely.format("n", ">= 2") + " AS p"
+    return found.selectExpr("id", "n.mean AS n", p, "s.distribution AS d")
+
+
 EARLY = (
     "SELECT vehID, window, final, revision, completeness, interval, count(*), avg(speed) "
     "FROM Disordered [RANGE 300 s SLIDE 100 s WATTR ts SLACK 8 EARLY 50 SECONDS{}] GROUP BY vehID"
@@ -145,6 +157,9 @@ EQUAL = {
         lambda t: sf.window_aggregate(
             t.u, {"m": "min(x)"}, window=sf.Delta(3, on="x", threshold=0.9), order="id"
         ).selectExpr("id", "held", "m.mean AS m"),
+    "SELECT id, EXPECTED(COUNT(*) FILTER (WHERE t.x > 4)) AS n, PROB(COUNT_IF(x > 4) >= 2) AS p, "
+    "DISTRIBUTION(SUM(x) FILTER (WHERE t.sensor = 'a'), 99) AS d FROM u t [ROWS 3 ORDER id] "
+    "HAVING n > 0.1 AND PROB(SUM(x) FILTER (WHERE x < 9) > 5) < 0.99": some,
     EARLY.format(""): early,
     EARLY.format(" LEVEL 80%"): lambda t: early(t, level=0.8),
     EMPTY.format(" EMPTY 2"): lambda t: windows(

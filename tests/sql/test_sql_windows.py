@@ -5,6 +5,7 @@ from datetime import UTC
 
 import numpy as np
 import pytest
+from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
@@ -180,6 +181,21 @@ def test_figure_2_of_a_from_sql_gives_four_sums_with_their_probabilities(tables)
     )
     assert last["held"] == 15
     assert last["mean"] == pytest.approx(sum(v * p for v, p in sums.items()))
+
+
+def test_each_distribution_has_its_own_number_of_values(tables):
+    out = sql(
+        tables["spark"],
+        "SELECT arrival, DISTRIBUTION(SUM(v), 2) AS few, DISTRIBUTION(SUM(v), 3) AS some, "
+        "DISTRIBUTION(MAX(v)) AS most, EXPECTED(SUM(v)) AS mean, PROB(SUM(v) >= 0) AS one "
+        "FROM figure [ROWS 13 CONFIDENCE 100%] HAVING size(DISTRIBUTION(SUM(v), 2)) > 1",
+    )
+    last = out.where("arrival = 14").first()
+    assert (len(last["few"]), len(last["some"]), last["one"]) == (2, 3, pytest.approx(1.0))
+    for name in ("few", "some"):
+        assert sum(a["prob"] for a in last[name]) == pytest.approx(1.0)
+        assert sum(a["value"] * a["prob"] for a in last[name]) == pytest.approx(last["mean"])
+    assert last["most"] == [Row(prob=1.0, value=2.0**14)]
 
 
 def test_uncertain_aggregates_have_numbers_probabilities_and_conditions(tables):

@@ -242,6 +242,8 @@ KINDS = {"i": "whole", "d": "double", "b": "truth"}
         ("-d", "double"), ("i > 2", "truth"), ("b and not i = 1", "truth"), ("i is null", "truth"),
         ("2e3", "double"), ("0.5", "point"), ("d between 1 and i", "truth"), ("true", "truth"),
         ("abs(i)", "whole"), ("ABS (d - 1)", "double"), ("sqrt(i)", "double"), ("abs", ""),
+        ("CASE WHEN i > 1 THEN i WHEN b THEN 2 END", "whole"), ("if(b, i, d)", "double"),
+        ("coalesce(d, 0.5)", "double"), ("if(b, b, i = 1)", "truth"),
     ],
 )  # fmt: skip
 def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
@@ -255,6 +257,8 @@ def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
         "0.5 + 0.25", "i > 0.5", "other", "other is null", "'a' = 'a'", "-b", "b + 1", "not i",
         "i and b", "b = b", "99999999999999999999 + i",
         "i > 0 and d / i > 1",  # Spark does not evaluate the right side if the left side decides
+        "if(i > 0, d / i, d)", "if(b, 0.5, 0.25)", "if(b, i, 0.5)", "if(b, b, i)", "if(i, i, i)",
+        "case when other then i end", "if(b, i, 'a')",
     ],
 )  # fmt: skip
 def test_expressions_that_spark_may_compute_otherwise(text):
@@ -286,7 +290,9 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
     assert ids == [1, 2, 3, 10, 11, 12]
 
 
-@pytest.mark.parametrize("text", ["round(x)", "x +", "x >", "", "x; y", "'a", "x in ()"])
+@pytest.mark.parametrize(
+    "text", ["round(x)", "x +", "x >", "", "x; y", "'a", "x in ()", "if(x)", "case x end"]
+)
 def test_other_expressions_are_refused(text):
     with pytest.raises(ValueError, match="without Spark, `by` can use only"):
         parsed(text)
@@ -311,6 +317,11 @@ def test_expressions_are_computed_as_spark_does():
     assert value("````") == [1.0, 2.0]
     assert value("2") == value("1 + 1") == [2.0, 2.0]
     assert value("a > 7 or f < 0") == [0.0, 1.0]
+    assert value("CASE WHEN a > 7 THEN f WHEN f > 9 THEN 0 END") == [None, 2.0]
+    assert value("if(f < 1, a, 0.5e0)") == [7.0, 0.5]
+    assert value("coalesce(case when a > 7 then 1 end, f, a)") == [0.5, 1.0]
+    assert value("coalesce(a) + if(true, 1, 2)") == [8.0, 9.0]
+    assert str(parsed("if(a > 7, 1, f)")) == "case when (a > 7) then 1 else f end"
     assert str(parsed("not x > 1 and y is null")) == "((not (x > 1)) and (y is null))"
     with pytest.raises(TypeError, match="must be numeric; it is string"):
         value("'a'")
@@ -322,6 +333,10 @@ def test_expressions_are_computed_as_spark_does():
         value("not a")
     with pytest.raises(TypeError, match="is a decimal number in Spark"):
         value("a * 0.1")
+    with pytest.raises(TypeError, match=r"contains 0.1, which is a decimal .* write 0.1e0"):
+        value("if(a > 7, a, -0.1)")
+    with pytest.raises(TypeError, match="have different types, int64 and string: cast them"):
+        value("if(a > 7, a, 'x')")
     with pytest.raises(ValueError, match="cannot be computed: divide by zero"):
         value("a / 0")
     assert str(parsed("m.`a b` + 1")) == "(m.`a b` + 1)"

@@ -53,7 +53,7 @@ def window_aggregate(
     df
         A Spark DataFrame, or a table in memory with the whole stream. The result has the same type.
     aggregates
-        {result name: aggregate}, such as "avg(x)" or "quantile(x, 0.9)", where x is an expression.
+        {name: aggregate} of an expression x: "avg(x)", "count_if(x > 3)", "sum(x) FILTER (WHERE y)"
     window
         sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
     order, key

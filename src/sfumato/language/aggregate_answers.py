@@ -101,7 +101,8 @@ class WindowedBlock:
 DEFAULT_DISTRIBUTION_VALUES = 64  # default number of values of DISTRIBUTION(x)
 DISTRIBUTION_VALUES_OF_PROB = 1_000_000  # for PROB: merged values would change the probability
 CALLS = {
-    **{name: name for name in ("count", "count_distinct", "sum", "avg", "min", "max")},
+    **{name: name for name in ("count", "count_distinct", "count_if", "sum", "avg")},
+    **{name: name for name in ("min", "max")},
     "boundary_sum": "boundary_sum",
     **{name: name for name in OVER_TIME},
     "mean": "avg",
@@ -131,10 +132,10 @@ CLAUSES_WITH_CALLS = ("SELECT", "HAVING", "ORDER_BY", "")
 
 
 def is_aggregate(reference: Reference) -> bool:
-    """Return whether a reference calls an aggregate of this language, without OVER or FILTER."""
+    """Return whether a reference calls an aggregate of this language, without OVER."""
     is_called = reference.call is not None and len(reference.words) == 1
     known = is_called and reference.parts[0].lower() in CALLS
-    return known and not is_word(reference.after, "OVER", "FILTER")
+    return known and not is_word(reference.after, "OVER")
 
 
 def aggregate_in(items: Items) -> Reference | None:
@@ -160,6 +161,7 @@ class Aggregation(WindowedBlock):
     names : result columns by aggregate;  calls : where each aggregate is first called
     levels : requested quantile levels
     most : largest requested number of values per distribution, or None
+    bounded : further columns with fewer values, as (aggregate's column, most)
     """
 
     def __init__(self, block: Block, source: Source) -> None:
@@ -168,6 +170,7 @@ class Aggregation(WindowedBlock):
         self.calls: dict[str, Reference] = {}
         self.levels: set[float] = set()
         self.most: int | None = None
+        self.bounded: dict[str, tuple[str, int]] = {}
         columns = source.frame.df.columns
         self.certain = not source.frame.attributes and match_name("existence", columns) is None
 
@@ -205,8 +208,12 @@ class Aggregation(WindowedBlock):
     def read(self) -> None:
         """Find the GROUP BY keys and the calls. Raises SqlError for errors in them."""
         self.grouped = self.keys()
-        for clause in self.block.clauses:
-            for reference in references(clause.items) if clause.word in CLAUSES_WITH_CALLS else ():
+        clauses = [of for of in self.block.clauses if of.word in CLAUSES_WITH_CALLS]
+        for clause in clauses:
+            sizes = (self._values_of(each, clause.word) for each in references(clause.items))
+            self.most = max((size for size in (self.most, *sizes) if size), default=None)
+        for clause in clauses:
+            for reference in references(clause.items):
                 if self.block.is_handled(reference.start):
                     continue
                 if reference.call is not None:
@@ -215,6 +222,22 @@ class Aggregation(WindowedBlock):
                     self._put_selected(reference, value)
         if not self.names:  # without aggregates, count rows so that extents are emitted
             self._name("count(*)")
+
+    def _values_of(self, reference: Reference, clause: str) -> int | None:
+        """Return the number of values that PROB or DISTRIBUTION of an aggregate needs, or None."""
+        if reference.call is None or len(reference.words) > 1:
+            return None
+        if is_word(reference.word, "PROB"):
+            return DISTRIBUTION_VALUES_OF_PROB
+        is_measure = is_word(reference.word, "DISTRIBUTION")
+        named = self._measured(reference, clause) if is_measure else None
+        return None if named is None else self._most_values(reference.arguments)
+
+    def _measured(self, reference: Reference, clause: str) -> Reference | None:
+        """Return the aggregate that is the first argument of a measure, or None."""
+        given = reference.arguments
+        named = entire_reference(given[0]) if given else None
+        return None if named is None else self._aggregate(named, clause)
 
     def _aggregate(self, reference: Reference, clause: str) -> Reference | None:
         """Return the aggregate that a reference calls, or names by an alias in HAVING, or None."""
@@ -297,8 +320,6 @@ class Aggregation(WindowedBlock):
                 f"{word}(...) OVER is not supported over windows: leave OVER out and write GROUP BY"
             )
             likely = None
-        elif is_word(reference.after, "FILTER"):
-            reason, likely = "FILTER is not supported over windows: filter with WHERE", None
         raise at(reference.word, reason, *known, suggestion=likely)
 
     def _put(self, reference: Reference, by: str | Node) -> None:
@@ -311,15 +332,17 @@ class Aggregation(WindowedBlock):
         function, items = CALLS[called.lower()], tuple(chain(*reference.arguments))
         if items and is_word(items[0], "DISTINCT") and function != "count":
             raise at(items[0], f"DISTINCT in {called.upper()} is not supported over windows")
-        for inner in references(items):
+        where = () if reference.filter is None else (reference.filter,)
+        for inner in references((*items, *where)):
             if inner.is_measure or is_aggregate(inner):
                 reason = (
                     f"{called.upper()} cannot contain {inner.parts[-1].upper()}: compute the inner "
                     "call in a subquery"
                 )
                 raise at(inner.word, reason)
-        edits = self.block.unqualified(items, self.source)
+        edits = self.block.unqualified((*items, *where), self.source)
         text = f"{function}({edits.render(Node(body.start + 1, body.end - 1))})"
+        text = " filter ".join([text, *(edits.render(group) for group in where)])
         try:
             parse_aggregates({"result": text})
         except (TypeError, ValueError) as error:
@@ -344,10 +367,23 @@ class Aggregation(WindowedBlock):
         return self.names[text]
 
     def _put_field(
-        self, reference: Reference, call: str, word: str, level: float | None = None
+        self,
+        reference: Reference,
+        call: str,
+        word: str,
+        level: float | None = None,
+        most: int | None = None,
     ) -> None:
-        """Replace a call with a field of its aggregate. word : the measure, or "" for all fields"""
+        """Replace a call with a field of its aggregate.
+
+        word : the measure, or "" for all fields
+        most : the number of values of a distribution, if it is not the largest in the query
+        """
         name = self._name(call)
+        if most is not None and not self.certain:
+            aggregate_name, text = name, one_line(f"distribution({call}, {most})")
+            name = free_name(text, self.source.frame.df.columns)
+            self.bounded[name] = aggregate_name, most
         column = by = quote_name(name)
         path: tuple[str, ...] = (name,)
         if self.certain and word in CERTAIN_MEASURE_SQL:
@@ -361,18 +397,16 @@ class Aggregation(WindowedBlock):
         self._put(reference, by)
 
     def _wrapped(self, reference: Reference, word: str, clause: str) -> None:
-        given = reference.arguments
-        named = entire_reference(given[0]) if given else None
-        measured = None if named is None else self._aggregate(named, clause)
+        given, measured = reference.arguments, self._measured(reference, clause)
         if measured is None:
             return  # it measures an attribute
-        call, level = self._call(measured), None
-        if word == "DISTRIBUTION":
-            self.most = max(self.most or 0, self._most_values(given))
+        call, level, most = self._call(measured), None, None
+        if word == "DISTRIBUTION" and (size := self._most_values(given)) != self.most:
+            most = size
         if word == "QUANTILE":
             level = parse_level(given[1] if len(given) > 1 else ())
             self.levels.add(level)
-        self._put_field(reference, call, word, level)
+        self._put_field(reference, call, word, level, most)
 
     def _most_values(self, given: list[Items]) -> int:
         if len(given) < 2:
@@ -410,7 +444,6 @@ class Aggregation(WindowedBlock):
             expected = ("PROB(AVG(x) > 80)", "PROB(AVG(x) > 80 AND AVG(x) < 90)")
             raise at(body, reason, *expected)
         name, edits = quote_name(self._name(calls[0])), Rewriting(self.text)
-        self.most = DISTRIBUTION_VALUES_OF_PROB
         for each, _ in inner:
             edits.replace(each, name if self.certain else "`:v`.value")
         condition = edits.render(Node(body.start + 1, body.end - 1))
@@ -439,6 +472,7 @@ class Aggregation(WindowedBlock):
         how: dict[str, Any] = {"with_rows": members, **self.options.arguments()}
         if not self.certain:
             how |= {"quantiles": tuple(sorted(self.levels)), "structs": True}
+            how |= {"bounded": self.bounded}
         asked = {name: text for text, name in self.names.items()}
         most, given = None if self.certain else self.most, (window, source.order, self.grouped)
         compute = partial(aggregate, source.frame.df, asked, *given, None, most, **how)
@@ -457,7 +491,7 @@ class Aggregation(WindowedBlock):
         title = f"aggregates over windows: {', '.join(self.names)}"
         source.frame = self.answer(title, make, place, lines)
         source.changed = True
-        source.extra += list(self.names.values())
+        source.extra += [*self.names.values(), *self.bounded]
         self.block.remove("GROUP_BY")
         if (having := self.block.clause("HAVING")) is not None:
             self.block.edits.replace(having.place, "WHERE")

@@ -433,10 +433,12 @@ OPENING = (*OPERATORS, "WHEN", "CASE")  # words that precede an operand
 class Reference(Name):
     """A name in an expression: `x`, `s.x`, or a function's name, with its arguments in `call`.
 
+    filter : the parentheses of a following FILTER
     before, after : its neighbours;  whole : whether it is a complete list item without an alias
     """
 
     call: Group | None
+    filter: Group | None
     before: Item | None
     after: Item | None
     whole: bool
@@ -518,7 +520,7 @@ def references(
         for words in item.word_lists():
             yield from references(words, enter=enter, outermost=False)
 
-    padded, i = (*items, None, None), 0
+    padded, i = (*items, None, None, None, None), 0
     while i < len(items):
         item, before = items[i], items[i - 1] if i else None
         i += 1
@@ -531,18 +533,20 @@ def references(
         while is_type(padded[i], "DOT") and is_name(part := padded[i + 1]):
             names.append(part)
             i += 2
-        following = padded[i]
+        following, after, last = padded[i : i + 3]
         call = following if isinstance(following, Group) else None
-        after = padded[i + 1] if call is not None else following
+        where = last if call is not None and is_word(after, "FILTER") else None
+        where = where if isinstance(where, Group) else None
+        groups = [group for group in (call, where) if group is not None]
+        after = following if call is None else after if where is None else padded[i + 3]
         begins = before is None or is_type(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
         whole = outermost and begins and (after is None or is_type(after, "COMMA"))
-        last = names[-1] if call is None else call
-        reference = Reference(item.start, last.end, tuple(names), call, before, after, whole)
+        end, words = (groups or names)[-1].end, tuple(names)
+        reference = Reference(item.start, end, words, call, where, before, after, whole)
         yield reference
-        if call is not None:
-            i += 1
-            if enter(reference):
-                yield from inside(call)
+        i += len(groups) + (where is not None)
+        for group in groups if enter(reference) else ():
+            yield from inside(group)
 
 
 def split(

@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -433,7 +434,7 @@ def _as_table(given: Any, argument: str) -> tuple[pa.Table, str, pa.Schema | Non
     if library := library_of(given):
         _check_names(given.columns, argument)
         earlier, plain = schema_of(given), library == "pandas"
-        table = pa.Table.from_pandas(given, preserve_index=False) if plain else given.to_arrow()
+        table = _arrow_of(given, library, argument)
         if earlier is None:
             return table, library, None
         # A Polars frame with a known schema is unchanged.
@@ -446,6 +447,34 @@ def _as_table(given: Any, argument: str) -> tuple[pa.Table, str, pa.Schema | Non
     raise TypeError(
         f"`{argument}` must be a Spark DataFrame, or a pandas, Polars or Arrow table (anything "
         f"with `__arrow_c_stream__`); got {type(given).__name__}{hint}"
+    )
+
+
+def _arrow_of(given: Any, library: str, argument: str) -> pa.Table:
+    """Convert a pandas or Polars frame. Raises TypeError that names the column if it cannot be."""
+    if library == "pandas":
+        convert = partial(pa.Table.from_pandas, preserve_index=False)
+    else:
+        convert = type(given).to_arrow
+    try:
+        table = convert(given)
+    except (pa.ArrowException, TypeError) as error:
+        for name in given.columns:
+            try:
+                convert(given[[name]])
+            except (pa.ArrowException, TypeError) as of_column:
+                raise TypeError(_unusable(name, given[name].dtype, argument)) from of_column
+        raise TypeError(f"`{argument}` cannot be converted to an Arrow table: {error}") from error
+    for name in given.columns if library == "Polars" else ():
+        if str(given[name].dtype) == "Object":
+            raise TypeError(_unusable(name, "Object", argument))
+    return table
+
+
+def _unusable(name: str, kind: Any, argument: str) -> str:
+    return (
+        f"column `{name}` of `{argument}` cannot be used, because Arrow cannot store its values "
+        f"(type {kind}): convert or drop the column"
     )
 
 

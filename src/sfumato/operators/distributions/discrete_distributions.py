@@ -142,6 +142,12 @@ class DistributionOptions:
             parts.append(self._result(some, (mean, stddev, existence)))
         return AggregateResult.concat(parts) if parts else self.no_results()
 
+    def bounded(self, found: AggregateResult) -> AggregateResult:
+        """Return results with at most `distribution` values instead of a larger number."""
+        columns: Any = found.offsets, found.prob, found.value, found.error
+        moments = found.mean, found.stddev, found.existence
+        return self._result(DiscreteDistributions(*columns), moments)
+
     def certain_results(self, values: Floats) -> AggregateResult:
         """Return certain results with these values; NaN for undefined results."""
         undefined = np.isnan(values)

@@ -66,7 +66,29 @@ class Operation:
         return f"({self.left} {self.sign} {self.right})"
 
 
-Expression = ColumnRef | Number | Text | Operation
+@dataclass(frozen=True)
+class Case:
+    """`CASE WHEN condition THEN value ... ELSE otherwise END`.
+
+    branches : (condition, value) in order; the first condition that is true selects its value
+    otherwise : None for NULL
+    """
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None = None
+
+    @property
+    def values(self) -> list[Expression]:
+        last = [] if self.otherwise is None else [self.otherwise]
+        return [*(value for _, value in self.branches), *last]
+
+    def __str__(self) -> str:
+        branches = " ".join(f"when {condition} then {value}" for condition, value in self.branches)
+        last = "" if self.otherwise is None else f" else {self.otherwise}"
+        return f"case {branches}{last} end"
+
+
+Expression = ColumnRef | Number | Text | Operation | Case
 Operand: TypeAlias = pa.Array | pa.Scalar
 ReadCells: TypeAlias = Callable[[ColumnRef], pa.Array]
 ARITHMETIC = {
@@ -77,6 +99,7 @@ ARITHMETIC = {
 }
 NUMBER_FUNCTIONS = ("abs", "sqrt")
 LOGIC = {"and": pc.and_kleene, "or": pc.or_kleene}
+POINT_LITERAL = re.compile(r"[\d.]*\.[\d.]*")  # a decimal number in Spark
 COMPARISONS = {
     "=": pc.equal,
     "<>": pc.not_equal,
@@ -104,7 +127,8 @@ def parse_expression(argument: str, text: str, hint: str = "") -> Expression:
         raise ValueError(
             f"without Spark, `{argument}` can use only columns, attributes, their fields "
             "(m.mean), numbers, 'strings', + - * /, abs, sqrt, comparisons, AND, OR, NOT, BETWEEN, "
-            f"IN, IS NULL and parentheses; got {shown!r}"
+            "IN, IS NULL, CASE WHEN ... THEN ... ELSE ... END, if(condition, x, y), "
+            f"coalesce(x, y) and parentheses; got {shown!r}"
             f"{hint or '. Compute anything else in a separate column first'}"
         ) from None
 
@@ -152,6 +176,13 @@ def _to_expression(node: Any) -> Any:
         case "none_of":
             value, _, _, *listed = parts
             return _combined("and", [Operation("<>", value, each) for each in listed])
+        case "choice":
+            pairs = tuple(zip(parts[0::2], parts[1::2], strict=False))
+            return Case(pairs, parts[-1] if len(parts) % 2 else None)
+        case "first_known":
+            known = (Operation("not", Operation("is null", part)) for part in parts[:-1])
+            pairs = tuple(zip(known, parts[:-1], strict=True))
+            return Case(pairs, parts[-1]) if pairs else parts[0]
     left, sign, right = parts
     return Operation({"==": "=", "!=": "<>"}.get(sign, sign.lower()), left, right)
 
@@ -167,10 +198,18 @@ def _combined(sign: str, parts: list[Operation]) -> Operation:
 def names_in(expression: Expression) -> Iterator[ColumnRef]:
     if isinstance(expression, ColumnRef):
         yield expression
-    elif isinstance(expression, Operation):
-        yield from names_in(expression.left)
+    for operand in _operands(expression):
+        yield from names_in(operand)
+
+
+def _operands(expression: Expression) -> Iterator[Expression]:
+    if isinstance(expression, Operation):
+        yield expression.left
         if expression.right is not None:
-            yield from names_in(expression.right)
+            yield expression.right
+    elif isinstance(expression, Case):
+        yield from (condition for condition, _ in expression.branches)
+        yield from expression.values
 
 
 def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], overflow: bool) -> str:
@@ -187,6 +226,14 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
         return "point" if "." in expression.text else "whole" if len(expression.text) < 19 else ""
     if isinstance(expression, Text):
         return "truth" if isinstance(expression.value, bool) else ""
+    if isinstance(expression, Case):
+        conditions = {spark_kind(of, kind_of, overflow) for of, _ in expression.branches}
+        kinds = {spark_kind(of, kind_of, overflow) for of in expression.values}
+        # Spark computes a value only where it is selected; others may fail.
+        if conditions != {"truth"} or "" in kinds or _has_arithmetic(expression):
+            return ""
+        alike = kinds.pop() if len(kinds) == 1 else "double" if "double" in kinds else ""
+        return "" if alike == "point" or "truth" in kinds else alike
     sign, left = expression.sign, spark_kind(expression.left, kind_of, overflow)
     if expression.right is None:
         known = {
@@ -212,10 +259,8 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
 
 
 def _has_arithmetic(expression: Expression) -> bool:
-    if not isinstance(expression, Operation):
-        return False
-    inner = [side for side in (expression.left, expression.right) if side is not None]
-    return expression.sign in ARITHMETIC or any(map(_has_arithmetic, inner))
+    computes = isinstance(expression, Operation) and expression.sign in ARITHMETIC
+    return computes or any(map(_has_arithmetic, _operands(expression)))
 
 
 def find_name(name: str, known: list[str]) -> str | None:
@@ -272,6 +317,8 @@ def _values(expression: Expression, cells: ReadCells) -> Operand:
         return _literal(expression.text)
     if isinstance(expression, Text):
         return pa.scalar(expression.value)
+    if isinstance(expression, Case):
+        return _selected(expression, cells)
     sign, left = expression.sign, _values(expression.left, cells)
     right = None if expression.right is None else _values(expression.right, cells)
     try:
@@ -298,6 +345,46 @@ def _values(expression: Expression, cells: ReadCells) -> Operand:
                 "separate column first"
             ) from None
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
+
+
+def _selected(case: Case, cells: ReadCells) -> Operand:
+    """Return the values that the conditions of a CASE select."""
+    conditions = [_as_condition(_values(of, cells), of) for of, _ in case.branches]
+    values = _cast_alike([_values(of, cells) for of in case.values], case)
+    found = values.pop() if case.otherwise is not None else pa.scalar(None, values[0].type)
+    for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+        found = pc.if_else(pc.fill_null(condition, False), value, found)
+    return found
+
+
+def _cast_alike(values: list[Operand], case: Case) -> list[Operand]:
+    """Cast the values of a CASE to the type that they have in Spark."""
+    kinds = dict.fromkeys(value.type for value in values if not pa.types.is_null(value.type))
+    numbers = all(is_number(kind) and not pa.types.is_decimal(kind) for kind in kinds)
+    whole = numbers and all(map(pa.types.is_integer, kinds))
+    points = [_decimal_literal(of) for of in case.values]
+    double = any(not p and v.type == pa.float64() for p, v in zip(points, values, strict=True))
+    for point in filter(None, points) if not (numbers and double) else ():
+        raise TypeError(
+            f"`{case}` contains {point}, which is a decimal number in Spark: write {point}e0 for a "
+            "double"
+        )
+    if len(kinds) > 1 and not numbers:
+        raise TypeError(
+            f"the values of `{case}` have different types, {' and '.join(map(str, kinds))}: cast "
+            "them to one type in a separate column first"
+        )
+    kind = max(kinds, key=lambda of: of.bit_width) if whole and kinds else pa.float64()
+    kind = next(iter(kinds), pa.null()) if len(kinds) < 2 else kind
+    return [value.cast(kind, safe=False) for value in values]
+
+
+def _decimal_literal(expression: Expression) -> str:
+    """Return a literal that is a decimal number in Spark, without its sign; otherwise ""."""
+    if isinstance(expression, Operation) and expression.right is None:
+        return _decimal_literal(expression.left) if expression.sign == "-" else ""
+    found = isinstance(expression, Number) and POINT_LITERAL.fullmatch(expression.text)
+    return found[0] if found else ""
 
 
 def _as_condition(value: Operand, expression: Expression) -> Operand:
@@ -355,7 +442,7 @@ def _cast_operands(left: Operand, right: Operand, expression: Operation) -> list
     kinds = [left.type, right.type]
     whole = [pa.types.is_integer(kind) for kind in kinds]
     for side, other in ((expression.left, whole[1]), (expression.right, whole[0])):
-        if other and isinstance(side, Number) and re.fullmatch(r"[\d.]*\.[\d.]*", side.text):
+        if other and isinstance(side, Number) and POINT_LITERAL.fullmatch(side.text):
             raise TypeError(
                 f"`{expression}` combines an integer with a number that has a decimal point, "
                 "which is a decimal number in Spark: cast the column to double first, or write the "

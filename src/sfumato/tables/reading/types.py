@@ -38,7 +38,8 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
         return pa.time64("ns")
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return spark_type(kind.value_type)
-    if pa.types.is_union(kind) or pa.types.is_interval(kind):
+    extended = isinstance(kind, pa.BaseExtensionType)  # UUIDs, periods of pandas
+    if extended or pa.types.is_union(kind) or pa.types.is_interval(kind):
         raise TypeError(f"rows cannot have values of type {kind}")
     if pa.types.is_struct(kind):
         return pa.struct([f.with_type(spark_type(f.type)) for f in kind])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -57,12 +57,15 @@ class WindowTableConfig(TableConfig):
     results : per aggregate, (name, function, attribute number, argument); count(*) has no number
     kinds : "whole", "number", "timestamp", "timestamp_ntz", PICKED_RESULT or the exact form per
         result; empty if results are structs
+    bounded : further columns (name, number of a result, most), which repeat a struct with at most
+        `most` values in its distribution
     attributes : number of columns value0.., which precede the parts of exact values
     """
 
     results: tuple[tuple[str, str, int | None, float | None], ...]
     kinds: tuple[str | ExactNumber, ...] = ()
     options: DistributionOptions = field(default_factory=DistributionOptions)
+    bounded: tuple[tuple[str, int, int], ...] = ()
     attributes: int
 
     counters: ClassVar[tuple[str, ...]] = (
@@ -130,11 +133,11 @@ class WindowTableConfig(TableConfig):
     def result_columns(self, results: Sequence[AggregateResult]) -> dict[str, pa.Array]:
         """Convert the results of aggregates to one column per result, except picked results."""
         if not self.kinds:
-            names = [result[0] for result in self.results]
-            structs = [
-                _distribution_column(measured, self.options.quantiles) for measured in results
-            ]
-            return dict(zip(names, structs, strict=True))
+            named = {of[0]: found for of, found in zip(self.results, results, strict=True)}
+            for name, number, most in self.bounded:
+                named[name] = replace(self.options, distribution=most).bounded(results[number])
+            shares = self.options.quantiles
+            return {name: _distribution_column(found, shares) for name, found in named.items()}
         found, columns = iter(results), dict[str, pa.Array]()
         for name, function, _, _, kind in self._results:
             if isinstance(kind, ExactNumber):

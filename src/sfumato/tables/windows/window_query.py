@@ -1,5 +1,7 @@
 """The arguments of `window_aggregate`, and the configuration derived from them."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -77,6 +79,7 @@ from sfumato.windows import Delta, Range, Rows, Session, duration_us
 MIN_UNIT_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
 TIME_WINDOWS = (Range, Session)  # time windows
 AGGREGATE_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+FILTER_CLAUSE = re.compile(r"\)\s*filter\s*\(\s*where\b(.*)\)\s*", re.DOTALL | re.IGNORECASE)
 QUANTILE_SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
 FUNCTION_HINTS = {  # for function names from other libraries
     "median": ". Write quantile(x, 0.5)",
@@ -87,6 +90,7 @@ FUNCTION_HINTS = {  # for function names from other libraries
         ". Write with_rows=True, which returns the rows of each window",
     ),
 }
+COUNT_IF = "count_if"  # count_if(c) is count(*) FILTER (WHERE c)
 AGGREGATE_ALIASES = {
     "mean": "avg",
     **dict.fromkeys(("stddev_samp", "stdev", "std"), "stddev"),
@@ -115,6 +119,7 @@ class AggregateSpec:
     """One result column: its name, function and SQL expression, and how it is computed.
 
     expression : None for count(*)    argument : q of a quantile
+    condition : selects the rows, or alternatives, that are aggregated; None for all
     kind, type : of the results of certain rows; see `WindowTableConfig`
     cast : the type of the result column, if it is not `type`
     hashed : whether values are read as hashes, because doubles may not distinguish them
@@ -124,6 +129,7 @@ class AggregateSpec:
     function: str
     expression: str | None
     argument: float | None = None
+    condition: str | None = None
     kind: str | ExactNumber = "whole"
     type: Any = field(default_factory=pa.int64)
     cast: Any = None
@@ -136,6 +142,18 @@ class AggregateSpec:
     @property
     def entry(self) -> str:
         return f"{self.function} in `aggregates[{self.name!r}]`"
+
+    def in_frame(self, frame: Frame) -> AggregateSpec:
+        """Return the aggregate of one checked expression, which is NULL for unselected rows."""
+        text = self.expression and frame.quoted_name(self.expression)
+        if self.condition is not None:
+            condition = frame.quoted_name(self.condition)
+            frame.check_expression(self.place, condition)
+            value = "1" if text is None else f"({text}{end_of(text)}"
+            text = f"CASE WHEN ({condition}{end_of(condition)} THEN {value} END"
+        if text is not None:
+            frame.check_expression(self.place, text)
+        return replace(self, expression=text)
 
 
 def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
@@ -154,23 +172,31 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
         raise TypeError(f"`aggregates` must name each result, like 'total'; got the name {name!r}")
     if not isinstance(text, str):
         raise TypeError(f"{entry} must be a string like 'sum(temperature)'; got {text!r}")
-    call = AGGREGATE_CALL.fullmatch(text)
-    known = ", ".join((*FUNCTIONS, "mean"))
+    given, condition = _split_filter(text)
+    call = AGGREGATE_CALL.fullmatch(given)
+    known = ", ".join((*FUNCTIONS, "mean", COUNT_IF))
     if call is None:
         name = text.strip().lower()
         calls = {"count": "count(*) or count(x)", "quantile": "quantile(x, 0.9)"}
-        is_known = AGGREGATE_ALIASES.get(name, name) in FUNCTIONS
+        calls |= {COUNT_IF: "count_if(x > 0)"}
+        is_known = AGGREGATE_ALIASES.get(name, name) in (*FUNCTIONS, COUNT_IF)
         hint = f". Write {calls.get(name, f'{name}(x)')}" if is_known else ""
         raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}{hint}")
     function, expression = call[1].lower(), call[2].strip()
-    if _closes_early(expression):
+    if any(_end_of_call(of) is not None for of in (expression, condition or "")):
         raise ValueError(
-            f"{entry} must be one function of one expression; got {text!r}. Name a result for each "
-            "function and combine the results afterwards; instead of FILTER, filter the rows"
+            f"{entry} must be one function of one expression, such as sum(x) or "
+            f"sum(x) FILTER (WHERE y > 0); got {text!r}. Name a result for each function and "
+            "combine the results afterwards"
         )
+    if condition == "" or (function == COUNT_IF and not expression):
+        raise ValueError(f"{entry} needs a condition, such as x > 0; got {text!r}")
+    if function == COUNT_IF:
+        both = expression if condition is None else f"({expression}) AND ({condition})"
+        return AggregateSpec(name, "count", None, None, both)
     function = AGGREGATE_ALIASES.get(function, function)
     if function not in FUNCTIONS:
-        hint = FUNCTION_HINTS.get(function, did_you_mean(function, FUNCTIONS))
+        hint = FUNCTION_HINTS.get(function, did_you_mean(function, [*FUNCTIONS, COUNT_IF]))
         raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")
     distinct = re.match(r"distinct\s+(.+)", expression, re.IGNORECASE | re.DOTALL)
     if distinct and function == "count":
@@ -178,11 +204,11 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     elif distinct:
         raise ValueError(f"{entry} can use DISTINCT only in count(DISTINCT x); got {text!r}")
     if function == "count" and expression in ("*", "1"):
-        return AggregateSpec(name, function, None)
+        return AggregateSpec(name, function, None, None, condition)
     if not expression or expression == "*":
         raise ValueError(f"{function} in {entry} needs an attribute; got {text!r}")
     if function != "quantile":
-        return AggregateSpec(name, function, expression)
+        return AggregateSpec(name, function, expression, None, condition)
     inner, _, share = expression.rpartition(",")
     found = QUANTILE_SHARE.fullmatch(share)
     q = float(found[1]) / (100 if found[2] else 1) if found else -1.0
@@ -190,17 +216,32 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
         raise ValueError(
             f"{entry} must be quantile(expression, share) with a share from 0 to 1; got {text!r}"
         )
-    return AggregateSpec(name, function, inner.strip(), q)
+    return AggregateSpec(name, function, inner.strip(), q, condition)
 
 
-def _closes_early(expression: str) -> bool:
-    """Return whether the expression closes a parenthesis that it does not open."""
+def end_of(expression: str) -> str:
+    """Return the parenthesis after an expression, on a new line after a comment."""
+    return "\n)" if "--" in expression else ")"
+
+
+def _split_filter(text: str) -> tuple[str, str | None]:
+    """Return an aggregate without its FILTER clause, and the clause's condition or None."""
+    _, opening, inside = text.partition("(")
+    end = _end_of_call(inside) if opening else None
+    found = None if end is None else FILTER_CLAUSE.fullmatch(inside, end)
+    if found is None:
+        return text, None
+    return text[: len(text) - len(inside) + end + 1], found[1].strip()  # type: ignore[operator]
+
+
+def _end_of_call(inside: str) -> int | None:
+    """Return the position of the first `)` whose parenthesis was opened before the text."""
     depth = 0
-    for sign in re.findall(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[()]", expression):
-        depth += {"(": 1, ")": -1}.get(sign, 0)
+    for sign in re.finditer(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[()]", inside):
+        depth += {"(": 1, ")": -1}.get(sign[0], 0)
         if depth < 0:
-            return True
-    return False
+            return sign.start()
+    return None
 
 
 @dataclass(eq=False)
@@ -210,6 +251,7 @@ class WindowQuery:
     specs : the aggregates
     placed : the window whose extents the rows belong to, if they come from `Frame.by_extent`
     structs : whether certain rows also give structs, and distributions have no size limit
+    bounded : further results by name: (result, most) repeats a result with at most `most` values
 
     existence_column : the probability column of a frame without alternatives
     certain : whether all rows are certain    plain : whether results are plain values
@@ -247,6 +289,7 @@ class WindowQuery:
     seed: int = field(default=0, kw_only=True)
     samples: int = field(default=1000, kw_only=True)
     structs: bool = field(default=False, kw_only=True)
+    bounded: Mapping[str, tuple[str, int]] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         frame, window = self.frame, self.window
@@ -254,13 +297,7 @@ class WindowQuery:
         self.timed = isinstance(window, TIME_WINDOWS)
         frame.require_late(metadata=not self.timed)
         frame.require_tuples(self.existence)
-        self.specs = [
-            replace(w, expression=w.expression and frame.quoted_name(w.expression))
-            for w in self.specs
-        ]
-        for w in self.specs:
-            if w.expression is not None:
-                frame.check_expression(w.place, w.expression)
+        self.specs = [w.in_frame(frame) for w in self.specs]
         self.existence_column = EXISTENCE if EXISTENCE in frame.columns else None
         if self.existence is not None:
             self.existence_column = frame.single_column("existence", self.existence)
@@ -383,7 +420,8 @@ class WindowQuery:
         known, shown = self.frame.kind_of(own), self.frame.text_of(own)
         is_number, separate = known in NUMERIC_KINDS, replace(w, expression=f"({text})")
         if w.function == "count":
-            return w if is_number else replace(w, expression=f"({text}) = ({text})")
+            known_value = f"CASE WHEN ({text}{end_of(text)} IS NOT NULL THEN 1 END"
+            return w if is_number else replace(w, expression=known_value)
         is_text = known in PICKED and "collate" not in shown
         others = (self.placed, self.early, self.version, self.shared)
         picks = self.picks and self.plain and self.timed and others == (None,) * len(others)
@@ -757,10 +795,13 @@ class WindowQuery:
         kinds = {"distribution": VALUE_PAIRS}
         struct = Struct(tuple(OutputField(name, kinds.get(name, pa.float64())) for name in names))
         types = [(w.type, w.cast) if self.plain else (struct, None) for w in self.specs]
-        return [
+        found = [
             Output(w.name, (f"result{i}",), kind, {ADDED_COLUMN: "true"}, cast=cast)
             for i, (w, (kind, cast)) in enumerate(zip(self.specs, types, strict=True))
         ]
+        for i, name in enumerate(self.bounded):
+            found.append(Output(name, (f"bounded{i}",), struct, {ADDED_COLUMN: "true"}))
+        return found
 
     @property
     def _shared(self) -> str | None:
@@ -796,12 +837,17 @@ class WindowQuery:
                 "`forget_after` with time_avg or integral needs one controller per key: also "
                 f"write key={self.keys} in sf.reorder, or leave `forget_after` out"
             )
+        numbers = {w.name: i for i, w in enumerate(self.specs)}
         common: dict[str, Any] = {
             "results": tuple(
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.specs)
             ),
             "kinds": tuple(w.kind for w in self.specs) if self.plain else (),
+            "bounded": tuple(
+                (f"bounded{i}", numbers[result], most)
+                for i, (result, most) in enumerate(self.bounded.values())
+            ),
             "options": DistributionOptions(
                 tuple(self.quantiles), self.distribution, self.seed, self.samples
             ),
