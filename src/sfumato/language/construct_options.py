@@ -195,7 +195,7 @@ def with_located_errors(make: Callable[[], T], locate: Callable[[str], SqlError]
     except (ValueError, TypeError) as error:
         cause = error.__cause__
         if isinstance(cause, AnalysisException) and cause.getCondition() != DUPLICATED_NAME:
-            raise cause from None  # the caller locates it in the text
+            raise locate(str(error)) from cause  # the caller may find a better place for it
         raise locate(str(error)) from error
 
 

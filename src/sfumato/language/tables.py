@@ -223,6 +223,8 @@ class Tables:
             if not isinstance(own, AnalysisException):
                 raise
             reworded = self._as_sql_error(own, node, known)
+            if reworded is None and isinstance(error, SqlError):
+                raise
             raise own if reworded is None else reworded from own
         return df
 

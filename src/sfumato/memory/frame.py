@@ -314,7 +314,7 @@ class ArrowFrame(Frame):
     def check_expression(self, argument: str, expression: str) -> None:
         self._parse(argument, expression)
 
-    def expression_type(self, expression: str) -> pa.DataType:
+    def expression_type(self, expression: str, argument: str = "") -> pa.DataType:
         values = self._values(expression, self.table.slice(0, 0))
         return pa.float64() if values is None or pa.types.is_null(values.type) else values.type
 

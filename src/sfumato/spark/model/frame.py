@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
@@ -52,6 +53,13 @@ NTZ_AS_DOUBLE = "timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', ({}\n)) /
 """Seconds since 1970: Spark does not cast a TIMESTAMP_NTZ to a number."""
 # Types for which Arrow computes expressions as Spark does.
 KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
+CONDITION_PREFIX = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
+SQLSTATE_TAIL = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+
+
+def reason_of(error: AnalysisException) -> str:
+    """Return the text of a Spark error, without its condition, state and plan."""
+    return SQLSTATE_TAIL.sub("", CONDITION_PREFIX.sub("", str(error))).strip()
 
 
 class SparkFrame(Frame):
@@ -165,7 +173,16 @@ class SparkFrame(Frame):
         hint = self.quoting_hint(expression)
         check_expression(argument, expression, self.df.sparkSession, hint)
 
-    def expression_type(self, expression: str) -> DataType:
+    def expression_type(self, expression: str, argument: str = "") -> DataType:
+        try:
+            return self._analysed_type(expression)
+        except AnalysisException as error:
+            if argument and (error.getCondition() or "").startswith("DATATYPE_MISMATCH"):
+                reason = reason_of(error)
+                raise ValueError(f"Spark cannot compute `{argument}`: {reason}") from error
+            raise
+
+    def _analysed_type(self, expression: str) -> DataType:
         name = unquote_name(expression.strip())
         if self.uncertain and name in self.attributes:
             return self.attribute_type(name)

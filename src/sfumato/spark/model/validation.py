@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from sfumato.near_misses import did_you_mean
 from sfumato.spark.model.columns import with_alias
 from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread, unwrap
-from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.frame import SparkFrame, reason_of
 from sfumato.sql_tokens import free_name, quote_name
 from sfumato.tables.reading.frame import ADDED_COLUMN
 
@@ -21,12 +21,10 @@ R = TypeVar("R")
 
 DUPLICATED_NAME = "DUPLICATED_METRICS_NAME"  # Spark's error condition
 QUOTED_NAME = re.compile(r"`((?:[^`]|``)*)`")
-CONDITION_PREFIX = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
 NAME_RESULTS = ("on", "attributes", "columns")  # these arguments name result columns
 # Under Connect, also raised for `df.x` and `df.x + 1` once the columns of `df` have been read.
 UNRESOLVED_FRAME_COLUMN = "CANNOT_RESOLVE_DATAFRAME_COLUMN"
 SORTED = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)$")
-SQLSTATE_TAIL = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
 
 def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Sequence[str]) -> R:
@@ -86,7 +84,7 @@ def translate_error(error: AnalysisException, given: Mapping[str, Any]) -> str |
     if len(texts) != 1:
         return None
     ((argument, text),) = texts.items()
-    reason = SQLSTATE_TAIL.sub("", CONDITION_PREFIX.sub("", str(error))).strip()
+    reason = reason_of(error)
     if isinstance(error, ParseException):
         return f"`{argument}` must be one SQL expression; got {text!r}. Spark reports: {reason}"
     return f"Spark cannot compute `{argument}` = {text!r} from these columns: {reason}"

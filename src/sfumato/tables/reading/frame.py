@@ -213,8 +213,8 @@ class Frame(ABC):
         """Raise TypeError or ValueError if an expression cannot be computed."""
 
     @abstractmethod
-    def expression_type(self, expression: str) -> Any:
-        """Return the type of an expression's values."""
+    def expression_type(self, expression: str, argument: str = "") -> Any:
+        """Return the type of an expression's values. argument : its name in errors"""
 
     @abstractmethod
     def rounded_type(self, expression: str) -> str | None:

@@ -416,7 +416,7 @@ class WindowQuery:
         text = w.expression
         if text is None:
             return w
-        own = self.frame.expression_type(text)
+        own = self.frame.expression_type(text, w.place)
         known, shown = self.frame.kind_of(own), self.frame.text_of(own)
         is_number, separate = known in NUMERIC_KINDS, replace(w, expression=f"({text})")
         if w.function == "count":
