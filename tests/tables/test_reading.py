@@ -232,7 +232,7 @@ def test_columns_that_are_read_are_named_once_and_by_the_frame():
     ]  # fmt: skip
 
 
-KINDS = {"i": "whole", "d": "double", "b": "truth"}
+KINDS = {"i": "whole", "d": "double", "b": "truth", "s": "text"}
 
 
 @pytest.mark.parametrize(
@@ -244,6 +244,8 @@ KINDS = {"i": "whole", "d": "double", "b": "truth"}
         ("abs(i)", "whole"), ("ABS (d - 1)", "double"), ("sqrt(i)", "double"), ("abs", ""),
         ("CASE WHEN i > 1 THEN i WHEN b THEN 2 END", "whole"), ("if(b, i, d)", "double"),
         ("coalesce(d, 0.5)", "double"), ("if(b, b, i = 1)", "truth"),
+        ("s = 'a' or s in ('b', 'c')", "truth"), ("if(s < 'b', s, 'a')", "text"),
+        ("s is null", "truth"), ("if(s = 'a', i, 0)", "whole"),
     ],
 )  # fmt: skip
 def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
@@ -254,11 +256,12 @@ def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
     "text",
     [
         "i * 0.5",  # 0.5 is a decimal number
-        "0.5 + 0.25", "i > 0.5", "other", "other is null", "'a' = 'a'", "-b", "b + 1", "not i",
+        "0.5 + 0.25", "i > 0.5", "other", "other is null", "s = i", "-s", "s + s", "-b", "b + 1",
+        "not i",
         "i and b", "b = b", "99999999999999999999 + i",
         "i > 0 and d / i > 1",  # Spark does not evaluate the right side if the left side decides
         "if(i > 0, d / i, d)", "if(b, 0.5, 0.25)", "if(b, i, 0.5)", "if(b, b, i)", "if(i, i, i)",
-        "case when other then i end", "if(b, i, 'a')",
+        "case when other then i end", "if(b, i, 'a')", "if(b, d, s)", "if(b, d, b)", "abs(s)",
     ],
 )  # fmt: skip
 def test_expressions_that_spark_may_compute_otherwise(text):
@@ -319,6 +322,7 @@ def test_expressions_are_computed_as_spark_does():
     assert value("a > 7 or f < 0") == [0.0, 1.0]
     assert value("CASE WHEN a > 7 THEN f WHEN f > 9 THEN 0 END") == [None, 2.0]
     assert value("if(f < 1, a, 0.5e0)") == [7.0, 0.5]
+    assert value("CASE a - 1 WHEN 6 THEN 1 WHEN 7 THEN f END") == [1.0, 2.0]
     assert value("coalesce(case when a > 7 then 1 end, f, a)") == [0.5, 1.0]
     assert value("coalesce(a) + if(true, 1, 2)") == [8.0, 9.0]
     assert str(parsed("if(a > 7, 1, f)")) == "case when (a > 7) then 1 else f end"

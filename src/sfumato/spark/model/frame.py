@@ -53,6 +53,7 @@ NTZ_AS_DOUBLE = "timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', ({}\n)) /
 """Seconds since 1970: Spark does not cast a TIMESTAMP_NTZ to a number."""
 # Types for which Arrow computes expressions as Spark does.
 KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
+CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"  # in the metadata of CHAR(n), whose values are padded
 CONDITION_PREFIX = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
 SQLSTATE_TAIL = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
@@ -255,10 +256,15 @@ class SparkFrame(Frame):
         if isinstance(expression, ColumnRef):
             return expression if isinstance(self._type_of(expression), READ_AS_DOUBLES) else None
         overflow = self.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
-        return expression if spark_kind(expression, self._kind_in_arrow, overflow) else None
+        kind = spark_kind(expression, self._kind_in_arrow, overflow)
+        return expression if kind not in ("", "text") else None
 
     def _kind_in_arrow(self, name: ColumnRef) -> str:
         kind = self._type_of(name)
+        if isinstance(kind, StringType):
+            column = self._find_name(name.parts[0], self.columns)
+            is_padded = column is not None and CHAR_TYPE in self.metadata(column)
+            return "" if is_padded or kind != StringType() else "text"
         return next((known for of, known in KIND_IN_ARROW.items() if isinstance(kind, of)), "")
 
     def _type_of(self, name: ColumnRef) -> DataType | None:

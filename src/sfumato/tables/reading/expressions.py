@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 from sfumato.near_misses import did_you_mean
 from sfumato.sql_tokens import TokenError, tokenize
 from sfumato.tables.arrow import fields_of
-from sfumato.tables.reading.types import EXACT_DIGITS, as_doubles, has_more_digits, is_number
+from sfumato.tables.reading.types import (
+    EXACT_DIGITS,
+    as_doubles,
+    has_more_digits,
+    is_number,
+    is_text,
+)
 from sfumato.tables.reading.user_warnings import warn_user
 
 
@@ -98,6 +104,7 @@ ARITHMETIC = {
     "/": pc.divide_checked,
 }
 NUMBER_FUNCTIONS = ("abs", "sqrt")
+NUMBER_KINDS = {"whole", "double", "point"}  # kinds of `spark_kind`
 LOGIC = {"and": pc.and_kleene, "or": pc.or_kleene}
 POINT_LITERAL = re.compile(r"[\d.]*\.[\d.]*")  # a decimal number in Spark
 COMPARISONS = {
@@ -176,13 +183,17 @@ def _to_expression(node: Any) -> Any:
         case "none_of":
             value, _, _, *listed = parts
             return _combined("and", [Operation("<>", value, each) for each in listed])
-        case "choice":
-            pairs = tuple(zip(parts[0::2], parts[1::2], strict=False))
-            return Case(pairs, parts[-1] if len(parts) % 2 else None)
+        case "choice" | "choice_by_value":
+            if node.data == "choice_by_value":
+                subject, *parts = parts
+                for i in range(0, len(parts) - 1, 2):
+                    parts[i] = Operation("=", subject, parts[i])
+            branches = tuple(zip(parts[0::2], parts[1::2], strict=False))
+            return Case(branches, parts[-1] if len(parts) % 2 else None)
         case "first_known":
             known = (Operation("not", Operation("is null", part)) for part in parts[:-1])
-            pairs = tuple(zip(known, parts[:-1], strict=True))
-            return Case(pairs, parts[-1]) if pairs else parts[0]
+            branches = tuple(zip(known, parts[:-1], strict=True))
+            return Case(branches, parts[-1]) if branches else parts[0]
     left, sign, right = parts
     return Operation({"==": "=", "!=": "<>"}.get(sign, sign.lower()), left, right)
 
@@ -215,7 +226,7 @@ def _operands(expression: Expression) -> Iterator[Expression]:
 def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], overflow: bool) -> str:
     """Return the kind of an expression if Arrow computes it as Spark does, otherwise "".
 
-    Kinds: "whole", "double", "truth", or "point" for a literal that is a decimal in Spark.
+    Kinds: "whole", "double", "truth", "text", or "point" for a literal that is a decimal in Spark.
     overflow : whether Spark raises an error on overflow and division by zero
     """
     if isinstance(expression, ColumnRef):
@@ -225,15 +236,16 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
             return "double"
         return "point" if "." in expression.text else "whole" if len(expression.text) < 19 else ""
     if isinstance(expression, Text):
-        return "truth" if isinstance(expression.value, bool) else ""
+        return "truth" if isinstance(expression.value, bool) else "text"
     if isinstance(expression, Case):
         conditions = {spark_kind(of, kind_of, overflow) for of, _ in expression.branches}
         kinds = {spark_kind(of, kind_of, overflow) for of in expression.values}
         # Spark computes a value only where it is selected; others may fail.
         if conditions != {"truth"} or "" in kinds or _has_arithmetic(expression):
             return ""
-        alike = kinds.pop() if len(kinds) == 1 else "double" if "double" in kinds else ""
-        return "" if alike == "point" or "truth" in kinds else alike
+        if "double" in kinds and kinds <= NUMBER_KINDS:
+            return "double"
+        return kinds.pop() if len(kinds) == 1 and kinds != {"point"} else ""
     sign, left = expression.sign, spark_kind(expression.left, kind_of, overflow)
     if expression.right is None:
         known = {
@@ -241,18 +253,19 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
             "not": left == "truth" and "truth",
             "sqrt": left in ("whole", "double") and "double",
         }
-        return known.get(sign, left != "truth" and (overflow or left != "whole") and left) or ""
+        fits = left in NUMBER_KINDS and (overflow or left != "whole")
+        return known.get(sign, fits and left) or ""
     right = spark_kind(expression.right, kind_of, overflow)
     if sign in LOGIC:
         # Spark skips the right side, which may fail, if the left side decides the result.
         both = left == right == "truth" and not _has_arithmetic(expression)
         return "truth" if both else ""
-    if not {left, right} <= {"whole", "double", "point"} or not (
-        left == right == "whole" or "double" in (left, right)
-    ):
-        return ""
+    numbers = {left, right} <= NUMBER_KINDS
+    numbers &= left == right == "whole" or "double" in (left, right)
     if sign in COMPARISONS:
-        return "truth"
+        return "truth" if numbers or left == right == "text" else ""
+    if not numbers:
+        return ""
     if not overflow and (sign == "/" or left == right):
         return ""
     return "double" if sign == "/" or "double" in (left, right) else "whole"
@@ -359,9 +372,8 @@ def _selected(case: Case, cells: ReadCells) -> Operand:
 
 def _cast_alike(values: list[Operand], case: Case) -> list[Operand]:
     """Cast the values of a CASE to the type that they have in Spark."""
-    kinds = dict.fromkeys(value.type for value in values if not pa.types.is_null(value.type))
+    kinds = list(dict.fromkeys(of.type for of in values if not pa.types.is_null(of.type)))
     numbers = all(is_number(kind) and not pa.types.is_decimal(kind) for kind in kinds)
-    whole = numbers and all(map(pa.types.is_integer, kinds))
     points = [_decimal_literal(of) for of in case.values]
     double = any(not p and v.type == pa.float64() for p, v in zip(points, values, strict=True))
     for point in filter(None, points) if not (numbers and double) else ():
@@ -369,13 +381,17 @@ def _cast_alike(values: list[Operand], case: Case) -> list[Operand]:
             f"`{case}` contains {point}, which is a decimal number in Spark: write {point}e0 for a "
             "double"
         )
-    if len(kinds) > 1 and not numbers:
+    if len(kinds) < 2:
+        kind = kinds[0] if kinds else pa.null()
+    elif all(map(pa.types.is_integer, kinds)):
+        kind = max(kinds, key=lambda of: of.bit_width)
+    elif numbers or all(map(is_text, kinds)):
+        kind = pa.float64() if numbers else pa.string()
+    else:
         raise TypeError(
             f"the values of `{case}` have different types, {' and '.join(map(str, kinds))}: cast "
             "them to one type in a separate column first"
         )
-    kind = max(kinds, key=lambda of: of.bit_width) if whole and kinds else pa.float64()
-    kind = next(iter(kinds), pa.null()) if len(kinds) < 2 else kind
     return [value.cast(kind, safe=False) for value in values]
 
 
