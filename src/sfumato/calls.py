@@ -8,6 +8,15 @@ from typing import Any, TypeVar, cast
 from sfumato.near_misses import did_you_mean
 
 T = TypeVar("T")
+NAMES_ELSEWHERE = {  # arguments of Spark, pandas and Polars, in lower case
+    **dict.fromkeys(("windowduration", "size", "gapduration", "gap"), ("length", "window", "gap")),
+    **dict.fromkeys(("slideduration", "step", "hop"), ("slide", "every")),
+    **dict.fromkeys(("starttime", "origin", "start"), ("offset",)),
+    **dict.fromkeys(("watermark", "delaythreshold", "lateness"), ("max_delay",)),
+    **dict.fromkeys(("partitionby", "partition_by", "groupby", "group_by"), ("key",)),
+    **dict.fromkeys(("timecolumn", "time_column", "timestamp"), ("event_time", "order")),
+    **dict.fromkeys(("eventtime", "event_time", "orderby", "order_by"), ("order",)),
+}
 
 
 def checks_call(example: str) -> Callable[[T], T]:
@@ -41,9 +50,11 @@ def check_call(
     open_ended = any(one.kind is one.VAR_KEYWORD for one in known.values())
     for given in kwargs:
         if given not in known and not open_ended:
+            alike = (of for of in NAMES_ELSEWHERE.get(given.lower(), ()) if of in known)
+            likely = next(alike, None)
+            hint = did_you_mean(given, known) if likely is None else f"; write `{likely}`"
             raise TypeError(
-                f"{name} has no argument `{given}`{did_you_mean(given, known)}; it has "
-                f"{', '.join(known)}{shown}"
+                f"{name} has no argument `{given}`{hint}; it has {', '.join(known)}{shown}"
             )
     places = [one.name for one in known.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(args) > len(places):

@@ -1,5 +1,6 @@
 """FILTER and count_if: aggregates of the rows, or alternatives, that satisfy a condition."""
 
+from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -126,6 +127,35 @@ def test_a_filter_equals_an_expression_that_is_null_elsewhere(window):
     pd.testing.assert_frame_equal(found, sf.window_aggregate(rows, written, **how))
 
 
+def test_the_same_text_may_be_hashed_picked_and_computed():
+    rows = READINGS.assign(id=[2**60, 2**60 + 1, 2**60, 2**60 + 1, 2**60])
+    found = aggregates(
+        {
+            "texts": "count(DISTINCT(k))", "first": "min(k)", "last": "max((k))",
+            "ids": "count(DISTINCT id)", "total": "sum((id))", "mean": "avg(((id)))",
+            "some": "count(DISTINCT id) FILTER (WHERE up)",
+            "other": "max(CASE WHEN (up) THEN (id) END)",
+        },
+        rows,
+    )  # fmt: skip
+    assert [found["texts"], found["first"], found["last"]] == [2, "a", "b"]
+    assert [found["ids"], found["some"], found["other"]] == [2, 2, 2**60 + 1]
+    assert found["total"] == 5 * 2**60 + 2
+    assert found["mean"] == pytest.approx(2.0**60)
+
+
+def test_distinct_decimals_of_any_size_are_counted_in_any_context():
+    rows = READINGS.assign(d=[Decimal(10**30 + i) for i in (0, 1, 1, 2, 3)])
+    with localcontext(Context(prec=6, traps=[Inexact])):
+        assert aggregates({"n": "count(DISTINCT d)"}, rows)["n"] == 4
+
+
+def test_a_condition_that_is_also_the_name_of_a_column_is_a_condition():
+    rows = READINGS.assign(**{"not up": True}).dropna(subset="up")
+    found = aggregates({"n": "count_if(not up)", "all": "count_if(`not up`)"}, rows)
+    assert (found["n"], found["all"]) == (1, 4)
+
+
 def test_early_answers_count_the_rows_that_satisfy_the_condition():
     rows = READINGS.assign(arrival=READINGS.t + pd.Timedelta("1 second"))
     rows = sf.reorder(rows, event_time="t", arrival="arrival", max_delay="2 seconds", early=True)
@@ -150,6 +180,7 @@ def test_early_answers_count_the_rows_that_satisfy_the_condition():
         ("sum(x) FILTER (WHERE y > 0)", ValueError, "no column or attribute `y`"),
         ("sum(x) FILTER (WHERE max(x) > 0)", ValueError, "without Spark, `aggregates"),
         ("sum(k) FILTER (WHERE up)", TypeError, "is string"),
+        ("count_if(x < 9999999999999999999)", TypeError, "is a decimal number in Spark"),
     ],
 )
 def test_wrong_filters_are_refused(text, error, match):

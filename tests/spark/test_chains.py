@@ -23,6 +23,11 @@ def averages(df, window=RANGE, key="device", result="m", **more):
     return sf.window_aggregate(df, {result: "avg(x)"}, window=window, order="ts", key=key, **more)
 
 
+def warm(df):
+    some = {"n": "count_if(x > 20)", "m": "avg(x) FILTER (WHERE device <> 'd0' OR half)"}
+    return sf.window_aggregate(df, some, window=RANGE, order="ts")
+
+
 def ranked(df, by="x"):
     return sf.top_k(df, 2, by=by, window=sf.Range("5 minutes"), order="ts", key="device")
 
@@ -43,6 +48,7 @@ def pairs(df):
 
 CHAINS = {  # number of operators in one step, query
     "extents": (2, lambda df: averages(reordered(df))),
+    "conditions": (2, lambda df: warm(reordered(df, None))),
     "members": (2, lambda df: averages(reordered(df), with_rows=True)),
     "keys of a controller without": (2, lambda df: averages(reordered(df, None))),
     "sources": (2, lambda df: averages(reordered(df, source=["half"], expected_sources=2))),

@@ -63,6 +63,18 @@ def test_a_query_that_waits_for_more_rows_is_stopped_with_what_to_write(spark, t
     assert not spark.streams.active
 
 
+def test_a_query_without_a_checkpoint_is_refused_and_not_run_twice_unseen(spark, tmp_path):
+    put(tmp_path / "in", 0, source(1)[:20])
+
+    def start():
+        rows = ordered(spark, tmp_path).writeStream.format("noop")
+        return rows.trigger(availableNow=True).start()
+
+    with pytest.raises(ValueError, match=r"write .option\("):
+        sf.ops.run_to_end(spark, start)
+    assert not spark.streams.active
+
+
 def test_a_query_with_an_idle_timeout_ends_too(spark, tmp_path):
     """Spark repeats its empty micro-batches forever, with any trigger."""
     put(tmp_path / "in", 0, source(1)[:20])

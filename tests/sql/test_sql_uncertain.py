@@ -59,7 +59,7 @@ REFUSED = [
     ("SELECT AVG(x) FILTER (k = 1) FROM s [ROWS 2]", "AVG", "sum(x) FILTER (WHERE y > 0)"),
     ("SELECT AVG(x) FILTER (WHERE k = 1) OVER () FROM s [ROWS 2]", "AVG", "leave OVER out"),
     ("SELECT AVG(x) FILTER (WHERE EXPECTED(x) > 1) FROM s [ROWS 2]", "EXPECTED", "AVG cannot"),
-    ("SELECT SUM(x), COUNT_IF(id) FROM s [ROWS 2]", "COUNT_IF", "compute COUNT_IF(id): "),
+    ("SELECT SUM(x), COUNT_IF(id) FROM s [ROWS 2]", "COUNT_IF(id)", "compute COUNT_IF(id): "),
     ("SELECT SUM(DISTINCT x) FROM s [ROWS 2]", "DISTINCT", "DISTINCT in SUM"),
     ("SELECT avg(y) FROM (SELECT x AS y FROM s)", "y", "is a distribution"),
     ("SELECT y + 1 FROM (SELECT x AS y FROM s)", "y", "is a distribution"),

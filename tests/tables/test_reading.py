@@ -245,7 +245,9 @@ KINDS = {"i": "whole", "d": "double", "b": "truth", "s": "text"}
         ("CASE WHEN i > 1 THEN i WHEN b THEN 2 END", "whole"), ("if(b, i, d)", "double"),
         ("coalesce(d, 0.5)", "double"), ("if(b, b, i = 1)", "truth"),
         ("s = 'a' or s in ('b', 'c')", "truth"), ("if(s < 'b', s, 'a')", "text"),
-        ("s is null", "truth"), ("if(s = 'a', i, 0)", "whole"),
+        ("s is null", "truth"), ("if(s = 'a', i, 0)", "whole"), ("if(b, null, i)", "whole"),
+        ("i > 0 and d / i > 1", "truth"), ("if(i > 0, d / i, d)", "double"),
+        ("coalesce(s, 'a')", "text"), ("coalesce(i, 1, d)", "double"),
     ],
 )  # fmt: skip
 def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
@@ -259,8 +261,7 @@ def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
         "0.5 + 0.25", "i > 0.5", "other", "other is null", "s = i", "-s", "s + s", "-b", "b + 1",
         "not i",
         "i and b", "b = b", "99999999999999999999 + i",
-        "i > 0 and d / i > 1",  # Spark does not evaluate the right side if the left side decides
-        "if(i > 0, d / i, d)", "if(b, 0.5, 0.25)", "if(b, i, 0.5)", "if(b, b, i)", "if(i, i, i)",
+        "if(b, 0.5, 0.25)", "if(b, null, null)", "if(b, i, 0.5)", "if(b, b, i)", "if(i, i, i)",
         "case when other then i end", "if(b, i, 'a')", "if(b, d, s)", "if(b, d, b)", "abs(s)",
     ],
 )  # fmt: skip
@@ -294,7 +295,8 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
 
 
 @pytest.mark.parametrize(
-    "text", ["round(x)", "x +", "x >", "", "x; y", "'a", "x in ()", "if(x)", "case x end"]
+    "text",
+    ["round(x)", "x +", "x >", "", "x; y", "'a", "x in ()", "if(x)", "case x end", "x --1"],
 )
 def test_other_expressions_are_refused(text):
     with pytest.raises(ValueError, match="without Spark, `by` can use only"):
@@ -307,6 +309,26 @@ def test_long_lists_are_computed_and_long_chains_are_refused():
     assert found.to_pylist() == [True, False, None]
     with pytest.raises(ValueError, match="has too many operations"):
         parsed(" or ".join(f"x = {i}" for i in range(5000)))
+    nested = parsed("coalesce(" * 150 + "x" + ", 1)" * 150 + " = 1")
+    found = evaluate_condition(nested, lambda name: pa.array([None, 2]), 2)
+    assert found.to_pylist() == [True, False]
+
+
+def test_sides_and_values_that_may_fail_are_computed_only_where_they_are_needed():
+    table = {"a": pa.array([0, 2, None, 4]), "s": pa.array([-128, 3, 5, None], pa.int8())}
+
+    def value(text: str) -> list[float]:
+        return evaluate_doubles(parsed(text), lambda name: table[name.parts[0]], 4).to_pylist()
+
+    assert value("if(a <> 0, 1 / a, -1)") == [-1.0, 0.5, -1.0, 0.25]
+    assert value("CASE WHEN a = 0 THEN 9 WHEN 4 / a > 1 THEN 4 / a END") == [9.0, 2.0, None, None]
+    assert value("a <> 0 AND 1 / a > 0.3e0") == [0.0, 1.0, None, 0.0]
+    assert value("a = 0 OR 1 / a > 0.3e0") == [1.0, 1.0, None, 0.0]
+    assert value("coalesce(s, 1 / a)") == [-128.0, 3.0, 5.0, 0.25]
+    assert value("if(s > -128, abs(s), 0)") == [0.0, 3.0, 5.0, 0.0]
+    assert value("if(true, 1 / 2, 1 / 0)") == [0.5] * 4
+    with pytest.raises(ValueError, match="divide by zero"):
+        value("if(a >= 0, 1 / a, 0)")
 
 
 def test_expressions_are_computed_as_spark_does():
@@ -325,6 +347,7 @@ def test_expressions_are_computed_as_spark_does():
     assert value("CASE a - 1 WHEN 6 THEN 1 WHEN 7 THEN f END") == [1.0, 2.0]
     assert value("coalesce(case when a > 7 then 1 end, f, a)") == [0.5, 1.0]
     assert value("coalesce(a) + if(true, 1, 2)") == [8.0, 9.0]
+    assert value("if(a > 7, null, '--' = '-')") == [0.0, None]
     assert str(parsed("if(a > 7, 1, f)")) == "case when (a > 7) then 1 else f end"
     assert str(parsed("not x > 1 and y is null")) == "((not (x > 1)) and (y is null))"
     with pytest.raises(TypeError, match="must be numeric; it is string"):

@@ -287,7 +287,7 @@ class Aggregation(WindowedBlock):
         # STDDEV over values of certain rows is an aggregate, not a measure.
         is_spread = self.certain and word == "STDDEV" and not inner
         if is_simple and word == "PROB":
-            self._put(reference, self._probability(reference, inner))
+            self._put(reference, self._probability(reference, items, inner))
         elif is_simple and word in FIELDS and not is_spread:
             self._wrapped(reference, word, clause)
         elif is_aggregate(reference):
@@ -417,6 +417,9 @@ class Aggregation(WindowedBlock):
             place = (*given[1], given[0][0])[0]
             raise at(place, reason, "DISTRIBUTION(SUM(x), 16)")
         asked, bound = int(float(number)), SparkFrame(self.source.frame.df).max_alternatives
+        if asked < 1:
+            reason = "DISTRIBUTION has at least one value"
+            raise at(number, reason, "DISTRIBUTION(SUM(x), 16)")
         if asked > bound:
             reason = (
                 f"DISTRIBUTION has {asked} values, more than the bound of {bound} ({HOW_TO_RAISE})"
@@ -424,9 +427,12 @@ class Aggregation(WindowedBlock):
             raise at(number, reason, f"at most {bound}")
         return asked
 
-    def _probability(self, reference: Reference, inner: list[tuple[Reference, Reference]]) -> str:
+    def _probability(
+        self, reference: Reference, items: Items, inner: list[tuple[Reference, Reference]]
+    ) -> str:
         """Return SQL for PROB(condition): the probability that an aggregate satisfies it.
 
+        items : the condition
         inner : references in the condition, and the aggregates that they call or name
         """
         body = reference.call
@@ -442,7 +448,14 @@ class Aggregation(WindowedBlock):
                     "distribution is not computed"
                 )
             expected = ("PROB(AVG(x) > 80)", "PROB(AVG(x) > 80 AND AVG(x) < 90)")
+            for other in references(items) if not different else ():
+                likely = near(other.parts[-1], CALLS) if other.call is not None else None
+                if likely is not None:
+                    unknown = f"{other.parts[-1]} is not an aggregate over windows"
+                    raise at(other.word, unknown, suggestion=likely.upper())
             raise at(body, reason, *expected)
+        if entire_reference(items) is not None:
+            raise at(body, f"PROB needs a condition, such as {self._written(inner[0][0])} > 80")
         name, edits = quote_name(self._name(calls[0])), Rewriting(self.text)
         for each, _ in inner:
             edits.replace(each, name if self.certain else "`:v`.value")

@@ -44,8 +44,9 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     ValueError
         If the query has an operator with state that was built before `start` was called, and so
         cannot receive the end of the stream; or if the checkpoint belongs to a query with a
-        different number of sources; or if the query waits for more rows, because its trigger is
-        not ``availableNow``. The query's own errors are also raised.
+        different number of sources; or if `start` sets no checkpoint, or not the same one twice; or
+        if the query waits for more rows, because its trigger is not ``availableNow``. The query's
+        own errors are also raised.
 
     Notes
     -----
@@ -73,6 +74,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
             "`start` must be a function that creates the frame and starts its query; got "
             f"{type(start).__name__}"
         )
+    first = None
     for last in (False, True):
         before = STREAM_STEPS["ending"]
         with ending(spark, last):
@@ -82,6 +84,15 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
                 "`start` must return the streaming query that it started; got "
                 f"{type(query).__name__}"
             )
+        if first is not None and query.id != first:  # otherwise, rows would be processed twice
+            query.stop()
+            raise ValueError(
+                "the second start of the query did not continue the first, because `start` sets no "
+                'checkpoint, or a different one each time: write .option("checkpointLocation", '
+                "folder) with the same folder. The sink has the rows of the first run, and perhaps "
+                "some of them twice, but not the rows that operators still held"
+            )
+        first = query.id
         try:
             _await_end(query)
         except StreamingQueryException as error:

@@ -10,7 +10,7 @@ import pytest
 import sfumato as sf
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
-from table_subjects import rows
+from table_subjects import rows, with_column
 
 TIMES = {"event_time": "made", "arrival": "came"}
 WAITS = {"slack": 9}, {"drop_ratio": 0.05}, {"max_delay": "1 millisecond"}, {"max_buffer": 20}
@@ -166,6 +166,37 @@ def test_a_window_warns_where_ids_may_be_forgotten_while_it_is_open(window, reme
         warnings.simplefilter("always")
         sf.window_aggregate(ordered, {"n": "count(*)"}, window=window, order="made", key="k")
     assert any("is counted again while" in str(each.message) for each in found) == warned
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_no_copy_counts_after_a_long_silence(late):
+    hours = pd.Timestamp("2026-03-01", tz="UTC") + pd.to_timedelta([0.2, 0.5, 0.9, 7], unit="h")
+    given = pd.DataFrame({"id": [1, 2, 3, 4], "made": hours, "came": hours})
+    if late:  # the first row with the id 1 is itself late
+        given.loc[0, "came"] += pd.Timedelta("45 minutes")
+    copies = given[:2].assign(came=hours[2] + pd.Timedelta("5 hours"))
+    copies = pd.concat([copies, copies[:1].assign(came=hours[3] + pd.Timedelta("1 day"))])
+    sent = pd.concat([given, copies]).sort_values("came", kind="stable")
+    how = {"max_delay": "1 minute", "unique": "id", "remember": "1 hour"}
+    ordered = sf.reorder(sent, **TIMES, **how)
+    counts = {"n": "count(*)", "ids": "count(distinct id)"}
+    found = sf.window_aggregate(ordered, counts, window="1 hour", order="made")
+    assert found["n"].tolist() == found["ids"].tolist() == [3, 1]
+
+
+def test_a_late_id_with_a_time_far_in_the_future_is_forgotten():
+    given = rows(np.random.default_rng(3), 20_000)["table"]
+    times = np.asarray(given["order0"]) + np.arange(20_000) % 2 * 10**12
+    given = with_column(given, "order0", times)
+    config = ReorderTableConfig(
+        control=DisorderControl(0.1, max_ahead=1000), keys=1, unique=1, remember=1
+    )
+    operator, kept = config.make(), []
+    for begin in range(0, 20_000, 500):
+        operator.process([(0, given.slice(begin, 500))], 0)
+        kept.append(len(operator.ids.seen.number))
+    assert operator.counters()["future"] > 100
+    assert max(kept) < 5_000  # of 10,000 late rows; old rows are dropped lazily
 
 
 @pytest.mark.parametrize("early", [False, True])

@@ -257,19 +257,22 @@ def process_arrival(tau, t, sent, control, key, counts, area, held, ring):
 def is_duplicate(slot, t, key, ids):
     """Return whether an earlier row with the same id is still remembered.
 
-    A row is remembered until the punctuation passes its event time, and at least until `remember`
-    after its arrival.
+    A row is remembered until the punctuation exceeds its event time by `remember`, and at least
+    until `remember` after its arrival.
     """
     kept = ids.kept[:, slot]
     return kept[0] != UNSEEN and (kept[1] >= reached(key) or t <= kept[2])
 
 
 @inlined
-def keep_id(i, slot, tau, t, late, ids):
-    """Remember the id of a row. The id of a late row is remembered only for `remember`."""
+def keep_id(i, slot, tau, t, late, key, ids):
+    """Remember the id of a row; without `remember`, not the id of a late row.
+
+    The event time of a late row may be far in the future, so it counts only up to the punctuation.
+    """
     if not late or ids.remember > 0:
         ids.kept[0, slot] = i
-        ids.kept[1, slot] = NO_TIME if late else tau
+        ids.kept[1, slot] = ids.remember + (min(tau, reached(key)) if late else tau)
         ids.kept[2, slot] = t + ids.remember if ids.remember > 0 else NO_TIME
 
 
@@ -455,7 +458,7 @@ def punctuate(
             if first != NO_ROW:
                 gone = append_event(i, slot, first, end, states, evicted_late, gone)
         if code >= 0 and not duplicate[i]:
-            keep_id(i, code, tau, t, late[i], ids)
+            keep_id(i, code, tau, t, late[i], key, ids)
         if unguarded and key.guarded == 1:
             gone = begin_pending(i, slot, control, states, held, evicted_late, gone)
         if total > 0:

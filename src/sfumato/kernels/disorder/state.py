@@ -54,9 +54,9 @@ class RowIds(NamedTuple):
 
     slot : int64[n], code of the row's controller and id, -1 for a row without an id; or empty
     kept : int64[3, slots], about the newest row that was not a duplicate: its place, EARLIER_CALL
-        if it arrived in an earlier call, or UNSEEN; its event time, NO_TIME if it was late; the
-        arrival time until which it must be remembered
-    remember : int64 microseconds, the minimum time for which an id is remembered
+        if it arrived in an earlier call, or UNSEEN; the punctuation and the arrival time until
+        which it must be remembered
+    remember : int64 microseconds, added to the row's event time and to its arrival
     """
 
     slot: np.ndarray

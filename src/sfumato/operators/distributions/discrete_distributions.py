@@ -144,9 +144,9 @@ class DistributionOptions:
 
     def bounded(self, found: AggregateResult) -> AggregateResult:
         """Return results with at most `distribution` values instead of a larger number."""
-        columns: Any = found.offsets, found.prob, found.value, found.error
-        moments = found.mean, found.stddev, found.existence
-        return self._result(DiscreteDistributions(*columns), moments)
+        *columns, moved = all_bounded(found.offsets, found.prob, found.value, self.distribution)
+        named = dict(zip(("offsets", "prob", "value"), columns, strict=True))
+        return replace(found, **named, moved=found.moved + moved)
 
     def certain_results(self, values: Floats) -> AggregateResult:
         """Return certain results with these values; NaN for undefined results."""

@@ -36,16 +36,18 @@ from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, run_whole
 from sfumato.spark.model.columns import arrow_schema, with_alias
 from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime.fuse import ChainPlan, FrameLineage, frame_of, lineage_of, record_lineage
+from sfumato.spark.settings import STATE_STORE
 from sfumato.spark.state.bucket_state import run_buckets
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.chain import ChainConfig, Place
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import ListOf, Output, Struct
-from sfumato.tables.reading.user_warnings import InvalidRowsWarning
+from sfumato.tables.reading.user_warnings import InvalidRowsWarning, warn_user
 
 DEFAULT_BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
 MAX_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # number of buckets, for larger clusters
+STORE_SETTING, ROCKSDB = f"{STATE_STORE}.providerClass", "RocksDB"
 ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they end in this run
 MAX_COUNTED = 100  # maximum number of queries whose answers are counted, in one column per query
 # If it is true, Spark runs a query with an idle timeout forever, even with `availableNow`.
@@ -113,6 +115,7 @@ def _streamed(
 ) -> DataFrame:
     """Return chunks of answers to streams, with counters and gauges."""
     spark = sides[0].frame.sparkSession
+    _warn_of_state_store(spark)
     packed = [chunks.pack(of.frame, side, chain.tasks) for side, of in enumerate(sides)]
     ends = spark.conf.get(ENDS_SETTING, None)
     if ends is not None:
@@ -130,6 +133,18 @@ def _streamed(
     together = reduce(lambda a, b: a.union(b), packed)
     text = json.dumps(known, sort_keys=True)
     return run_buckets(together, chain, text, milliseconds)
+
+
+def _warn_of_state_store(spark: SparkSession) -> None:
+    """Warn if the session's state store has no keys with several values, which operators need."""
+    store = spark.conf.get(STORE_SETTING, ROCKSDB) or ""
+    if ROCKSDB not in store:
+        warn_user(
+            f"streams need Spark's state store {ROCKSDB}, but this session uses "
+            f"{store.split('.')[-1]}: create the session with sf.configure(SparkSession.builder), "
+            "or set the settings in sf.ops.settings() with spark.conf.set before you start the "
+            "query"
+        )
 
 
 def count_answers(answers: DataFrame, names: Sequence[str]) -> DataFrame:

@@ -35,7 +35,8 @@ class SeenIds(Stateful):
     """Row ids, each remembered until its source's punctuation has passed the row's event time.
 
     columns : number of columns id0..
-    remember : minimum time in microseconds for which an id is remembered
+    remember : microseconds by which the punctuation must exceed the event time, and for which an id
+        is remembered after its row's arrival
     A row with a NULL in its id has no id. Forgotten ids are dropped once they may exceed half of
     all ids. Memory: the id and five numbers per remembered row. Cost of a call: O(its rows), plus
     one binary search per row and run of `KeyedRuns`.

@@ -57,7 +57,7 @@ class ReorderTableConfig(TableConfig):
     control : settings of each controller    expected_sources : as for `Reorder`
     sources, unique : numbers of columns source0.. and id0..    idle_timeout : microseconds, or None
     early : whether rows are also emitted on arrival
-    remember : minimum time to remember an id after its row's arrival, in microseconds
+    remember : minimum time to remember an id, in microseconds, see `SeenIds`
     """
 
     control: DisorderControl

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from pkgutil import get_data
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,17 +49,22 @@ class Number:
 
 @dataclass(frozen=True)
 class Text:
-    """A string or a boolean."""
+    """A string, a boolean, or NULL as a value of CASE or if."""
 
-    value: str | bool
+    value: str | bool | None
 
     def __str__(self) -> str:
+        if self.value is None:
+            return "null"
         return f"'{self.value}'" if isinstance(self.value, str) else str(self.value).lower()
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on two operands, or on `left` alone: -, `not`, `is null`, `abs` and `sqrt`."""
+    """An operation on two operands, or on `left` alone: -, `not`, `is null`, `abs` and `sqrt`.
+
+    `coalesce` of several operands is nested on the right.
+    """
 
     sign: str
     left: Expression
@@ -69,6 +76,8 @@ class Operation:
                 return f"{self.sign}({self.left})"
             after = self.sign == "is null"
             return f"({self.left} is null)" if after else f"({self.sign} {self.left})"
+        if self.sign == "coalesce":
+            return f"coalesce({self.left}, {self.right})"
         return f"({self.left} {self.sign} {self.right})"
 
 
@@ -106,6 +115,7 @@ ARITHMETIC = {
 NUMBER_FUNCTIONS = ("abs", "sqrt")
 NUMBER_KINDS = {"whole", "double", "point"}  # kinds of `spark_kind`
 LOGIC = {"and": pc.and_kleene, "or": pc.or_kleene}
+QUOTED_PART = re.compile(r"'[^']*'|`[^`]*`")
 POINT_LITERAL = re.compile(r"[\d.]*\.[\d.]*")  # a decimal number in Spark
 COMPARISONS = {
     "=": pc.equal,
@@ -123,6 +133,8 @@ def parse_expression(argument: str, text: str, hint: str = "") -> Expression:
 
     try:
         tokenize(text)  # rejects very long or deeply nested text
+        if "--" in QUOTED_PART.sub("", text):
+            raise LarkError("a comment in Spark")
         return _to_expression(_parser().parse(text))
     except RecursionError:
         raise ValueError(
@@ -191,9 +203,9 @@ def _to_expression(node: Any) -> Any:
             branches = tuple(zip(parts[0::2], parts[1::2], strict=False))
             return Case(branches, parts[-1] if len(parts) % 2 else None)
         case "first_known":
-            known = (Operation("not", Operation("is null", part)) for part in parts[:-1])
-            branches = tuple(zip(known, parts[:-1], strict=True))
-            return Case(branches, parts[-1]) if branches else parts[0]
+            return reduce(lambda after, part: Operation("coalesce", part, after), parts[::-1])
+        case "null":
+            return Text(None)
     left, sign, right = parts
     return Operation({"==": "=", "!=": "<>"}.get(sign, sign.lower()), left, right)
 
@@ -236,16 +248,11 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
             return "double"
         return "point" if "." in expression.text else "whole" if len(expression.text) < 19 else ""
     if isinstance(expression, Text):
-        return "truth" if isinstance(expression.value, bool) else "text"
+        return {bool: "truth", str: "text"}.get(type(expression.value), "null")
     if isinstance(expression, Case):
         conditions = {spark_kind(of, kind_of, overflow) for of, _ in expression.branches}
-        kinds = {spark_kind(of, kind_of, overflow) for of in expression.values}
-        # Spark computes a value only where it is selected; others may fail.
-        if conditions != {"truth"} or "" in kinds or _has_arithmetic(expression):
-            return ""
-        if "double" in kinds and kinds <= NUMBER_KINDS:
-            return "double"
-        return kinds.pop() if len(kinds) == 1 and kinds != {"point"} else ""
+        kinds = [spark_kind(of, kind_of, overflow) for of in expression.values]
+        return _kind_of_all(kinds) if conditions == {"truth"} else ""
     sign, left = expression.sign, spark_kind(expression.left, kind_of, overflow)
     if expression.right is None:
         known = {
@@ -256,10 +263,10 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
         fits = left in NUMBER_KINDS and (overflow or left != "whole")
         return known.get(sign, fits and left) or ""
     right = spark_kind(expression.right, kind_of, overflow)
+    if sign == "coalesce":
+        return _kind_of_all([left, right])
     if sign in LOGIC:
-        # Spark skips the right side, which may fail, if the left side decides the result.
-        both = left == right == "truth" and not _has_arithmetic(expression)
-        return "truth" if both else ""
+        return "truth" if left == right == "truth" else ""
     numbers = {left, right} <= NUMBER_KINDS
     numbers &= left == right == "whole" or "double" in (left, right)
     if sign in COMPARISONS:
@@ -271,9 +278,18 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
     return "double" if sign == "/" or "double" in (left, right) else "whole"
 
 
-def _has_arithmetic(expression: Expression) -> bool:
-    computes = isinstance(expression, Operation) and expression.sign in ARITHMETIC
-    return computes or any(map(_has_arithmetic, _operands(expression)))
+def _kind_of_all(given: list[str]) -> str:
+    """Return the kind of a value that is one of several, or "" as in `spark_kind`."""
+    kinds = {*given} - {"null"}
+    if "double" in kinds and kinds <= NUMBER_KINDS:
+        return "double"
+    return kinds.pop() if len(kinds) == 1 and kinds != {"point"} else ""
+
+
+def _may_fail(expression: Expression) -> bool:
+    """Return whether some values may overflow or be divided by zero, which raises an error."""
+    computes = isinstance(expression, Operation) and expression.sign in (*ARITHMETIC, "abs")
+    return computes or any(map(_may_fail, _operands(expression)))
 
 
 def find_name(name: str, known: list[str]) -> str | None:
@@ -302,38 +318,74 @@ def field_at(column: pa.Array, name: ColumnRef) -> pa.Array:
     return column
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows over which an expression is evaluated.
+
+    cells : returns a name's values in all rows
+    places : int64[count], the numbers of these rows; None for all rows
+    """
+
+    cells: ReadCells
+    count: int
+    places: npt.NDArray[np.int64] | None = None
+
+    def column(self, name: ColumnRef) -> pa.Array:
+        values = self.cells(name)
+        return values if self.places is None else values.take(pa.array(self.places))
+
+    def at(self, places: npt.NDArray[np.int64]) -> Rows:
+        """Return some of these rows by their places."""
+        within = places if self.places is None else self.places[places]
+        return Rows(self.cells, len(places), within)
+
+
 def evaluate_doubles(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return float64[rows]: an expression's values as in Spark. cells : returns a name's values"""
     if isinstance(expression, Number):
         return pa.array([float(expression.text)] * rows, pa.float64())
-    return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")
+    return as_doubles(evaluate(expression, cells, rows), f"`{expression}`")
 
 
 def evaluate(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return the values of an expression in their own type; see `evaluate_doubles`."""
-    return _array(_values(expression, cells), rows)
+    try:
+        return _array(expression, Rows(cells, rows))
+    except RecursionError:
+        raise ValueError(
+            "an expression has too many operations inside each other: compute parts of it in "
+            "separate columns first"
+        ) from None
 
 
 def evaluate_condition(condition: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return whether a condition holds, bool[rows], with NULL for unknown."""
-    return _as_condition(_array(_values(condition, cells), rows), condition)
+    return _as_condition(evaluate(condition, cells, rows), condition)
 
 
-def _array(value: Operand, rows: int) -> pa.Array:
-    return pa.array([value.as_py()] * rows, value.type) if isinstance(value, pa.Scalar) else value
+def _array(expression: Expression, rows: Rows) -> pa.Array:
+    value = _values(expression, rows)
+    is_scalar = isinstance(value, pa.Scalar)
+    return pa.array([value.as_py()] * rows.count, value.type) if is_scalar else value
 
 
-def _values(expression: Expression, cells: ReadCells) -> Operand:
+def _values(expression: Expression, rows: Rows) -> Operand:
     if isinstance(expression, ColumnRef):
-        return cells(expression)
-    if isinstance(expression, Number):
-        return _literal(expression.text)
-    if isinstance(expression, Text):
-        return pa.scalar(expression.value)
+        return rows.column(expression)
+    if isinstance(expression, Number | Text):
+        if isinstance(expression, Number):
+            value = _literal(expression.text)
+        else:
+            value = pa.scalar(expression.value)
+        return value if rows.count else pa.array([], value.type)  # no rows, so no errors
     if isinstance(expression, Case):
-        return _selected(expression, cells)
-    sign, left = expression.sign, _values(expression.left, cells)
-    right = None if expression.right is None else _values(expression.right, cells)
+        return _selected(expression, rows)
+    sign, right = expression.sign, None
+    if sign == "coalesce" or sign in LOGIC:
+        return _decided_by_left(expression, rows)
+    left = _values(expression.left, rows)
+    if expression.right is not None:
+        right = _values(expression.right, rows)
     try:
         if sign == "is null":
             return pc.is_null(left)
@@ -345,8 +397,6 @@ def _values(expression: Expression, cells: ReadCells) -> Operand:
             return pc.sqrt(_as_number(left, expression).cast(pa.float64(), safe=False))
         if right is None:
             return pc.negate_checked(_as_number(left, expression))
-        if sign in LOGIC:
-            return LOGIC[sign](_as_condition(left, expression), _as_condition(right, expression))
         if sign in COMPARISONS:
             return _compare(sign, left, right)
         both = _as_number(left, expression), _as_number(right, expression)
@@ -360,26 +410,78 @@ def _values(expression: Expression, cells: ReadCells) -> Operand:
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
 
 
-def _selected(case: Case, cells: ReadCells) -> Operand:
-    """Return the values that the conditions of a CASE select."""
-    conditions = [_as_condition(_values(of, cells), of) for of, _ in case.branches]
-    values = _cast_alike([_values(of, cells) for of in case.values], case)
-    found = values.pop() if case.otherwise is not None else pa.scalar(None, values[0].type)
-    for condition, value in zip(reversed(conditions), reversed(values), strict=True):
-        found = pc.if_else(pc.fill_null(condition, False), value, found)
-    return found
+def _selected(case: Case, rows: Rows) -> Operand:
+    """Return the values that the conditions of a CASE select.
+
+    If a value or condition may fail, it is computed only for the rows that need it, as in Spark.
+    """
+    if not _may_fail(case):
+        conditions = [_as_condition(_values(of, rows), of) for of, _ in case.branches]
+        values = _cast_alike([_values(of, rows) for of in case.values], case, case.values)
+        found = values.pop() if case.otherwise is not None else pa.scalar(None, values[0].type)
+        for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+            found = pc.if_else(pc.fill_null(condition, False), value, found)
+        return found
+    left, places, parts = np.arange(rows.count), [], []
+    for condition, value in case.branches:
+        known = _as_condition(_array(condition, rows.at(left)), condition)
+        holds = pc.fill_null(known, False).to_numpy(zero_copy_only=False)
+        places.append(left[holds])
+        parts.append(_array(value, rows.at(left[holds])))
+        left = left[~holds]
+    if case.otherwise is not None:
+        parts.append(_array(case.otherwise, rows.at(left)))
+    parts = _cast_alike(parts, case, case.values)
+    if case.otherwise is None:
+        parts.append(pa.nulls(len(left), parts[0].type))
+    return _in_order([*places, left], parts)
 
 
-def _cast_alike(values: list[Operand], case: Case) -> list[Operand]:
-    """Cast the values of a CASE to the type that they have in Spark."""
+def _decided_by_left(expression: Operation, rows: Rows) -> Operand:
+    """Return the values of AND, OR or coalesce, as in Spark.
+
+    If the right side may fail, it is computed only where the left side does not decide the result.
+    """
+    sign, right = expression.sign, expression.right
+    assert right is not None
+    sides = [expression.left, right]
+    if not _may_fail(right):
+        if sign == "coalesce":
+            return pc.coalesce(*_cast_alike([_values(of, rows) for of in sides], expression, sides))
+        return LOGIC[sign](*(_as_condition(_values(of, rows), expression) for of in sides))
+    left = _array(expression.left, rows)
+    if sign == "coalesce":
+        decided = left.is_valid()
+    else:
+        left = _as_condition(left, expression)
+        decided = pc.fill_null(left if sign == "or" else pc.invert(left), False)
+    is_decided = decided.to_numpy(zero_copy_only=False)
+    known, open_ = np.flatnonzero(is_decided), np.flatnonzero(~is_decided)
+    other = _array(right, rows.at(open_))
+    if sign in LOGIC:
+        other = LOGIC[sign](left.take(pa.array(open_)), _as_condition(other, expression))
+    parts = [left.take(pa.array(known)), other]
+    return _in_order([known, open_], _cast_alike(parts, expression, sides))
+
+
+def _in_order(places: list[npt.NDArray[np.int64]], parts: list[Operand]) -> pa.Array:
+    """Return one array of parts, whose values are at the given places."""
+    order = np.argsort(np.concatenate(places), kind="stable")
+    return pa.concat_arrays(parts).take(pa.array(order))
+
+
+def _cast_alike(
+    values: list[Operand], whole: Expression, parts: Sequence[Expression]
+) -> list[Operand]:
+    """Cast the values of the parts of a CASE or coalesce to the type that they have in Spark."""
     kinds = list(dict.fromkeys(of.type for of in values if not pa.types.is_null(of.type)))
     numbers = all(is_number(kind) and not pa.types.is_decimal(kind) for kind in kinds)
-    points = [_decimal_literal(of) for of in case.values]
+    points = [_decimal_literal(of) for of in parts]
     double = any(not p and v.type == pa.float64() for p, v in zip(points, values, strict=True))
     for point in filter(None, points) if not (numbers and double) else ():
         raise TypeError(
-            f"`{case}` contains {point}, which is a decimal number in Spark: write {point}e0 for a "
-            "double"
+            f"`{whole}` contains {point}, which is a decimal number in Spark: write {point}e0 for "
+            "a double"
         )
     if len(kinds) < 2:
         kind = kinds[0] if kinds else pa.null()
@@ -389,7 +491,7 @@ def _cast_alike(values: list[Operand], case: Case) -> list[Operand]:
         kind = pa.float64() if numbers else pa.string()
     else:
         raise TypeError(
-            f"the values of `{case}` have different types, {' and '.join(map(str, kinds))}: cast "
+            f"the values of `{whole}` have different types, {' and '.join(map(str, kinds))}: cast "
             "them to one type in a separate column first"
         )
     return [value.cast(kind, safe=False) for value in values]
@@ -441,6 +543,8 @@ def _as_double(value: Operand) -> Operand:
 def _literal(text: str) -> pa.Scalar:
     if not text.isdecimal():
         return pa.scalar(float(text))
+    if int(text) >= 2**63:
+        raise TypeError(f"{text} is a decimal number in Spark: write {text}e0 for a double")
     return pa.scalar(int(text), pa.int32() if int(text) < 2**31 else pa.int64())
 
 

@@ -462,8 +462,8 @@ class Frame(ABC):
             )
         argument, _, place = argument.partition(" of ")  # "key of the left frame"
         raise ValueError(
-            f"`{argument}` names a column `{name}` that is not in {place or 'the frame'}; "
-            f"it has {', '.join(self.columns)}{did_you_mean(name, self.columns)}"
+            f"`{argument}` names a column `{name}` that is not in {place or 'the frame'}; it has "
+            f"{', '.join(self.columns) or 'no columns'}{did_you_mean(name, self.columns)}"
         )
 
     def single_column(self, argument: str, given: Any) -> str:

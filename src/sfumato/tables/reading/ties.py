@@ -1,7 +1,6 @@
 """Tie-breakers for simultaneous rows: a hash of their columns, equal to Spark's xxhash64."""
 
 from collections.abc import Iterator
-from decimal import Context
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,16 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.operators.row_hash import Hashes, add_bytes, add_words, new_hashes
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.frame import is_hashable
-from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, unscaled
+from sfumato.tables.reading.types import (
+    ALL_DIGITS,
+    is_bytes,
+    is_list,
+    is_text,
+    lengths_of,
+    unscaled,
+)
 
 SMALL_DIGITS = 18  # decimals with at most this many digits are hashed as 8-byte numbers
-_EXACT = Context(prec=80)
 
 
 def ties_of(table: pa.Table) -> pa.Array:
@@ -124,7 +129,7 @@ def _big_integer_bytes(column: pa.Array) -> pa.Array:
     def bytes_of(number: Any) -> bytes | None:
         if number is None:
             return None
-        whole = int(number.scaleb(column.type.scale, _EXACT))
+        whole = int(number.scaleb(column.type.scale, ALL_DIGITS))
         size = (whole if whole >= 0 else ~whole).bit_length() // 8 + 1
         return whole.to_bytes(size, "big", signed=True)
 

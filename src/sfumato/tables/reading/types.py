@@ -1,5 +1,6 @@
 """Arrow types that Spark supports, and columns as single arrays."""
 
+from decimal import Context
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ Kind = Literal["timestamp", "timestamp_ntz", "whole", "number", "date", "truth",
 other types.
 """
 EXACT_DIGITS = 15  # decimals with at most this many digits are exact as doubles
+ALL_DIGITS = Context(prec=80)  # decimals have at most 76 digits; the user's context may have fewer
 EXACT_WHOLE = 2**53  # integers up to this magnitude are exact as doubles
 SPARK_TYPE_OF_UNSIGNED = {
     pa.uint8(): pa.int16(),
@@ -123,4 +125,5 @@ def has_more_digits(values: pa.Array | pa.ChunkedArray) -> bool:
     if not pa.types.is_decimal(kind) or kind.precision <= EXACT_DIGITS:
         return False
     known = (value for value in values.to_pylist() if value is not None)
-    return any(len(value.normalize().as_tuple().digits) > EXACT_DIGITS for value in known)
+    digits = (value.normalize(ALL_DIGITS).as_tuple().digits for value in known)
+    return any(len(each) > EXACT_DIGITS for each in digits)

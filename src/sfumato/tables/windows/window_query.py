@@ -80,6 +80,7 @@ MIN_UNIT_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # short
 TIME_WINDOWS = (Range, Session)  # time windows
 AGGREGATE_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 FILTER_CLAUSE = re.compile(r"\)\s*filter\s*\(\s*where\b(.*)\)\s*", re.DOTALL | re.IGNORECASE)
+DISTINCT_VALUE = re.compile(r"distinct(?:\s+|(?=\())(.+)", re.IGNORECASE | re.DOTALL)
 QUANTILE_SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
 FUNCTION_HINTS = {  # for function names from other libraries
     "median": ". Write quantile(x, 0.5)",
@@ -147,10 +148,9 @@ class AggregateSpec:
         """Return the aggregate of one checked expression, which is NULL for unselected rows."""
         text = self.expression and frame.quoted_name(self.expression)
         if self.condition is not None:
-            condition = frame.quoted_name(self.condition)
-            frame.check_expression(self.place, condition)
-            value = "1" if text is None else f"({text}{end_of(text)}"
-            text = f"CASE WHEN ({condition}{end_of(condition)} THEN {value} END"
+            frame.check_expression(self.place, self.condition)
+            value = "1" if text is None else in_brackets(text)
+            text = f"CASE WHEN {in_brackets(self.condition)} THEN {value} END"
         if text is not None:
             frame.check_expression(self.place, text)
         return replace(self, expression=text)
@@ -192,13 +192,15 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     if condition == "" or (function == COUNT_IF and not expression):
         raise ValueError(f"{entry} needs a condition, such as x > 0; got {text!r}")
     if function == COUNT_IF:
-        both = expression if condition is None else f"({expression}) AND ({condition})"
+        both = expression
+        if condition is not None:
+            both = f"{in_brackets(expression)} AND {in_brackets(condition)}"
         return AggregateSpec(name, "count", None, None, both)
     function = AGGREGATE_ALIASES.get(function, function)
     if function not in FUNCTIONS:
         hint = FUNCTION_HINTS.get(function, did_you_mean(function, [*FUNCTIONS, COUNT_IF]))
         raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")
-    distinct = re.match(r"distinct\s+(.+)", expression, re.IGNORECASE | re.DOTALL)
+    distinct = DISTINCT_VALUE.match(expression)
     if distinct and function == "count":
         function, expression = "count_distinct", distinct[1]
     elif distinct:
@@ -219,9 +221,24 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     return AggregateSpec(name, function, inner.strip(), q, condition)
 
 
-def end_of(expression: str) -> str:
-    """Return the parenthesis after an expression, on a new line after a comment."""
-    return "\n)" if "--" in expression else ")"
+def in_brackets(expression: str) -> str:
+    """Return an expression in parentheses, the last of them on a new line after a comment."""
+    return f"({expression}\n)" if "--" in expression else f"({expression})"
+
+
+def _kept_apart(specs: list[AggregateSpec]) -> list[AggregateSpec]:
+    """Return aggregates in which the same text is never read in two forms.
+
+    Expressions are known by their texts, so hashed and picked values get further parentheses.
+    """
+    forms = {w.name: (w.hashed, w.kind == PICKED_RESULT) for w in specs}
+    found, taken = dict[str, AggregateSpec](), dict[str, tuple[bool, bool]]()
+    for w in sorted(specs, key=lambda w: forms[w.name]):
+        text = w.expression
+        while text is not None and taken.setdefault(text, forms[w.name]) != forms[w.name]:
+            text = f"({text})"
+        found[w.name] = replace(w, expression=text)
+    return [found[w.name] for w in specs]
 
 
 def _split_filter(text: str) -> tuple[str, str | None]:
@@ -304,7 +321,7 @@ class WindowQuery:
             frame.require_numbers("existence", [self.existence_column])
         self.certain = not frame.uncertain and self.existence_column is None
         self.plain = self.certain and not self.structs
-        self.specs = [*map(self._plan, self.specs)]
+        self.specs = _kept_apart([*map(self._plan, self.specs)])
         read = [w.expression for w in self.specs if w.expression is not None]
         read += [window.on] if isinstance(window, Delta) else []
         self.expressions = list(dict.fromkeys(read))
@@ -392,7 +409,7 @@ class WindowQuery:
         attributes = "|".join(map(re.escape, self.frame.attributes))
         for w in self.specs:
             read = re.search(rf"\b({attributes})\b", w.expression or "", re.IGNORECASE)
-            if w.function in ("sum", "avg") and read:
+            if read and (w.function in ("sum", "avg") or w.condition is not None):
                 warn_user(
                     f"{self.function_name}: {w.entry if w.name else '`by`'} combines several "
                     f"values of one gap, and {GAPS}, so ranges are too narrow. Let values of one "
@@ -418,15 +435,15 @@ class WindowQuery:
             return w
         own = self.frame.expression_type(text, w.place)
         known, shown = self.frame.kind_of(own), self.frame.text_of(own)
-        is_number, separate = known in NUMERIC_KINDS, replace(w, expression=f"({text})")
+        is_number = known in NUMERIC_KINDS
         if w.function == "count":
-            known_value = f"CASE WHEN ({text}{end_of(text)} IS NOT NULL THEN 1 END"
+            known_value = f"CASE WHEN {in_brackets(text)} IS NOT NULL THEN 1 END"
             return w if is_number else replace(w, expression=known_value)
         is_text = known in PICKED and "collate" not in shown
         others = (self.placed, self.early, self.version, self.shared)
         picks = self.picks and self.plain and self.timed and others == (None,) * len(others)
         if is_text and w.function in VALUE_FUNCTIONS and picks:
-            return replace(separate, kind=PICKED_RESULT, type=own)
+            return replace(w, kind=PICKED_RESULT, type=own)
         if w.function == "count_distinct" and is_text:
             return replace(w, hashed=True)
         argument, of = f"`{w.place}`", w.name and f" for {w.function}"
@@ -451,9 +468,8 @@ class WindowQuery:
                 return replace(w, kind=exact, type=precise, cast=cast)
         digits = self.frame.rounded_type(text)
         if w.function == "count_distinct":
-            # Parentheses keep hashed values separate from the same numbers in other aggregates.
             wide = shown in WIDE_INTEGERS or digits is not None
-            return replace(separate, hashed=True) if wide else w
+            return replace(w, hashed=wide)
         if digits is not None:
             warn_of_digits(argument, text, digits)
         if w.function in VALUE_FUNCTIONS and known in ("timestamp", "timestamp_ntz"):
