@@ -4,8 +4,10 @@ from datetime import datetime
 from decimal import Decimal
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from sfumato.spark.runtime.fuse import describe_fusion
 
 pytestmark = pytest.mark.spark
 
@@ -78,7 +80,6 @@ def test_extents_of_a_real_disordered_trace_equal_the_batch_answer_over_rows_in_
     total, late = rows.count(), ordered.where("late").count()
     assert kept.count() + late == total
     assert 0 < late <= 0.0105 * total
-    from pyspark.sql import functions as F  # noqa: N812
 
     extents = ordered.select("*", F.window("event_time", "20 seconds", "5 seconds"))
     in_time = extents.where("not late or window.end > punctuation + interval 1 microsecond")
@@ -96,3 +97,50 @@ def test_extents_of_a_real_disordered_trace_equal_the_batch_answer_over_rows_in_
     assert found["wrong"] == 0
     assert found["error"] < 1e-9
     assert found["late"] <= late
+
+
+CONDITIONS = (
+    "sum(10 / i) FILTER (WHERE i <> 0)",
+    "sum(CASE WHEN i = 0 THEN 0 WHEN 4e0 / i > 1 THEN 4e0 / i END)",
+    "count_if(i <> 0 AND 1e0 / i > 0.3e0)",
+    "count_if(i = 0 OR 1e0 / i > 0.3e0)",
+    "sum(coalesce(d, 1e0 / i)) FILTER (WHERE i <> 0)",
+    "sum(if(b, NULL, i))",
+    "count_if(NOT b OR s = 'a')",
+    "sum(CASE s WHEN 'a' THEN 1 WHEN 'b' THEN i ELSE NULL END)",
+    "max(if(s IS NULL, d, -d)) FILTER (WHERE i > -2)",
+    "count(s) FILTER (WHERE b)",
+    "count_if(coalesce(s, 'z') IN ('a', 'z'))",
+    "count_if(i + 1 > 0 AND (s = 'a' OR d * 2 > 1))",
+)
+
+
+def test_conditions_select_the_rows_that_they_select_in_spark(spark):
+    df = spark.range(40).selectExpr(
+        "timestamp_seconds(id) AS ts", "timestamp_seconds(id) AS arrival", "id % 5 - 2 AS i",
+        "if(id % 7 = 0, null, id / 3D - 2) AS d", "array('a', 'b', null)[id % 3] AS s",
+        "if(id % 4 = 0, null, id % 4 = 1) AS b",
+    )  # fmt: skip
+    asked = {f"r{number}": text for number, text in enumerate(CONDITIONS)}
+    how = {"window": "10 seconds", "order": "ts"}
+    control = {"event_time": "ts", "arrival": "arrival", "slack": 2}
+    found = sf.window_aggregate(sf.reorder(df, **control), asked, **how)
+    assert "sfumato_reorder" in describe_fusion(found)  # Arrow computes all of them
+    assert "separate" not in describe_fusion(found)
+    in_memory = sf.window_aggregate(sf.reorder(df.toArrow(), **control), asked, **how)
+    setting = "spark.sql.subexpressionElimination.enabled"  # computes 1 / i before its condition
+    spark.conf.set(setting, "false")
+    try:
+        own = [
+            F.expr(f"coalesce({text}, 0)" if text.startswith("sum") else text).alias(name)
+            for name, text in asked.items()
+        ]
+        rows = df.groupBy(F.window("ts", "10 seconds")).agg(*own).orderBy("window")
+        expected = [row.asDict() for row in rows.select(*asked).collect()]
+    finally:
+        spark.conf.unset(setting)
+    assert in_memory.select(list(asked)).to_pylist() == [
+        row.asDict() for row in found.select(*asked).collect()
+    ]
+    for ours, theirs in zip(in_memory.to_pylist(), expected, strict=True):
+        assert {name: ours[name] for name in asked} == pytest.approx(theirs)

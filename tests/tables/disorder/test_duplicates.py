@@ -154,7 +154,8 @@ def test_rows_far_from_their_arrival_are_late_and_move_no_punctuation():
         (sf.Range("100 us"), {"forget_after": 200.0}, False),
         (sf.Range("100 us"), {"remember": "50 us"}, True),
         (sf.Range("100 us"), {"remember": "200 us"}, False),
-        (sf.Session("100 us"), {}, True),
+        (sf.Session("100 us"), {"remember": "200 us"}, True),  # may last longer
+        (sf.Session("10 us", max_length="200 us"), {"remember": "200 us"}, False),
         (sf.Range("1 day", zone="Asia/Kolkata"), {"forget_after": 200.0}, True),
         (sf.Rows(3), {}, False),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -370,10 +371,11 @@ class WindowQuery:
             self._warn_of_gaps()
         has_copies = self.timed and frame.duplicate_column is not None
         if has_copies and frame.remembered_us < self._needed_us:
+            bound = " and sf.Session a `max_length`" if self._needed_us == math.inf else ""
             warn_user(
                 f"{self.function_name}: a duplicate that arrives after sf.reorder has forgotten "
                 "its id is a late row, and is counted again while its window is open. Give "
-                "sf.reorder a `remember` longer than the window and its delay"
+                f"sf.reorder a `remember` of at least the length of the window{bound}"
             )
 
     def _check_order(self) -> None:
@@ -422,7 +424,8 @@ class WindowQuery:
     def _needed_us(self) -> float:
         """Return the time for which windows need a row; a calendar unit counts as MIN_UNIT_US."""
         if isinstance(self.window, Session):
-            return self.window.gap_us
+            longest = self.window.max_length_us
+            return math.inf if longest is None else longest
         if not isinstance(self.window, Range):
             return 0.0
         unit = self.window.calendar_unit
