@@ -177,8 +177,6 @@ def samples(
             "`mean`, `sd` and `attributes` must have the same length; "
             f"got {len(means)}, {len(sds)} and {len(names)}"
         )
-    for each in sds:
-        _check_sd(each)
     engine = _engine(mean)
     return engine.samples(means, sds, _points(engine, n, distribution, len(names)), names)
 
@@ -373,19 +371,10 @@ def circular(
     if isinstance(period, bool) or not isinstance(period, int | float) or not 0 < period < math.inf:
         raise ValueError(f"`period` must be a positive number; got {period!r:.80}")
     _check_names(attributes)
-    _check_sd(sd)
     engine = _engine(angle)
     points = _points(engine, n, distribution)
     called = ("angle", "sd")
     return engine.samples([angle], [sd], points, list(attributes), float(period), called)
-
-
-def _check_sd(sd: Any) -> None:
-    if isinstance(sd, int | float) and not sd >= 0:
-        raise ValueError(
-            f"`sd` must be at least 0; got {sd!r}. For an unknown sd of some readings, give a "
-            "column in which it is NULL"
-        )
 
 
 def _standard(

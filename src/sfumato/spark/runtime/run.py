@@ -36,7 +36,6 @@ from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, run_whole
 from sfumato.spark.model.columns import arrow_schema, with_alias
 from sfumato.spark.model.declared_frame import require_known
 from sfumato.spark.runtime.fuse import ChainPlan, FrameLineage, frame_of, lineage_of, record_lineage
-from sfumato.spark.settings import STATE_STORE
 from sfumato.spark.state.bucket_state import run_buckets
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.chain import ChainConfig, Place
@@ -47,7 +46,7 @@ from sfumato.tables.reading.user_warnings import InvalidRowsWarning, warn_user
 DEFAULT_BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
 MAX_BUCKETS = 100_000
 BUCKETS_SETTING = "spark.sfumato.buckets"  # number of buckets, for larger clusters
-STORE_SETTING, ROCKSDB = f"{STATE_STORE}.providerClass", "RocksDB"
+STORE_SETTING, ROCKSDB = "spark.sql.streaming.stateStore.providerClass", "RocksDB"
 ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they end in this run
 MAX_COUNTED = 100  # maximum number of queries whose answers are counted, in one column per query
 # If it is true, Spark runs a query with an idle timeout forever, even with `availableNow`.

@@ -113,9 +113,9 @@ ARITHMETIC = {
     "/": pc.divide_checked,
 }
 NUMBER_FUNCTIONS = ("abs", "sqrt")
-NUMBER_KINDS = {"whole", "double", "point"}  # kinds of `spark_kind`
+ARITHMETIC_KINDS = {"whole", "double", "point"}  # kinds of `spark_kind`
 LOGIC = {"and": pc.and_kleene, "or": pc.or_kleene}
-QUOTED_PART = re.compile(r"'[^']*'|`[^`]*`")
+QUOTED_NAME_OR_TEXT = re.compile(r"'[^']*'|`[^`]*`")
 POINT_LITERAL = re.compile(r"[\d.]*\.[\d.]*")  # a decimal number in Spark
 COMPARISONS = {
     "=": pc.equal,
@@ -133,7 +133,7 @@ def parse_expression(argument: str, text: str, hint: str = "") -> Expression:
 
     try:
         tokenize(text)  # rejects very long or deeply nested text
-        if "--" in QUOTED_PART.sub("", text):
+        if "--" in QUOTED_NAME_OR_TEXT.sub("", text):
             raise LarkError("a comment in Spark")
         return _to_expression(_parser().parse(text))
     except RecursionError:
@@ -260,14 +260,14 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
             "not": left == "truth" and "truth",
             "sqrt": left in ("whole", "double") and "double",
         }
-        fits = left in NUMBER_KINDS and (overflow or left != "whole")
+        fits = left in ARITHMETIC_KINDS and (overflow or left != "whole")
         return known.get(sign, fits and left) or ""
     right = spark_kind(expression.right, kind_of, overflow)
     if sign == "coalesce":
         return _kind_of_all([left, right])
     if sign in LOGIC:
         return "truth" if left == right == "truth" else ""
-    numbers = {left, right} <= NUMBER_KINDS
+    numbers = {left, right} <= ARITHMETIC_KINDS
     numbers &= left == right == "whole" or "double" in (left, right)
     if sign in COMPARISONS:
         return "truth" if numbers or left == right == "text" else ""
@@ -281,7 +281,7 @@ def spark_kind(expression: Expression, kind_of: Callable[[ColumnRef], str], over
 def _kind_of_all(given: list[str]) -> str:
     """Return the kind of a value that is one of several, or "" as in `spark_kind`."""
     kinds = {*given} - {"null"}
-    if "double" in kinds and kinds <= NUMBER_KINDS:
+    if "double" in kinds and kinds <= ARITHMETIC_KINDS:
         return "double"
     return kinds.pop() if len(kinds) == 1 and kinds != {"point"} else ""
 
@@ -319,7 +319,7 @@ def field_at(column: pa.Array, name: ColumnRef) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SelectedRows:
     """The rows over which an expression is evaluated.
 
     cells : returns a name's values in all rows
@@ -334,10 +334,10 @@ class Rows:
         values = self.cells(name)
         return values if self.places is None else values.take(pa.array(self.places))
 
-    def at(self, places: npt.NDArray[np.int64]) -> Rows:
+    def at(self, places: npt.NDArray[np.int64]) -> SelectedRows:
         """Return some of these rows by their places."""
         within = places if self.places is None else self.places[places]
-        return Rows(self.cells, len(places), within)
+        return SelectedRows(self.cells, len(places), within)
 
 
 def evaluate_doubles(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
@@ -350,7 +350,7 @@ def evaluate_doubles(expression: Expression, cells: ReadCells, rows: int) -> pa.
 def evaluate(expression: Expression, cells: ReadCells, rows: int) -> pa.Array:
     """Return the values of an expression in their own type; see `evaluate_doubles`."""
     try:
-        return _array(expression, Rows(cells, rows))
+        return _array(expression, SelectedRows(cells, rows))
     except RecursionError:
         raise ValueError(
             "an expression has too many operations inside each other: compute parts of it in "
@@ -363,13 +363,13 @@ def evaluate_condition(condition: Expression, cells: ReadCells, rows: int) -> pa
     return _as_condition(evaluate(condition, cells, rows), condition)
 
 
-def _array(expression: Expression, rows: Rows) -> pa.Array:
+def _array(expression: Expression, rows: SelectedRows) -> pa.Array:
     value = _values(expression, rows)
     is_scalar = isinstance(value, pa.Scalar)
     return pa.array([value.as_py()] * rows.count, value.type) if is_scalar else value
 
 
-def _values(expression: Expression, rows: Rows) -> Operand:
+def _values(expression: Expression, rows: SelectedRows) -> Operand:
     if isinstance(expression, ColumnRef):
         return rows.column(expression)
     if isinstance(expression, Number | Text):
@@ -410,7 +410,7 @@ def _values(expression: Expression, rows: Rows) -> Operand:
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
 
 
-def _selected(case: Case, rows: Rows) -> Operand:
+def _selected(case: Case, rows: SelectedRows) -> Operand:
     """Return the values that the conditions of a CASE select.
 
     If a value or condition may fail, it is computed only for the rows that need it, as in Spark.
@@ -437,7 +437,7 @@ def _selected(case: Case, rows: Rows) -> Operand:
     return _in_order([*places, left], parts)
 
 
-def _decided_by_left(expression: Operation, rows: Rows) -> Operand:
+def _decided_by_left(expression: Operation, rows: SelectedRows) -> Operand:
     """Return the values of AND, OR or coalesce, as in Spark.
 
     If the right side may fail, it is computed only where the left side does not decide the result.
