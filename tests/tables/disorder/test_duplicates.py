@@ -185,6 +185,13 @@ def test_no_copy_counts_after_a_long_silence(late):
     assert found["n"].tolist() == found["ids"].tolist() == [3, 1]
 
 
+def test_an_id_cannot_be_remembered_longer_than_its_key():
+    how = {**TIMES, "slack": 1, "unique": "id", "key": "device", "forget_after": "1 hour"}
+    with pytest.raises(ValueError, match="`remember` must be at most `forget_after`"):
+        sf.reorder(stream(0), **how, remember="2 hours")
+    assert len(sf.reorder(stream(0), **how, remember="1 hour")) == len(stream(0))
+
+
 def test_a_late_id_with_a_time_far_in_the_future_is_forgotten():
     given = rows(np.random.default_rng(3), 20_000)["table"]
     times = np.asarray(given["order0"]) + np.arange(20_000) % 2 * 10**12

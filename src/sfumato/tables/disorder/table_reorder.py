@@ -91,6 +91,11 @@ class ReorderTableConfig(TableConfig):
                 "the end of a micro-batch, so the size of the micro-batch would decide which rows "
                 "of other keys fit into the buffer. Leave one of the two out"
             )
+        if self.forget_after is not None and self.remember > self.forget_after:
+            raise ValueError(
+                "`remember` must be at most `forget_after`, because a key that is forgotten loses "
+                "its ids: give a longer `forget_after`, or a shorter `remember`"
+            )
         if self.forget_after is not None and self.sources:
             raise ValueError(
                 "`forget_after` cannot be combined with `source`: whether a key has ended would "
