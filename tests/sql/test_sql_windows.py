@@ -494,6 +494,36 @@ SPEEDS = (
 ).format("[RANGE 60 s WATTR ts]")
 
 
+def test_calendar_windows_and_samples_are_the_functions(tables):
+    spark, answers = tables["spark"], ("vehID", "window", "n")
+    for written, window in (
+        ("RANGE 1 DAY ZONE 'Asia/Kolkata'", sf.Range("1 day", zone="Asia/Kolkata")),
+        ("RANGE 2 weeks SLIDE 1 week ZONE r'UTC'", sf.Range("2 weeks", slide="1 week", zone="UTC")),
+        ("RANGE 1 month OFFSET 6 hours", sf.Range("1 month", offset="6 hours")),
+        ("RANGE 2 years SLIDE 1 year", sf.Range("2 years", slide="1 year")),
+    ):
+        text = (
+            f"SELECT vehID, window, COUNT(*) AS n FROM Sensors [{written} WATTR ts] GROUP BY vehID"
+        )
+        own = sf.window_aggregate(
+            spark.table("Sensors"), {"n": "count(*)"}, window=window, order="ts", key="vehID"
+        ).select(*answers)
+        assert sorted(sql(spark, text).collect()) == sorted(own.collect()) != []
+    assert "in the time zone UTC" in explain(
+        spark, "SELECT COUNT(*) FROM Sensors [RANGE 1 DAY ZONE 'UTC' WATTR ts]"
+    )
+    for written, window, order in (
+        ("RANGE 300 s WATTR ts", sf.Range("300 s"), "ts"),
+        ("ROWS 40 ORDER ts", sf.Rows(40), "ts"),
+    ):
+        text = f"SELECT AVG(x) AS m, QUANTILE(AVG(x), 0.5) FROM u [{written} SAMPLES 7 SEED 5]"
+        how = {"window": window, "order": order, "quantiles": [0.5], "samples": 7, "seed": 5}
+        own = sf.window_aggregate(spark.table("u"), {"m": "avg(x)"}, **how).collect()
+        assert sorted(row.m.q50 for row in own) == sorted(
+            row.m.q50 for row in sql(spark, text).collect()
+        )
+
+
 def test_three_windows_are_joined_in_a_subquery(tables):
     text = SPEEDS + (
         "SELECT p.vehID, c.window, p.mean, p.most, c.least FROM (SELECT a.vehID AS vehID, "
@@ -549,7 +579,24 @@ SHARED = "SELECT window, SUM(x) AS s FROM u [RANGE 300 s WATTR ts ARRIVAL ts SLA
         ("SELECT vehID FROM Sensors [RANGE 300 s WATTR ts EMPTY 2]", "EMPTY",
          "EMPTY is allowed only for aggregates over a RANGE"),
         ("SELECT TOP 3 vehID FROM Sensors [RANGE 300 s WATTR ts EMPTY 2] RANK BY speed", "EMPTY",
-         "a ranking is answered at the times of its queries"),
+         "EMPTY is allowed only for aggregates over a RANGE"),
+        ("SELECT TOP 3 vehID FROM Sensors [RANGE 1 day ZONE 'UTC' WATTR ts] RANK BY speed", "ZONE",
+         "ZONE is allowed only for aggregates over a RANGE"),
+        ("SELECT TOP 3 vehID FROM Sensors [RANGE 1 month WATTR ts] RANK BY speed", "RANGE 1 month",
+         "months and years are allowed only for aggregates"),
+        ("SELECT vehID FROM Sensors [WATTR ts ZONE 'UTC']", "ZONE", "ZONE needs a RANGE"),
+        ("SELECT COUNT(*) FROM Sensors [RANGE 1 day ZONE UTC WATTR ts]", "UTC",
+         "write it in quotes, 'UTC'"),
+        ("SELECT COUNT(*) FROM Sensors [RANGE 1 day ZONE 'Europe/Berln' WATTR ts]", "ZONE",
+         "did you mean `Europe/Berlin`"),
+        ("SELECT COUNT(*) FROM Sensors [RANGE 5 min ZONE 'UTC' WATTR ts]", "5 min",
+         "RANGE of a window with calendar units must be a positive number of days"),
+        ("SELECT COUNT(*) FROM Sensors [RANGE 1 month SLIDE 1 day WATTR ts]", "1 day",
+         "SLIDE of a window with calendar units"),
+        ("SELECT vehID FROM Disordered [WATTR ts SLACK 8 SAMPLES 9]", "SAMPLES",
+         "SAMPLES is allowed only for aggregates over windows"),
+        ("SELECT AVG(x) FROM u [RANGE 300 s WATTR ts SAMPLES 0]", "0",
+         "SAMPLES must be an integer of at least 1"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EMPTY 0]", "EMPTY 0",
          "must be a number of extents from 1"),
         ("SELECT AVG(speed) FROM Disordered [RANGE 300 s WATTR ts SLACK 3 KEY vehID FORGET 1 day "

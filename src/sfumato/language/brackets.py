@@ -15,20 +15,22 @@ from sfumato.language.steps import Step, argument_lines, list_names, per_key, re
 from sfumato.language.syntax import START, Option, Relation, at
 from sfumato.language.tables import BracketWindow, PlannedFrame, match_name, resolve_column
 from sfumato.spark.model.estimates import row_bytes
-from sfumato.windows import Delta, JoinWindow, Range, Rows
+from sfumato.windows import CALENDAR_DURATION, Delta, JoinWindow, Range, Rows
 
 WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator"}
 WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
 """Arguments that determine how long rows are held; without them, no rows are held."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; without them, rows are assumed to be in order."""
-EXTENT_WORDS = ("RANGE", "SLIDE", "OFFSET", "EMPTY")
+EXTENT_WORDS = ("RANGE", "SLIDE", "OFFSET", "ZONE", "EMPTY")
 FORGET, NAMED = words_of(reorder, "forget_after", "name")
-AGGREGATE = words_of(window_aggregate, "early", "level", "version", "shared")
+SAMPLING = words_of(window_aggregate, "samples", "seed")
+AGGREGATE = (*words_of(window_aggregate, "early", "level", "version", "shared"), *SAMPLING)
 WINDOW_OPERATOR = (FORGET, NAMED, *words_of(window_aggregate, "unique"), *AGGREGATE)
 """Words of a bracket that belong to the operator over its window; UNIQUE only with VERSION."""
 AGGREGATE_WORDS = tuple(word.word for word in AGGREGATE)
 OPERATOR_WORDS = ("FORGET", "NAMED", *AGGREGATE_WORDS)
+EXAMPLE = "SELECT AVG(x)"
 ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
 
 
@@ -67,17 +69,32 @@ def operator_options(options: Sequence[Option]) -> tuple[Option, ...]:
 
 def refuse_aggregate_words(options: Sequence[Option]) -> None:
     """Raise SqlError for words that only aggregates accept, such as EARLY or EMPTY."""
+    sampling = [word.word for word in SAMPLING]
     for option in options:
-        if option.word in (*AGGREGATE_WORDS, "OFFSET", "EMPTY"):
-            reason = f"{option.word} is allowed only for aggregates over a RANGE"
-            raise at(option, reason, "SELECT AVG(x)")
+        if option.word in (*AGGREGATE_WORDS, "OFFSET", "ZONE", "EMPTY"):
+            over = "windows" if option.word in sampling else "a RANGE"
+            raise at(option, f"{option.word} is allowed only for aggregates over {over}", EXAMPLE)
+        if option.word in ("RANGE", "SLIDE") and (length := calendar_length(option, zone=False)):
+            reason = f"{option.word} {length}: months and years are allowed only for aggregates"
+            raise at(option, reason, EXAMPLE)
+
+
+def calendar_length(option: Option, *, zone: bool) -> str | None:
+    """Return a length in calendar units, such as "1 month"; otherwise None.
+
+    zone : whether days and weeks are calendar units, too
+    """
+    (measure,) = option.measures
+    written = " ".join((*measure.numbers, *measure.units)).lower()
+    found = None if measure.negative else CALENDAR_DURATION.fullmatch(written)
+    return written if found and (zone or found[2] in ("month", "year")) else None
 
 
 class TimeOptions(TableOptions):
     """`sf.reorder`, and with RANGE, `sf.Range` over its rows."""
 
     words = (
-        *words_of(Range, "length", "slide", "offset"),
+        *words_of(Range, "length", "slide", "offset", "zone"),
         Word("EMPTY", "number", "empty"),
         *words_of(reorder, "event_time", "arrival", "key", "source", "slack", "drop_ratio"),
         *words_of(reorder, "max_delay", "punctuation"),
@@ -161,10 +178,18 @@ class TimeOptions(TableOptions):
                 if (option := self.get(word)) is not None:
                     raise at(option, f"{word} needs a RANGE")
             return None
-        names = ("length", "slide", "offset", "empty", "idle_timeout")
+        names = ("length", "slide", "offset", "zone", "empty", "idle_timeout")
         values = {w.argument: self.value(w) for w in self.words if w.argument in names}
         given = {argument: value for argument, value in values.items() if value is not None}
         return self.call(lambda: Range(**given))
+
+    def value(self, word: Word) -> Any:
+        """Return the value of a word; lengths in calendar units remain text."""
+        option, zone = self.get(word.word), self.get("ZONE") is not None
+        length = None
+        if option is not None and word.argument in ("length", "slide"):
+            length = calendar_length(option, zone=zone)
+        return super().value(word) if length is None else length
 
     def _arrival(self, arguments: dict[str, Any], controlled: bool) -> tuple[PlannedFrame, str]:
         """Return the table with its arrival column; a stream without one gets micro-batch times."""
@@ -205,6 +230,7 @@ class RowsOptions(TableOptions):
         ORDER,
         FORGET,
         NAMED,
+        *SAMPLING,
     )
     kind = "count"
 
@@ -253,6 +279,7 @@ class DeltaOptions(TableOptions):
         ORDER,
         FORGET,
         NAMED,
+        *SAMPLING,
     )
     kind = "value"
 

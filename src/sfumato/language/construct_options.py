@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 
 from sfumato.duration import MICROSECONDS, UNIT_SYMBOLS, UNIT_WORDS, microseconds
 from sfumato.language.parse import Word
-from sfumato.language.syntax import WORD, Measure, Node, Option, SqlError, at
+from sfumato.language.syntax import WORD, Measure, Node, Option, SqlError, Token, at
 from sfumato.language.tables import PlannedFrame, match_name, resolve_column
 from sfumato.near_misses import near
 from sfumato.spark.model.validation import DUPLICATED_NAME
@@ -44,6 +44,8 @@ COLUMN_SHAPES = {
     "order": "names",
 }
 """Arguments that name one column ("name") or several ("names")."""
+STRING_ARGUMENTS = ("zone",)
+"""Arguments that are written as a quoted string."""
 DEFAULTS = {"event_time": "event_time", "order": "arrival"}
 """Default columns, used if the table has them."""
 SHAPES = {"timedelta": "duration", "Mapping": "numbers", "bool": "", "int": "number"}
@@ -64,6 +66,7 @@ def _word(parameter: Parameter) -> Word:
     if name in COLUMN_SHAPES:
         return Word(spelled, COLUMN_SHAPES[name], name, default=DEFAULTS.get(name))
     other = "fraction" if "float" in kind else "choice"
+    other = "STRING" if name in STRING_ARGUMENTS else other
     shape = next((SHAPES[part] for part in SHAPES if part in kind), other)
     needed = parameter.kind is Parameter.KEYWORD_ONLY and parameter.default is Parameter.empty
     return Word(spelled, shape, name, needed=needed)
@@ -132,6 +135,8 @@ class Options:
             return self.columns(word.word, word.default, qualified=word.shape == "column")
         if option is None:
             return None
+        if option.strings:
+            return string_value(option.strings[0])
         if option.measures:
             if word.shape == "duration":
                 names = [word.word for word in self.words]
@@ -207,6 +212,18 @@ def argument_in(message: str, arguments: Iterable[str]) -> str | None:
         if (match := re.search(rf"`{argument}\b|\b{argument}=", message)) is not None
     ]
     return min(named)[1] if named else None
+
+
+def string_value(token: Token) -> str:
+    """Return the value of a quoted string; a raw string, such as r'a', has no escapes."""
+    begin = opening(token)
+    inside = str(token)[len(begin) : -1]
+    return inside if len(begin) == 2 else re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)
+
+
+def opening(token: Token) -> str:
+    """Return what opens a quoted string: a quote, with r in front of it for a raw string."""
+    return token[: 2 if token[0] in "rR" else 1]
 
 
 def duration_of(word: str, measure: Measure, words: Sequence[str] = ()) -> int:

@@ -1,13 +1,12 @@
 """IMPUTE after a table, as a call of `sf.impute`."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from sfumato.api.imputation import Dependency, Imputation, impute, impute_frame
 from sfumato.language import syntax
 from sfumato.language.brackets import NAMED
-from sfumato.language.construct_options import Options, words_of
+from sfumato.language.construct_options import Options, opening, string_value, words_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import Lines, Step, argument_lines
 from sfumato.language.syntax import Node, Relation, Token, at
@@ -84,17 +83,7 @@ def _dependency(token: Token) -> Any:
     try:
         return Dependency.parse(string_value(token))
     except ValueError as error:
-        place = token.start + _opening(token) + getattr(error, "position", 0)
+        place = token.start + len(opening(token)) + getattr(error, "position", 0)
         reason = str(error).partition(" at position")[0]
         hint = "write a dependency like 'humidity -> temperature : 0.05 -> 0.1' after BY"
         raise at(Node(place, place + 1), f"{reason}: {hint}") from error
-
-
-def string_value(token: Token) -> str:
-    begin = _opening(token)
-    inside = str(token)[begin:-1]
-    return inside if begin == 2 else re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)
-
-
-def _opening(token: Token) -> int:
-    return 2 if token[0] in "rR" else 1

@@ -96,6 +96,8 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     sides = list(zip(relations, frames, strict=True))
     brackets = _brackets(sides, join)
     on = [_shared_name(name, name, sides, attributes=True) for name in join.on]
+    for bracket in brackets:
+        refuse_aggregate_words(bracket.options)
     bounds = brackets[0].join_window(), brackets[-1].join_window()
     windows = brackets[0].call(lambda: window_pair(bounds, on))
     arguments: dict[str, Any] = {"on": on, **given.arguments()}

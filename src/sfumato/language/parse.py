@@ -90,7 +90,7 @@ class Word:
     word : spelling in messages, in upper case
     shape : the syntax after it, as rules of `grammar.lark`: "number", "numbers" (one, or several in
         parentheses), "fraction", "duration", "name" (a column), "names" (columns), "choice" (a word
-        that the function accepts), "" for nothing, ...
+        that the function accepts), "STRING", "" for nothing, ...
     argument : the function's argument that it sets, or "" if the construct itself reads the word
     constant : the argument's value if nothing follows
     default : the column that is used without the word, if the table has this column
@@ -287,7 +287,8 @@ class ToSyntax(Transformer[Token, Any]):
         keyword, *values = children
         flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,))]
         measures, names = _all(flat, syntax.Measure), _all(flat, syntax.Name)
-        return syntax.Option(*span, keyword.type, measures, names)
+        strings = tuple(token for token in _all(flat, Token) if token.type == "STRING")
+        return syntax.Option(*span, keyword.type, measures, names, strings)
 
     def number(self, span: Span, children: list[Token]) -> syntax.Measure:
         numbers = tuple(c for c in children if c.type == "NUMBER")
@@ -304,7 +305,7 @@ class ToSyntax(Transformer[Token, Any]):
 
     def imputation(self, span: Span, children: list[Any]) -> syntax.Impute:
         *attributes, repository = _all(children, syntax.Name)
-        texts = tuple(c for c in _all(children, Token) if c.type == "STRING")
+        texts = tuple(token for token in _all(children, Token) if token.type == "STRING")
         options = _all(children, syntax.Option)
         return syntax.Impute(*span, children[0], tuple(attributes), repository, texts, options)
 
@@ -357,6 +358,8 @@ def _syntax_error(
         reason += f": write a name of several words in backquotes, `{words} {token}`"
     elif "a number" in others and token.upper() == "INTERVAL":
         reason += ": write the duration without INTERVAL, such as 10 minutes"
+    elif accepts == {"STRING"}:
+        reason += f": write it in quotes, '{token}'"
     elif "a number" in others and str(token)[:1] in "'\"":
         reason += f": write {str(token)[1:-1]}, without quotes"
     if at_end:

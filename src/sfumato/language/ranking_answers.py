@@ -263,7 +263,6 @@ class Ranking(WindowedBlock):
     def __init__(self, block: Block, source: Source, ranking_clause: RankingClause) -> None:
         super().__init__(block, source)
         self.ranking_clause = ranking_clause
-        refuse_aggregate_words(source.operator_options)
         self.handled += [*ranking_clause.clauses, span_of(ranking_clause.top)]
         self.place = ranking_clause.clauses[0] if ranking_clause.clauses else source.node
         options = (*source.operator_options, *ranking_clause.rank_options.options)
@@ -332,6 +331,7 @@ class Ranking(WindowedBlock):
         bracket = self.block.relations[0].bracket
         assert bracket is not None
         assert window is not None
+        refuse_aggregate_words(bracket.options)
         if isinstance(window, Delta):
             raise at(bracket, "TOP needs a RANGE or a ROWS window")
         slide = next((option for option in bracket.options if option.word == "SLIDE"), None)

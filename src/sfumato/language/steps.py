@@ -174,8 +174,9 @@ def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lin
     if extent is not None:
         empty = f" EMPTY {extent.empty}" if extent.empty else ""
         offset = f" OFFSET {spelled(extent.offset_us)}" if extent.offset_us else ""
-        length, slide = spelled(extent.length_us), spelled(extent.slide_us)
-        lines.append(("extents", f"RANGE {length} SLIDE {slide}{offset}{empty}"))
+        zone = f" ZONE '{extent.zone}'" if extent.zone else ""
+        length, slide = _lengths(extent)
+        lines.append(("extents", f"RANGE {length} SLIDE {slide}{offset}{zone}{empty}"))
     return [
         *lines,
         ("parallel", parallel),
@@ -186,14 +187,22 @@ def reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lin
     ]
 
 
+def _lengths(extent: Range) -> tuple[str, str]:
+    """Return the length and slide of extents, as text."""
+    if extent.calendar_unit is None:
+        return spelled(extent.length_us), spelled(extent.slide_us)
+    return str(extent.length), str(extent.slide or extent.length)
+
+
 def window_lines(
     window: Rows | Range | Delta, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
 ) -> Lines:
     """Return the lines for aggregates. members : whether rows are selected;  how : arguments"""
     if isinstance(window, Range):
-        length, slide = spelled(window.length_us), spelled(window.slide_us)
-        several, shared = math.ceil(window.length_us / window.slide_us), how.get("shared")
+        length, slide = _lengths(window)
+        several, shared = math.ceil(window.grid[0] / window.grid[1]), how.get("shared")
         offset = f", offset by {spelled(window.offset_us)}" if window.offset_us else ""
+        offset += f", in the time zone {window.zone}" if window.zone else ""
         and_rows = ", with its rows" if members else ""
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
         if any(text.partition("(")[0] in OVER_TIME for text in aggregates):

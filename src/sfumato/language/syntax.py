@@ -109,11 +109,12 @@ class Measure(Node):
 
 @dataclass(frozen=True)
 class Option(Node):
-    """A word of a construct (in upper case) with the numbers and names that follow it."""
+    """A word of a construct (in upper case) with the numbers, names and strings that follow it."""
 
     word: str
     measures: tuple[Measure, ...] = ()
     names: tuple[Name, ...] = ()
+    strings: tuple[Token, ...] = ()
 
     @property
     def place(self) -> Node:
