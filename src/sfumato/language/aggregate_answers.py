@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -437,6 +437,9 @@ class Aggregation(WindowedBlock):
         """
         body = reference.call
         assert body is not None
+        for equal, after in pairwise(items):
+            if (str(equal), str(after)) == ("=", ">") and equal.end == after.start:
+                raise at(Node(equal.start, after.end), "=> is not a comparison", suggestion=">=")
         calls = [self._call(aggregate) for _, aggregate in inner]
         different = {_without_spelling(c): each for c, (each, _) in zip(calls, inner, strict=True)}
         if len(different) != 1:

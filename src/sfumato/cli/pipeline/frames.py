@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 import sfumato as sf
 from sfumato.cli.pipeline.model import REPLAY, PipelineError, PipelineSource, Sink
+from sfumato.near_misses import did_you_mean
 from sfumato.spark.crossing.chunks import MetricsName
 
 RAW, READ, UNDECODABLE = "__raw", "__read", "__undecodable"
@@ -135,7 +136,8 @@ def _reason(schema: StructType) -> Column:
 def _add_missing_reasons(seen: DataFrame, source: PipelineSource, known: list[str]) -> DataFrame:
     """Add a reason to rows in which a required column is NULL."""
     if unknown := [name for name in source.required if name not in known]:
-        why = f"must name columns of the schema, {', '.join(known)}; got {unknown[0]!r}"
+        likely = did_you_mean(unknown[0], known)
+        why = f"must name columns of the schema, {', '.join(known)}; got {unknown[0]!r}{likely}"
         raise PipelineError.at(f"sources.{source.name}.required", why)
     missing = [
         F.when(

@@ -241,7 +241,7 @@ def _answers(
     operator: Chain, tables: Iterable[pa.Table], sides: Sequence[Sequence[str]]
 ) -> Iterator[Emitted]:
     """Yield the answers of a bucket's operator, and finally its gauges."""
-    from sfumato.tables.reading.chain import REASONS_NAME
+    from sfumato.tables.reading.chain import REASONS_NAME, prefix
 
     counted, answered = dict[str, int](), False
     calls = (operator.process(list(_by_side(rows, sides)), 0) for rows in tables)
@@ -253,8 +253,15 @@ def _answers(
             answered = True
             yield outputs, changes if any(changes.values()) else None
     gauges = operator.gauges()
-    found = [text for name, text in gauges.items() if name.endswith(REASONS_NAME) and text]
-    warn_of_left_out({reason for text in found for reason in json.loads(text)})
+    warn_of_left_out(
+        {
+            (step.function, reason)
+            for number, step in enumerate(operator.config.steps)
+            for name, text in gauges.items()
+            if name.startswith(prefix(number)) and name.endswith(REASONS_NAME) and text
+            for reason in json.loads(text)
+        }
+    )
     if gauges and answered:
         yield [], {**dict.fromkeys(counted, 0), **gauges}
 

@@ -312,7 +312,7 @@ class ChainPlan:
                 sides = zip(step.sides, feeds, strict=True)
                 feeds = [replace(feed, layout=_layout(side, feed)) for side, feed in sides]
             idles = step.job.idle_timeout is not None
-            steps.append(ChainStep(step.job.config, tuple(feeds), idles))
+            steps.append(ChainStep(step.job.config, tuple(feeds), idles, step.job.function))
         return ChainConfig(tuple(steps))
 
     def _feed(self, side: StepInput, frames: Sequence[RawRows]) -> Feed:

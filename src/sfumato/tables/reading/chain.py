@@ -95,11 +95,13 @@ class ChainStep:
     """An operator of a chain.
 
     feeds : the input of each side    idles : whether it emits rows after an idle timeout
+    function : name of the public function in messages
     """
 
     config: TableConfig
     feeds: tuple[Feed, ...]
     idles: bool = False
+    function: str = ""
 
 
 @dataclass(frozen=True)

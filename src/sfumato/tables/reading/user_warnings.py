@@ -88,12 +88,12 @@ def warn_of_separate_draws(operator: str) -> None:
     )
 
 
-def warn_of_left_out(reasons: Iterable[str]) -> None:
-    """Warn about a static frame's invalid rows, once per reason and worker process."""
-    for reason in sorted(reasons):
+def warn_of_left_out(found: Iterable[tuple[str, str]]) -> None:
+    """Warn about a static frame's invalid rows, once per operator, reason and worker process."""
+    for operator, reason in sorted(found):
         warnings.warn(
-            f"rows of a static frame were left out as invalid ({reason}): sf.split_invalid(df) "
-            "finds them",
+            f"{operator}: rows of a static frame were left out as invalid ({reason}): "
+            "sf.split_invalid(df) finds them",
             InvalidRowsWarning,
             stacklevel=1,
         )
