@@ -27,7 +27,8 @@ def written(folder: Path, **files: str) -> None:
         stem, _, ending = name.rpartition("_")
         (folder / "transformations" / f"{stem}.{ending}").write_text(text)
     chosen = sf.ops.settings(2, local_disk=True)
-    del chosen["spark.python.unix.domain.socket.enabled"]  # only before a session starts
+    for name in ("python.unix.domain.socket.enabled", "broadcast.UDFCompressionThreshold"):
+        del chosen[f"spark.{name}"]  # only before a session starts
     settings = "\n".join(f'  {name}: "{value}"' for name, value in chosen.items())
     text = SPEC.format(storage=(folder / "storage").as_uri(), settings=settings)
     (folder / "spark-pipeline.yml").write_text(text)

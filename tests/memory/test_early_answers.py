@@ -71,8 +71,8 @@ def by_loop(rows, length, slide, every, delay):
 def of_certain(held):
     """Return the values of ASKED over certain rows."""
     x = [v for v in held if v == v]
-    some = (sum(x), sum(x) / len(x), min(x), max(x)) if x else (None,) * 4
-    return len(held), len(x), *some
+    some = (sum(x) / len(x), min(x), max(x)) if x else (None,) * 3
+    return len(held), len(x), sum(x), *some
 
 
 def of_worlds(held):

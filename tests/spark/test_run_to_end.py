@@ -7,7 +7,7 @@ from pyspark.errors import StreamingQueryException
 
 import sfumato as sf
 from sfumato.spark.runtime.run import EMPTY_BATCHES_SETTING
-from two_sources import ROWS, SCHEMA, put, source
+from two_sources import PART, ROWS, SCHEMA, put, source
 
 pytestmark = pytest.mark.spark
 
@@ -124,6 +124,24 @@ def test_a_query_whose_operators_hold_nothing_is_run_once(spark, tmp_path):
         assert len(runs) == night
         assert spark.read.parquet(str(tmp_path / "out")).count() == 20 * night
         put(tmp_path / "in", night, source(1)[20 * night : 20 * night + 20])
+
+
+def test_files_that_arrive_before_the_end_are_emitted_too(spark, tmp_path):
+    rows, runs = source(0), []
+    put(tmp_path / "in", 0, rows[:PART])
+
+    def start():
+        for part in range(1, 4) if len(runs) == 1 else ():  # several micro-batches
+            put(tmp_path / "in", part, rows[part * PART : part * PART + PART])
+        files = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        read = files.json(str(tmp_path / "in"))
+        frame = sf.reorder(read, event_time="ts", arrival="arrival", slack=3)
+        runs.append(writer(frame, tmp_path, "parquet").start())
+        return runs[-1]
+
+    assert sf.ops.run_to_end(spark, start) is runs[-1]
+    assert len(runs) == 3
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 4 * PART
 
 
 def nights(spark, folder, made, query):

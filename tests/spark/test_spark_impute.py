@@ -3,6 +3,7 @@
 import math
 import warnings
 from itertools import permutations
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 import sfumato as sf
 from all_available import process_all_available
+from sfumato.spark.state.bucket_state import BROADCAST_SETTING, require_not_broadcast
 from streams import counts_of, put_parts, run, stream_of
 
 pytestmark = pytest.mark.spark
@@ -106,6 +108,27 @@ def test_a_confidence_is_kept_and_chains_go_on(spark):
     assert got == {0: [(0.25, 1.0), (0.25, 2.0)], 1: [(0.25, 7.0)]}
     kept = sf.where(out, "b > 1.5").select("id", sf.existence()).collect()
     assert {tuple(row) for row in kept} == {(0, 0.25), (1, 0.25)}
+
+
+def test_a_stream_accepts_a_repository_that_spark_would_broadcast_by_default(spark, tmp_path):
+    past = readings(30_000, seed=8)
+    repository = pa.table({"at": np.arange(len(past)), "a": past[:, 0], "b": past[:, 1]})
+    now = pa.table({"at": np.arange(40) + len(past), "a": [None, 1.0] * 20, "b": [2.0, None] * 20})
+    put_parts(tmp_path / "in", now, [0, 20, 40])
+    how = {"repository": repository, "attributes": ["a", "b"], "order": "at"}
+    stream = sf.impute(stream_of(spark, tmp_path / "in", "at long, a double, b double"), **how)
+    expected = sf.impute(now, **how).select(["at", "alternatives"]).to_pylist()
+    rows, _ = run(stream.select("at", "alternatives"), tmp_path)
+    found = sorted((row.asDict(recursive=True) for row in rows), key=itemgetter("at"))
+    assert found == expected
+
+
+def test_a_processor_that_spark_would_broadcast_is_refused_with_the_setting(spark):
+    require_not_broadcast(900_000, "1m")
+    for size, limit in ((2_000_000, "1m"), (1_000_000, "1024kb"), (990_000, "1048576"), (10, "1k")):
+        with pytest.raises(ValueError, match=r"MB.*sf\.configure.*UDFCompressionThreshold"):
+            require_not_broadcast(size, limit)
+    assert spark.conf.get(BROADCAST_SETTING) == "256m"
 
 
 def test_a_repository_without_a_complete_row_or_with_a_stream_is_refused(spark, tmp_path):

@@ -1,6 +1,7 @@
 """Aggregates over windows in SQL: queries of two papers, compared with the functions' answers."""
 
 import re
+from collections import Counter
 from datetime import UTC
 
 import numpy as np
@@ -361,24 +362,38 @@ def test_two_windowed_tables_join_extent_by_extent(tables, key):
 @pytest.mark.parametrize("how", ["LEFT", "RIGHT OUTER", "FULL"])
 def test_outer_joins_of_windows_keep_the_rows_that_meet_none(tables, how):
     text = (
-        "SELECT a.vehID AS one, b.vehID AS other, window.end AS ends "
-        "FROM (SELECT vehID, window, COUNT(*) AS n FROM Sensors [RANGE 90 s WATTR ts] "
+        "SELECT window.end AS ends, a.vehID AS one, a.n AS slow, b.vehID AS other, b.n AS fast "
+        "FROM (SELECT vehID, window, COUNT(*) AS n FROM cars [RANGE 90 s WATTR ts] "
         f"WHERE speed < 80 GROUP BY vehID) a {how} JOIN "
-        "(SELECT vehID, window, COUNT(*) AS n FROM Sensors [RANGE 90 s WATTR ts] "
+        "(SELECT vehID, window, COUNT(*) AS n FROM cars [RANGE 90 s WATTR ts] "
         "WHERE speed >= 80 GROUP BY vehID) b ON a.vehID = b.vehID"
     )
-    got = {(r["one"], r["other"], stamp(r["ends"])) for r in sql(tables["spark"], text).collect()}
-    sides = [
-        {(c[0], stamp(c[2]) // 90 * 90 + 90) for c in tables["cars"] if (c[1] >= 80) == fast}
-        for fast in (False, True)
-    ]
-    expected = {(vehicle, vehicle, end) for vehicle, end in sides[0] & sides[1]}
+    cars = tables["spark"].table("Sensors").withColumn("vehID", F.expr("NULLIF(vehID, 1)"))
+    found = sql(tables["spark"], text, cars=cars).collect()
+    slow, fast = Counter(), Counter()
+    for vehicle, speed, ts in tables["cars"]:
+        of = slow if speed < 80 else fast
+        of[stamp(ts) // 90 * 90 + 90, None if vehicle == 1 else vehicle] += 1
+    both = {of for of in slow.keys() & fast.keys() if of[1] is not None}  # NULL equals nothing
+    expected = [(*of, slow[of], of[1], fast[of]) for of in both]
     if not how.startswith("RIGHT"):
-        expected |= {(vehicle, None, end) for vehicle, end in sides[0] - sides[1]}
+        expected += [(*of, slow[of], None, None) for of in slow.keys() - both]
     if not how.startswith("LEFT"):
-        expected |= {(None, vehicle, end) for vehicle, end in sides[1] - sides[0]}
-    assert got == expected
-    assert len({None in row for row in got}) == 2
+        expected += [(end, None, None, vehicle, fast[end, vehicle])
+                     for end, vehicle in fast.keys() - both]  # fmt: skip
+    assert Counter((stamp(row.ends), *row[1:]) for row in found) == Counter(expected)
+    assert any(end for end, vehicle in slow.keys() & fast.keys() if vehicle is None)
+
+
+@pytest.mark.parametrize("written", ["", "AS "])
+def test_an_alias_with_the_name_of_a_column_selects_no_rows(tables, written):
+    found = sql(
+        tables["spark"],
+        f"SELECT window.end {written}ts, vehID {written}id, AVG(speed) {written}speed "
+        "FROM Sensors [RANGE 90 s WATTR ts] GROUP BY vehID",
+    ).collect()
+    extents = {(stamp(c[2]) // 90 * 90 + 90, c[0]) for c in tables["cars"]}
+    assert sorted((stamp(row.ts), row.id) for row in found) == sorted(extents)
 
 
 def test_answers_of_two_windows_join_as_the_toll_query_has_them(tables):

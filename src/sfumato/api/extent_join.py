@@ -20,6 +20,7 @@ def extent_join(
     probability: float | None = None,
     how: str = "inner",
     one_to_one: bool = False,
+    nulls_equal: bool = True,
     forget_after: str | timedelta | None = None,
     name: str | None = None,
 ) -> Any:
@@ -38,6 +39,8 @@ def extent_join(
     one_to_one
         Put each row in at most one pair: choose pairs by descending probability. Needs `on` and
         how="inner".
+    nulls_equal
+        Whether NULL keys are equal to each other; if not, rows with a NULL key have no partner.
     forget_after
         Time to live of a key, if the controllers upstream have keys.
     name
@@ -72,6 +75,7 @@ def extent_join(
     [(22.0, 2), (21.0, 1), (23.0, 1)]
     """
     frames = frame_of(left, "left"), frame_of(right, "right")
+    how_paired: dict[str, Any] = {"how": how, "one_to_one": one_to_one, "nulls_equal": nulls_equal}
     return run(
-        extent_join_job(*frames, key, on, within, probability, forget_after, name, how, one_to_one)
+        extent_join_job(*frames, key, on, within, probability, forget_after, name, **how_paired)
     )

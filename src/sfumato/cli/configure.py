@@ -132,7 +132,8 @@ def _drop_empty(folder: Path) -> None:
             each.rmdir()
 
 
-STATIC_SETTING = "spark.python.unix.domain.socket.enabled"  # fixed when the server starts
+# Prefixes of settings that are fixed when the server starts
+STATIC_SETTINGS = ("spark.python.", "spark.broadcast.")
 # Environment variables of folders whose configuration files may name a cluster
 CONF_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR")
 
@@ -189,7 +190,7 @@ def configure(
         if _is_local(remote or str(given.get("spark.master") or os.environ.get("MASTER") or "")):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in settings(cores, local_disk=local_disk).items():
-        if name not in given and not (remote and name == STATIC_SETTING):
+        if name not in given and not (remote and name.startswith(STATIC_SETTINGS)):
             builder = builder.config(name, value)
     if not served and "ipykernel" in sys.modules:
         _start_quietly(builder)

@@ -522,7 +522,7 @@ class Aggregation(WindowedBlock):
         named = (
             match_name(part, columns)
             for clause in clauses
-            for reference in references(clause.items)
+            for reference in chain(*map(references, clause.values()))
             if reference.call is None and not self.block.is_handled(reference.start)
             if clause.word != "ORDER_BY" or not self._selected_as(reference)
             for part in reference.parts[:2]

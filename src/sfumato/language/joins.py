@@ -244,7 +244,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     known = [after for after in forgets if after is not None]
     after = max(known, key=lambda after: microseconds("FORGET", after), default=None)
     names, given, condition = _side_names(left, right), Options((), right), ""
-    how: dict[str, Any] = {"forget_after": after, "name": name, "how": kept}
+    how: dict[str, Any] = {"forget_after": after, "name": name, "how": kept, "nulls_equal": False}
     if right.join is not None:
         given = join_words(right.join)
         how |= {"on": list(map(str, right.join.on)), **given.arguments("USING", "OUTPUT")}

@@ -210,6 +210,12 @@ class Clause(Node):
     def place(self) -> Node | Token:
         return self.keyword or self
 
+    def values(self) -> list[Items]:
+        """Return the items of a SELECT without their aliases, or all items of another clause."""
+        if self.word != "SELECT":
+            return [self.items]
+        return [alias_of(item)[1] for item in list_items(self.items)]
+
 
 @dataclass(frozen=True)
 class Cte(Node):

@@ -152,9 +152,8 @@ def where(frame: SparkFrame, condition: str, name: str | None = None) -> DataFra
         kept = table.column("kept").to_numpy()
         found = why_invalid_after_filter(table, attributes, kept, most).column()
         if not streams:  # the driver warns for streams
-            warn_of_left_out(
-                {generalize_reason(each) for each in found.unique().to_pylist() if each}
-            )
+            known = {generalize_reason(each) for each in found.unique().to_pylist() if each}
+            warn_of_left_out(("where", each) for each in known)
         return found
 
     reason = computed(reasons, StringType(), F.col(ALTERNATIVES), left.alias("kept"))

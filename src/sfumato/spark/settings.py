@@ -20,9 +20,11 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     Returns
     -------
     Settings by name: state in RocksDB, which the operators require, written as a changelog; no
-    count of all state rows in every micro-batch; times in UTC; a Unix socket to Python workers. The
-    socket must be set before the session starts; the other settings can also be set on a running
-    session with ``spark.conf.set``. Only `run_to_end` changes a setting, while it runs.
+    count of all state rows in every micro-batch; times in UTC; a Unix socket to Python workers; and
+    operators with large arguments, such as the repository of `impute`, on streams. The last two
+    (``spark.python...`` and ``spark.broadcast...``) must be set before the session starts; the
+    others can also be set on a running session with ``spark.conf.set``. Only `run_to_end` changes
+    a setting, while it runs.
 
     Raises
     ------
@@ -46,6 +48,7 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
         f"{STATE_STORE}.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.broadcast.UDFCompressionThreshold": "256m",
     }
     if cores is not None:
         if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:

@@ -20,13 +20,13 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def table(rows):
-    """Return rows (end, key, number) as a side's table."""
+    """Return rows (end, key, number) as a side's table; the key 2 is NULL."""
     ends = pa.array([end for end, *_ in rows], pa.int64()).cast(STAMP)
     return pa.table(
         {
             "row": pa.StructArray.from_arrays([pa.array([n for *_, n in rows], pa.int64())], ["n"]),
             "window": pa.StructArray.from_arrays([ends, ends], ["start", "end"]),
-            "key0": pa.array([key for _, key, _ in rows], pa.int64()),
+            "key0": pa.array([None if key == 2 else key for _, key, _ in rows], pa.int64()),
         }
     )
 
@@ -72,17 +72,18 @@ def answers_of(settings, sides, steps, as_table=table):
     return operator, [*outputs, *operator.flush()]
 
 
-@given(extents(), st.sampled_from([0, 1]))
-def test_pairs_have_equal_extents_and_keys_for_any_cuts_and_restarts(case, keys):
+@given(extents(), st.sampled_from([0, 1]), st.booleans())
+def test_pairs_have_equal_extents_and_keys_for_any_cuts_and_restarts(case, keys, nulls_equal):
     sides, steps = case
-    settings = ExtentJoinTableConfig(keys=keys)
+    settings = ExtentJoinTableConfig(keys=keys, nulls_equal=nulls_equal)
 
     def as_table(rows):
         return table(rows) if keys else table(rows).drop_columns("key0")
 
     operator, outputs = answers_of(settings, sides, steps, as_table)
     of = 1 + keys
-    expected = [(a[2], b[2]) for a in sides[0] for b in sides[1] if a[:of] == b[:of]]
+    paired = [row for row in sides[0] if nulls_equal or not keys or row[1] != 2]
+    expected = [(a[2], b[2]) for a in paired for b in sides[1] if a[:of] == b[:of]]
     assert pairs(outputs) == sorted(expected)
     counted = operator.counters()
     assert counted["pairs"] == len(expected)
@@ -113,9 +114,9 @@ LISTS = st.sampled_from(
 def test_rows_without_a_partner_are_those_over_possible_worlds(how, on, case, data):
     sides, steps = case
     sides = [[(*row, data.draw(LISTS)) for row in side] for side in sides]
-    least = 0.3
+    least, nulls_equal = 0.3, data.draw(st.booleans())
     match = {"on": on, "within": 1.0, "probability": least} if on else {}
-    settings = ExtentJoinTableConfig(keys=1, how=how, **match)
+    settings = ExtentJoinTableConfig(keys=1, how=how, nulls_equal=nulls_equal, **match)
 
     def as_table(rows):
         return uncertain(rows) if on else table([row[:3] for row in rows])
@@ -138,7 +139,8 @@ def test_rows_without_a_partner_are_those_over_possible_worlds(how, on, case, da
     expected = {}
     for side in {"left": [0], "right": [1], "full": [0, 1]}[how]:
         for row in sides[side]:
-            others = [other for other in sides[1 - side] if other[:2] == row[:2]]
+            paired = sides[1 - side] if nulls_equal or row[1] != 2 else []
+            others = [other for other in paired if other[:2] == row[:2]]
             alone = alone_by_worlds(row, others) if on else float(not others)
             if alone >= least:
                 expected[side, row[2]] = alone

@@ -285,10 +285,10 @@ def _aggregate_cells(what, attribute, e, attributes, s):
     n = s.cells[at]
     if what == EARLY_COUNT:
         return n
-    if n == 0:
-        return np.nan
     if what == EARLY_SUM:
         return s.cells[at + 1]
+    if n == 0:
+        return np.nan
     if what == EARLY_AVG:
         return s.cells[at + 1] / n
     return s.cells[at + 2] if what == EARLY_MIN else s.cells[at + 3]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -36,6 +37,7 @@ from sfumato.operators.state.config import differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import OperatorMetrics, spark_hash
+from sfumato.spark.model.declared_frame import is_connected
 from sfumato.spark.state.deferred_processor import DeferredProcessor
 from sfumato.spark.state.operator_owners import (
     END,
@@ -61,6 +63,8 @@ MAX_HEADER_SNAPSHOT_BYTES = 32_768  # a snapshot up to this size is stored in th
 MAX_PIECE_BYTES = 4 << 20  # maximum bytes of a snapshot in one entry
 MAX_LOG_ENTRY_BYTES = 8 << 20  # maximum bytes of a log entry; a larger entry becomes a snapshot
 MAX_SEEN = 100_000
+BROADCAST_SETTING, DEFAULT_BROADCAST_LIMIT = "spark.broadcast.UDFCompressionThreshold", "1m"
+PICKLED_CALL_BYTES = 65_536  # what Spark pickles with a processor occupies less
 
 _SEEN: set[tuple[str, int]] = set()  # queries and buckets whose state this worker has read
 
@@ -107,13 +111,33 @@ def run_buckets(
     idle_timeout : milliseconds
     """
     columns = [StructField("chunk", BinaryType()), *OperatorMetrics.of(blueprint).columns]
-    processor = BucketProcessor(blueprint, fingerprint, idle_timeout)
+    processor = cloudpickle.dumps(BucketProcessor(blueprint, fingerprint, idle_timeout))
+    if not is_connected(packed):  # Spark Connect broadcasts no processor
+        limit = packed.sparkSession.conf.get(BROADCAST_SETTING, DEFAULT_BROADCAST_LIMIT)
+        require_not_broadcast(len(processor), str(limit))
     return packed.groupBy(chunks.BUCKET).transformWithState(
-        DeferredProcessor(cloudpickle.dumps(processor)),
+        DeferredProcessor(processor),
         StructType(columns),
         "Append",
         "None" if idle_timeout is None else "ProcessingTime",
     )
+
+
+def require_not_broadcast(size: int, limit: str) -> None:
+    """Raise ValueError for a processor of so many bytes that Spark would broadcast it.
+
+    At the start of a query, Spark loads the processor in a process that has no broadcasts.
+    """
+    written = re.fullmatch(r"(\d+)([kmgtp]?)b?", limit.strip().lower())
+    assert written is not None, "Spark has checked it"
+    bound = int(written[1]) << 10 * " kmgtp".index(written[2] or " ")
+    if size + PICKLED_CALL_BYTES > bound:
+        raise ValueError(
+            f"the arguments of an operator on this stream occupy {size / 2**20:,.1f} MB, probably "
+            f"for a repository, but Spark accepts at most {limit} here: start the session with "
+            f"sf.configure(...), which sets {BROADCAST_SETTING}, or with a larger value of this "
+            "setting; or use a smaller repository"
+        )
 
 
 def _foreign_checkpoint(why: str) -> ValueError:

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
@@ -18,7 +19,7 @@ from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables
+from sfumato.tables.arrow import SavedTable, as_array, as_numbers, concat_tables, has_no_null
 from sfumato.tables.joins.metric import finite_number
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
@@ -70,6 +71,7 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
     max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
     how : "inner", or "left", "right" or "full" to also emit unmatched rows
     one_to_one : whether a row is in at most one pair, see `greedy_pairs`
+    nulls_equal : whether NULL keys are equal to each other
     """
 
     scope: tuple[int, ...] = ()
@@ -79,6 +81,7 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
     max_alternatives: int = field(default=MAX_ALTERNATIVES, metadata=CHANGEABLE)
     how: str = INNER
     one_to_one: bool = False
+    nulls_equal: bool = field(default=True, metadata={"fingerprint": "added"})
 
     kind, version = "extent join table", 3
     counters = ("rows", "pairs", "unmatched")
@@ -184,7 +187,11 @@ class TableExtentJoin(TableOperator):
     def _read(self, rows: pa.Table, side: int) -> ExtentRows:
         end = as_numbers(as_array(rows.column("window")).field("end"))
         scope = self.scopes.encode(rows)
-        code = self.index.encode(rows.select(self.config.key_columns))
+        keys = rows.select(self.config.key_columns)
+        if keys.num_columns and not self.config.nulls_equal:  # NULL keys include the side
+            own = pc.if_else(pa.array(has_no_null(keys, keys.column_names)), -1, side)
+            keys = keys.append_column("side", own)
+        code = self.index.encode(keys)
         for of in self.sides:
             of.newest = pad(of.newest, len(self.scopes), BEGINNING)
         if len(end):
@@ -392,6 +399,7 @@ def extent_join_job(
     name: str | None,
     how: str,
     one_to_one: bool,
+    nulls_equal: bool,
 ) -> Job:
     attributes, frames = column_names("on", on), {"left": left, "right": right}
     require_same_worlds([left, right], how)
@@ -456,5 +464,6 @@ def extent_join_job(
         max_alternatives=left.max_alternatives,
         how=how,
         one_to_one=flag("one_to_one", one_to_one),
+        nulls_equal=flag("nulls_equal", nulls_equal),
     )
     return Job("extent_join", "extents", name, inputs, config, outputs)
