@@ -2,6 +2,7 @@
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from engine_cases import CASES, ROWS, A, B, rows_of
@@ -36,8 +37,11 @@ def test_a_target_of_newest_revisions_has_the_answers_at_the_end(spark, tmp_path
     found = spark.createDataFrame(list(target.values()), static.schema).toArrow()
     assert rows_of(found) == rows_of(sf.ops.newest_revisions(EARLY(sf, A, B), key="room"))
     assert any(rows > newest for rows, newest in sizes)
+    with pytest.raises(ValueError, match=r"all columns of the `key` of .*; got None"):
+        sf.ops.newest_revisions(static)
+    unknown = static.withColumn("window", F.col("window").alias("window", metadata={}))
     with pytest.raises(PySparkException, match="same key, window and revision"):
-        sf.ops.newest_revisions(static).collect()
+        sf.ops.newest_revisions(unknown).collect()
 
 
 def test_a_stream_is_refused(spark, tmp_path):

@@ -661,4 +661,10 @@ def _keys(frame: Frame, key: ColumnNames | None) -> list[str]:
             "column `revision` of `df` must contain integers, as in early answers; it is "
             f"{frame.type_name('revision')}: keep the column that sf.window_aggregate returns"
         )
-    return frame.resolve("key", key)
+    keys = frame.resolve("key", key)
+    if not frame.has_one_row_per_extent(keys):
+        raise ValueError(
+            "`key` must have all columns of the `key` of sf.window_aggregate, because each of its "
+            f"values has its own newest revision; got {', '.join(keys) or None}"
+        )
+    return keys

@@ -121,6 +121,7 @@ def run(
             tempfile.TemporaryDirectory(prefix="sfumato-")
         )
         idle = STREAM_STEPS["idle"]
+        log.say("Spark has started; planning the queries.", style="dim")
         queries = _queries(spark, pipeline, folder, once, log, view or RunView())
         if STREAM_STEPS["idle"] > idle:
             for query in queries:

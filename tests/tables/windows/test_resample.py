@@ -154,5 +154,15 @@ def test_alternatives_are_carried_and_said_to_be_shared():
     }  # fmt: skip
     with pytest.raises(ValueError, match="points of a resampling may share"):
         sf.window_aggregate(grid, {"s": "sum(x)"}, window=sf.Rows(2), order="at")
+    once = sf.resample(rows, every="10 us", order="at", columns="name", fill=None)
+    assert once["alternatives"].to_pylist() == [point, None]  # a row is at one point
+    few = sf.where(once.slice(0, 1), "x > 0")
+    assert sf.window_aggregate(few, {"n": "count(x)"}, window=sf.Rows(2), order="at").num_rows == 1
+    assumed = sf.assume_independent(grid)
+    again = sf.resample(assumed, every="10 us", order="at", columns="name", fill=None)
+    assert sf.window_aggregate(again, {"s": "sum(x)"}, window=sf.Rows(2), order="at").num_rows == 2
+    shared = sf.resample(grid, every="10 us", order="at", columns="name", fill=None)
+    with pytest.raises(ValueError, match="points of a resampling may share"):
+        sf.window_aggregate(shared, {"s": "sum(x)"}, window=sf.Rows(2), order="at")
     with pytest.raises(ValueError, match='`fill` must be "last" or None for uncertain rows'):
         sf.resample(rows, every="10 us", order="at", fill="linear")

@@ -124,7 +124,7 @@ def run_buckets(
 
 
 def require_not_broadcast(size: int, limit: str) -> None:
-    """Raise ValueError for a processor of so many bytes that Spark would broadcast it.
+    """Raise ValueError for a processor whose size in bytes makes Spark broadcast it.
 
     At the start of a query, Spark loads the processor in a process that has no broadcasts.
     """

@@ -28,6 +28,7 @@ from sfumato.tables.reading.results import (
     mark_repeated,
     mark_shared,
     passthrough_outputs,
+    row_marks,
 )
 from sfumato.tables.reading.rows import (
     ColumnReader,
@@ -38,6 +39,7 @@ from sfumato.tables.reading.rows import (
     controller_readers,
 )
 from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.scope import BEGINNING, check_order, scope_of
 from sfumato.windows import duration_us
@@ -334,8 +336,11 @@ def resample_job(
     if numeric:
         outputs += [Output(column, (f"value{i}",), pa.float64()) for i, column in enumerate(wanted)]
     outputs.append(Output(AGE, (AGE,), pa.float64(), {ADDED_COLUMN: "true"}))
-    outputs = mark_repeated(outputs, RESAMPLED, [order, *keys, AGE])
-    outputs = mark_shared(outputs, None if frame.certain else RESAMPLED, own=())
+    if fill is None:  # each row is at one point, so only marks of the given rows remain
+        outputs = mark_shared(outputs, row_marks(frame).get(SHARED_KEY), own=())
+    else:
+        outputs = mark_repeated(outputs, RESAMPLED, [order, *keys, AGE])
+        outputs = mark_shared(outputs, None if frame.certain else RESAMPLED, own=())
     # Without `columns`, new columns of any type are carried and must not change the fingerprint.
     about = {"columns": wanted} if numeric or columns is not None else {}
     given = [Input(frame, reading, about)]
