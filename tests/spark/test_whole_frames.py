@@ -167,9 +167,12 @@ class SkippingConfig(FedConfig):
         fed.gauges = lambda: {"0_reasons": '{"no alternatives": 3}', "1_reasons": None}
         return fed
 
+    def function_of(self, gauge):
+        return {"0_reasons": "prune"}[gauge]
+
 
 def test_the_worker_warns_of_skipped_rows():
-    with pytest.warns(InvalidRowsWarning, match=r"\(no alternatives\): sf.split_invalid") as said:
+    with pytest.warns(InvalidRowsWarning, match=r"prune: .* \(no alternatives\): sf.split") as said:
         list(feed(batches([1] * 4, []), SkippingConfig(), [[ROW]], 7))
     assert len(said) == 1
 

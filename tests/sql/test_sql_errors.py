@@ -75,7 +75,7 @@ def test_an_error_underlines_the_word_and_names_the_likely_one():
         "    \tFROM s [ROWS 500 CONFIDNCE 95%]",
         "    \t                 ^^^^^^^^^",
     ]
-    assert told[3].startswith("expected RANGE, SLIDE, OFFSET, EMPTY, WATTR, ")
+    assert told[3].startswith("expected RANGE, SLIDE, OFFSET, ZONE, EMPTY, WATTR, ")
     assert told[3].endswith(" more")
     assert told[4:] == ["did you mean CONFIDENCE?"]
 

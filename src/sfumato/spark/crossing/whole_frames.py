@@ -241,7 +241,7 @@ def _answers(
     operator: Chain, tables: Iterable[pa.Table], sides: Sequence[Sequence[str]]
 ) -> Iterator[Emitted]:
     """Yield the answers of a bucket's operator, and finally its gauges."""
-    from sfumato.tables.reading.chain import REASONS_NAME, prefix
+    from sfumato.tables.reading.chain import REASONS_NAME
 
     counted, answered = dict[str, int](), False
     calls = (operator.process(list(_by_side(rows, sides)), 0) for rows in tables)
@@ -255,10 +255,9 @@ def _answers(
     gauges = operator.gauges()
     warn_of_left_out(
         {
-            (step.function, reason)
-            for number, step in enumerate(operator.config.steps)
+            (operator.config.function_of(name), reason)
             for name, text in gauges.items()
-            if name.startswith(prefix(number)) and name.endswith(REASONS_NAME) and text
+            if name.endswith(REASONS_NAME) and text
             for reason in json.loads(text)
         }
     )

@@ -158,6 +158,10 @@ class ChainConfig:
         step = self.steps[0]
         return ChainConfig((replace(step, config=step.config.for_task(number)),), number == 0)
 
+    def function_of(self, gauge: str) -> str:
+        """Return the public function of the step that has a counter or gauge."""
+        return self.steps[int(gauge.removeprefix("step").partition("_")[0])].function
+
     def layouts(self) -> list[list[Any]]:
         """Return [kind, version] of each step's state."""
         return [[step.config.kind, step.config.version] for step in self.steps]
