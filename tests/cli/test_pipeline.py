@@ -115,6 +115,10 @@ def test_little_is_needed():
         ),
         ("querys = {}\n" + SOURCE + SINK, "did you mean `queries`?"),
         (SOURCE + "shema = 'a int'\n" + SINK, "`sources.s.shema` is not a known key"),
+        (
+            SOURCE + SINK + "flsh = true\n",
+            "did you mean `flush`? It must be above the first [table] of the file",
+        ),
         (SOURCE + "shema = 'a int'\n" + SINK, "did you mean `schema`?"),
         (SOURCE + "speed = 2\n" + SINK, "needs a file to replay"),
         (SOURCE + "shema = 2\n" + SINK, "accepts format, path, schema, options, static"),

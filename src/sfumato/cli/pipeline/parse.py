@@ -31,7 +31,7 @@ from sfumato.cli.pipeline.model import (
     SparkPart,
 )
 from sfumato.duration import microseconds
-from sfumato.near_misses import did_you_mean
+from sfumato.near_misses import did_you_mean, near
 
 OPTIONS_PLACE = re.compile(r"(sources|sinks)\.[^.]+\.options|spark\.settings")
 SQL = re.compile(r"queries\.[^.]+\.sql")
@@ -190,7 +190,10 @@ def _problem(value: Any, kind: Any, place: str) -> PipelineError:
         for key in (key for key in value if key not in fields):
             whose = f"the table [{place}]" if place else "a pipeline"
             why = f"is not a known key; {whose} accepts {', '.join(fields)}"
-            return PipelineError.at(_join(place, key), f"{why}{did_you_mean(key, fields)}")
+            hint = did_you_mean(key, fields)
+            if place and not hint and (first := near(key, ("checkpoint", "flush"))):
+                hint = f"; did you mean `{first}`? It must be above the first [table] of the file"
+            return PipelineError.at(_join(place, key), f"{why}{hint}")
         for key in (key for key, each in fields.items() if each.required and key not in value):
             examples = (each.examples for each in _unwrap(fields[key].type)[1] if each.examples)
             why = f'is missing, for example {key} = "{next(examples)[0]}"'
