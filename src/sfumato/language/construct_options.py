@@ -16,6 +16,7 @@ from sfumato.duration import MICROSECONDS, UNIT_SYMBOLS, UNIT_WORDS, microsecond
 from sfumato.language.parse import Word
 from sfumato.language.syntax import WORD, Measure, Node, Option, SqlError, Token, at
 from sfumato.language.tables import PlannedFrame, match_name, resolve_column
+from sfumato.limits import MAX_TIME_US
 from sfumato.near_misses import near
 from sfumato.spark.model.validation import DUPLICATED_NAME
 
@@ -240,6 +241,8 @@ def duration_of(word: str, measure: Measure, words: Sequence[str] = ()) -> int:
         if singular not in MICROSECONDS and not {spelled, singular} & UNIT_SYMBOLS.keys():
             likely = near(unit, UNIT_WORDS) or near(unit, words, cutoff=0.75)
             raise at(unit, f"{unit} is not a unit of time", *UNIT_WORDS, suggestion=likely)
-        if float(number) > 0:
+        if 0 < float(number) <= MAX_TIME_US:
             total += microseconds(word, f"{float(number):.12f} {spelled}")
+        if not max(float(number), total) <= MAX_TIME_US:
+            raise at(measure, f"{word} must be at most 2**60 microseconds")
     return -round(total) if measure.negative else round(total)
