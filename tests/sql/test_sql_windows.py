@@ -394,6 +394,8 @@ def test_an_alias_with_the_name_of_a_column_selects_no_rows(tables, written):
     ).collect()
     extents = {(stamp(c[2]) // 90 * 90 + 90, c[0]) for c in tables["cars"]}
     assert sorted((stamp(row.ts), row.id) for row in found) == sorted(extents)
+    ranked = f"SELECT TOP 2 id {written}x FROM u [RANGE 300 s WATTR ts] RANK BY x"
+    assert sql(tables["spark"], ranked).columns == ["x"]
 
 
 def test_answers_of_two_windows_join_as_the_toll_query_has_them(tables):

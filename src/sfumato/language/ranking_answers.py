@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -306,7 +306,7 @@ class Ranking(WindowedBlock):
         self.window = self._window()
         for clause in self.block.clauses:
             if clause.word in ("SELECT", "ORDER_BY"):
-                for reference in references(clause.items):
+                for reference in chain(*map(references, clause.values())):
                     self._check_selected(reference)
 
     def _check_selected(self, reference: Reference) -> None:

@@ -211,10 +211,12 @@ class Clause(Node):
         return self.keyword or self
 
     def values(self) -> list[Items]:
-        """Return the items of a SELECT without their aliases, or all items of another clause."""
+        """Return the items of a SELECT without TOP n and their aliases, or of another clause."""
         if self.word != "SELECT":
             return [self.items]
-        return [alias_of(item)[1] for item in list_items(self.items)]
+        top, number = (*self.items[:2], None, None)[:2]
+        has_top = is_word(top, "TOP") and is_type(number, "NUMBER")
+        return [alias_of(item)[1] for item in list_items(self.items[2 * has_top :])]
 
 
 @dataclass(frozen=True)

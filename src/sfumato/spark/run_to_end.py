@@ -16,7 +16,7 @@ from sfumato.spark.runtime.run import (
 
 OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
 WAITING = ("Waiting for data to arrive", "Waiting for next trigger")  # status of a Spark query
-MAX_ENDS = 5  # starts with an end; more are needed only if new rows arrive before each
+MAX_ENDS = 5  # maximum number of starts with an end; one suffices unless new rows arrive
 SECONDS_BETWEEN_LOOKS, LOOKS = 2, 3  # consecutive checks of a waiting query before it is stopped
 OTHER_SOURCES = "sources in the checkpoint offsets"  # part of Spark's error for a changed number
 
@@ -31,8 +31,9 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     start
         Function that builds the frame, starts it with ``trigger(availableNow=True)`` and a
         checkpoint, and returns the query. The function is called twice, with the same checkpoint,
-        and again if several micro-batches of new rows arrive before the second start. If the query
-        has no operator with state (``sf.where``; ``sf.impute`` without `order`), it is called once.
+        and up to four more times while several micro-batches of new rows arrive before a start. If
+        the query has no operator with state (``sf.where``; ``sf.impute`` without `order`), it is
+        called once.
 
     Returns
     -------
@@ -107,10 +108,9 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
         if STREAM_STEPS["ending"] == before:
             _require_stateless(query)
             return query
+        # The end is in the first micro-batch of a run, so it does not reach the rows of others.
         if last and sum(each.numInputRows > 0 for each in query.recentProgress) < 2:
-            return (
-                query  # otherwise, rows arrived after the end, which was in its first micro-batch
-            )
+            return query
     return query
 
 

@@ -109,7 +109,7 @@ TUNING = r"""spark\.(
     |rpc\.askTimeout|scheduler\.mode|speculation|io\.compression\.codec|rdd\.compress
     |reducer\.maxSizeInFlight|shuffle\.(compress|file\.buffer|spill\.compress)|yarn\.queue
     |python\.(worker\.(memory|reuse)|unix\.domain\.socket\.enabled)
-    |broadcast\.(blockSize|compress|UDFCompressionThreshold)
+    |broadcast\.UDFCompressionThreshold
     |ui\.(enabled|showConsoleProgress|retainedJobs|retainedStages)
     |sql\.(ansi|cbo|constraintPropagation)\.enabled|sql\.(broadcastTimeout|caseSensitive)
     |sql\.(autoBroadcastJoinThreshold|maxSinglePartitionBytes|shuffle\.partitions)
