@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -351,6 +352,25 @@ def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_o
     assert all(math.isclose(own[:, 0].sum(), 0.5) for own in alternatives_of(found))
     shared = (rows[ATTRIBUTES].isna().any(axis=1) & (rows["device"] == "b")).sum()
     assert sf.ops.counters(found)["sfumato_impute_1"]["shared"] == shared > 0
+
+
+@pytest.mark.filterwarnings("ignore:impute")
+@pytest.mark.parametrize(
+    "how", [{"order": "at"}, {"dependencies": "x -> y : 1 -> 1"}], ids=["order", "values"]
+)
+def test_a_row_that_does_not_exist_has_no_alternatives_and_the_reason(how):
+    past = pa.table({"at": range(30), "x": [float(i % 3) for i in range(30)], "y": [1.0, 2.0] * 15})
+    existence = [0.5, 0.0, 1.0 + 1e-7, 1.5, -0.5, math.inf, math.nan, None]
+    rows = pa.table({"at": range(30, 38), "x": [1.0] * 8, "existence": existence})
+    rows = rows.append_column("y", pa.array([None, 5.0] * 4, pa.float64()))
+    attributes = ["x", "y"] if "order" in how else "y"
+    found = sf.impute(rows, repository=past, attributes=attributes, **how)
+    given = found["alternatives"].to_pylist()
+    sums = [own and round(sum(one["prob"] for one in own), 9) for own in given]
+    assert sums == [0.5, None, 1.0, *[None] * 5]
+    reasons = {"unimputable: existence is not a number in (0, 1]"}
+    assert {*found["imputed_by"].to_pylist()[3:]} == reasons
+    assert sf.ops.counters(found)["sfumato_impute_1"]["unimputable"] == 6
 
 
 @pytest.mark.parametrize(

@@ -98,12 +98,15 @@ def test_a_repository_may_be_a_table_of_a_catalog_or_in_memory_and_of_spark_for_
 
 def test_a_confidence_is_kept_and_chains_go_on(spark):
     repository = frame(spark, np.array([[0.0, 1.0, 0.0], [0.0, 2.0, 0.0], [9.0, 9.0, 0.0]]))
-    rows = [(0, 0.5, 0.0, None), (1, 0.25, 0.0, 7.0)]
+    rows = [(0, 0.5, 0.0, None), (1, 0.25, 0.0, 7.0), (2, 1.5, 0.0, 7.0)]
     df = spark.createDataFrame(rows, "id long, existence double, a double, b double")
     out = df.transform(
         sf.impute, repository=repository, dependencies="a -> b : 0.1 -> 1", attributes="b",
         method="plain",
     )  # fmt: skip
+    invalid = out.where("alternatives IS NULL").select("id", "imputed_by").collect()
+    assert invalid == [(2, "unimputable: existence is not a number in (0, 1]")]
+    out = out.where("alternatives IS NOT NULL")
     got = {row.id: [tuple(a) for a in row.alternatives] for row in out.collect()}
     assert got == {0: [(0.25, 1.0), (0.25, 2.0)], 1: [(0.25, 7.0)]}
     kept = sf.where(out, "b > 1.5").select("id", sf.existence()).collect()

@@ -293,7 +293,8 @@ def impute(
     One row per input row: all columns of `df` unchanged, `alternatives` over `attributes`, and
     `imputed_by`: the dependencies used, NULL for a complete row. A row that cannot be imputed has
     no alternatives, and the reason in `imputed_by`. If `df` has a column `existence`, the
-    probabilities are multiplied by it. With `gap_values`, a column ``gap_ATTR`` per attribute.
+    probabilities are multiplied by it; a row whose existence is not a number in (0, 1] has no
+    alternatives. With `gap_values`, a column ``gap_ATTR`` per attribute.
 
     Raises
     ------

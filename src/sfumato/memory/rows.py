@@ -219,8 +219,7 @@ def impute(
     if settings.key:
         keys = frame.table.select(frame.resolve("key", list(settings.key)))
     if "existence" in frame.columns:
-        given = as_doubles(frame.table.column("existence"), "`existence`")
-        existence = np.minimum(floats_of(given), 1.0)
+        existence = floats_of(as_doubles(frame.table.column("existence"), "`existence`"))
     parts = [part for _, part in impute_table(imputer, values, existence, keys, texts)]
     added_columns = table_of(parts, imputed_outputs(settings.attributes, imputer.categories, frame))
     result = frame.table

@@ -246,7 +246,7 @@ def impute(
     wanted = _values(frame, attributes)
     wanted += [column(n) for n in frame.resolve("key", settings.key)]
     if "existence" in df.columns:
-        wanted.append(clip_existence(column("existence")))
+        wanted.append(column("existence").cast("double"))
     imputed = imputed_outputs(settings.attributes, prepared.imputer().categories, frame)
     outputs = [*passthrough_outputs(frame, df.columns), *imputed]
     function = _imputer_function(prepared, len(df.columns))

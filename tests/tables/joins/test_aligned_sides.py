@@ -145,6 +145,26 @@ def test_rows_wait_only_for_the_slower_side():
     assert waiting_rows(operator.sides) == waiting
 
 
+def test_rows_that_follow_after_others_of_their_punctuation_are_counted():
+    def side(time, punctuation):
+        table = controlled(1, 0, n=len(time))
+        given = {"order0": time, "punctuation": punctuation, "late": [False] * len(time)}
+        for name, cells in given.items():
+            at, kind = table.column_names.index(name), table.schema.field(name).type
+            typed = pa.array(cells, pa.bool_() if name == "late" else pa.int64())
+            table = table.set_column(at, name, typed.cast(kind))
+        return table
+
+    left = side([10, 20, 30, 40], [40, 40, 40, 40])
+    right = side([11, 21, 31, 41], [41, 41, 41, 41])
+    together, apart = COMPLETE.make(), COMPLETE.make()
+    together.process([(0, left), (1, right)], 0)
+    assert together.counters()["out_of_order"] == 0
+    apart.process([(0, left), (1, right.slice(0, 1))], 0)  # passes 10, 20 and 30 on the left
+    apart.process([(1, right.slice(1))], 0)
+    assert apart.counters()["out_of_order"] == 2  # 21 and 31
+
+
 def test_a_silent_side_is_waited_for_until_its_timeout():
     left, right = controlled(2, 0), controlled(2, 1)
     config = replace(COMPLETE, idle_timeout=1_000_000)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.limits import check_alternatives
+from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints, by_code
 from sfumato.operators.imputation.imputer import IMPUTED, Imputed, Imputer
 from sfumato.operators.imputation.stream_imputer import ImputedRows, StreamImputer
@@ -44,6 +45,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import GAPS_KEY
 
 UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` for a row without alternatives
+NO_EXISTENCE = UNIMPUTABLE + "existence is not a number in (0, 1]"
 SLICE_ROWS = 256  # rows imputed together; a row may have one alternative per repository row
 FLAGS = ("far_donors", "few_rows", "shared")  # columns of `impute_table`, each with a counter
 
@@ -58,7 +60,8 @@ def impute_table(
     """Yield (slice of the objects, their new columns), for `SLICE_ROWS` objects at a time.
 
     values : float64[n, D], NaN is missing    keys : the objects' keys, if the repository has a key
-    existence : float64[n], factors of each object's probabilities, or None
+    existence : float64[n], factors of each object's probabilities, or None. An object whose
+        existence is not in (0, 1] cannot be imputed
     texts : the strings of coded columns, see `RepositoryImputer.values_of`
 
     New columns: alternatives (NULL if the object cannot be imputed), imputed_by (text, NULL if the
@@ -119,6 +122,16 @@ def imputed_columns(
         "few_rows": pa.array(inferred & has_few_rows(imputer)),
         "shared": pa.array(inferred & shared),
     }
+    return _without_absent(columns, existence)
+
+
+def _without_absent(columns: dict[str, pa.Array], existence: Floats | None) -> pa.Table:
+    """Return the columns, where rows whose existence is not in (0, 1] are unimputable."""
+    if existence is not None:
+        valid = pa.array((existence > 0.0) & (existence <= 1.0 + RESCALED_SUM_TOLERANCE))
+        none = {ALTERNATIVES: None, IMPUTED_BY: NO_EXISTENCE}
+        for name, column in columns.items():
+            columns[name] = pc.if_else(valid, column, pa.scalar(none.get(name, False), column.type))
     return pa.table(columns)
 
 
@@ -136,7 +149,7 @@ def alternatives_of(
     """Return the alternatives of imputed objects, list<struct<prob, ATTR...>>; NULL if empty."""
     prob = imputed.prob
     if existence is not None:
-        prob = prob * np.repeat(existence, np.diff(imputed.offsets))
+        prob = prob * np.repeat(np.minimum(existence, 1.0), np.diff(imputed.offsets))
     fields = [pa.array(prob)]
     for name, column in zip(imputer.attributes, imputed.values.T, strict=True):
         if name in texts:
@@ -254,8 +267,7 @@ class TableStreamImputation(TableEarlierValues):
     def _existence(self, rows: pa.Table) -> Floats | None:
         if not self.config.weighted:
             return None
-        existence: Floats = np.minimum(numbers_of(rows, [EXISTENCE])[:, 0], 1.0)
-        return existence
+        return numbers_of(rows, [EXISTENCE])[:, 0]
 
 
 def gaps_of(keys: pa.Table, places: Ints, since: Floats) -> list[pa.Array]:
@@ -284,7 +296,7 @@ def imputed_rows_columns(rows: ImputedRows, existence: Floats | None, shared: bo
     columns = {ALTERNATIVES: alternatives_of(rows.ways[0][0], rows.result, existence, {})}
     columns[IMPUTED_BY] = pc.if_else(failed, texts[1], both)
     columns |= {flag: pc.or_(first.column(flag), second.column(flag)) for flag in FLAGS}
-    return pa.table(columns)
+    return _without_absent(columns, existence)
 
 
 def stream_imputation_job(

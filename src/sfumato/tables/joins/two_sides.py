@@ -131,27 +131,33 @@ class AlignedSides(Stateful):
     def _new_both(self) -> Scopes:
         return Scopes(self.keys, self.forget_after)
 
-    def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
-        """Add on-time rows of a side; return the numbers of rows (left out, out of order)."""
+    def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int, int]:
+        """Add on-time rows of a side; return the numbers of rows (left out, out of order, split).
+
+        Split rows follow after their micro-batch: rows of the other side have already passed them,
+        because other rows with the same punctuation came before.
+        """
         if not rows.num_rows:
-            return 0, 0
+            return 0, 0, 0
         mine = self.sides[side]
         piece = self._piece(rows)
         if self.idle_timeout is not None:
             mine.seen[piece.scope[side]] = now
         known = piece.rows.column(PUNCTUATION)
-        newest, behind = int(piece.time.max()), 0
+        newest, behind, split = int(piece.time.max()), 0, 0
         if known.null_count < len(known):
             here = pc.is_valid(known).to_numpy()
             reached, scope = as_numbers(known.drop_null()), piece.scope[side][here]
             behind = count_behind(piece.time[here], reached, scope, mine.punctuations)
+            again = reached == mine.punctuations[scope]
+            split = int(np.sum(again & (piece.time < self._passed(piece))[here]))
             np.maximum.at(mine.punctuations, scope, reached)
             newest = max(int(reached.max()), newest)
         for scopes, codes in zip(self._all_scopes(), piece.scope, strict=False):
             scopes.record(side, codes, newest)
         gone = piece.time < self.released_up_to[piece.scope[2]]
         mine.buffer(piece.filter(~gone) if gone.any() else piece)
-        return int(gone.sum()), behind
+        return int(gone.sum()), behind, split
 
     def set_clock(self, now: int) -> None:
         if self.idle_timeout is not None:
@@ -206,16 +212,20 @@ class AlignedSides(Stateful):
             upto = np.where(silent[0] & silent[1], np.maximum(upto, time), upto)
             np.maximum.at(self.released_up_to, scope[2], upto)
 
+    def _passed(self, piece: TimedRows) -> Ints:
+        """Return int64[n]: the smaller punctuation of both sides at each row."""
+        left, right = (
+            side.punctuations[codes] for side, codes in zip(self.sides, piece.scope, strict=False)
+        )
+        return np.minimum(left, right)
+
     def _release(self) -> list[tuple[int, pa.Table]]:
         out = []
         for number, side in enumerate(self.sides):
             pieces, side.pieces = side.pieces, []
             for piece in pieces:
-                passed = np.minimum(
-                    self.left.punctuations[piece.scope[0]], self.right.punctuations[piece.scope[1]]
-                )
                 # Rows at the time of a punctuation may still arrive, with a higher punctuation.
-                go: Bools = piece.time < passed
+                go: Bools = piece.time < self._passed(piece)
                 go |= piece.time <= self.released_up_to[piece.scope[2]]
                 if go.any():
                     out.append((number, piece.rows if go.all() else piece.filter(go).rows))
@@ -343,10 +353,10 @@ class TwoSides(TableOperator):
         if self.sides is None:
             return self._join_rows(on_time)
         for side, table in on_time:
-            late, behind = self.sides.add(side, table, now)
+            late, behind, split = self.sides.add(side, table, now)
             self.require_one_controller(behind)
             self.counts["late"] += late
-            self.counts["out_of_order"] += behind
+            self.counts["out_of_order"] += behind + split
         return self._join_rows(self.sides.take_ready(now))
 
     def idle(self, now: int) -> list[pa.Table]:
