@@ -65,6 +65,7 @@ JOINS = [
     ("WITHIN 1 PROBABILITY 0.5 USING indx", "indx", "indx is not a known value of USING"),
     ("WITHIN 1 PROBABILITY 0.5 OUTPUT change", "change", "change is not a known value of OUTPUT"),
     ("WITHIN 1 PROBABILITY 0.5 USING SORT", "USING SORT", "USING"),
+    ("WITHIN 1 PROBABILITY 0.5 IDLE 5 s", "5 s", "IDLE needs punctuations on both sides"),
     ("WITHIN far PROBABILITY 0.5", "WITHIN far", "WITHIN names a radius column `far`"),
     (
         "WITHIN a.id PROBABILITY 0.5",
@@ -153,22 +154,22 @@ def test_the_repository_of_an_imputed_table_is_read_once(tables, monkeypatch):
     assert len(read) == 1
 
 
-def test_joins_of_extents_forget_as_the_functions(tables, monkeypatch):
+def test_joins_of_extents_forget_and_wait_as_the_functions(tables, monkeypatch):
     columns = ("1 AS k", "timestamp_seconds(id * 3600) AS arrival", "id * 1D AS v")
     tables.range(4).selectExpr(*columns).createOrReplaceTempView("hours")
     given = []
 
     def noted(*frames, **arguments):
-        given.append(arguments["forget_after"])
+        given.append((arguments["forget_after"], arguments["idle_timeout"]))
         return sf.extent_join(*frames, **arguments)
 
     monkeypatch.setattr(import_module("sfumato.language.joins"), "extent_join", noted)
     window = "hours [RANGE 30 min WATTR arrival SLACK 1 KEY k{}]"
-    for forget in ("", " FORGET 3 h"):
-        left, right = window.format(forget), window.format(forget and " FORGET 5 h")
+    for words, others in (("", ""), (" FORGET 3 h IDLE 1 h", " FORGET 5 h")):
+        left, right = window.format(words), window.format(others)
         query = f"SELECT a.v AS v FROM {left} a JOIN {right} b ON a.k = b.k"
         assert sorted(row.v for row in sql(tables, query).collect()) == [0.0, 1.0, 2.0, 3.0]
-    assert given == [None, timedelta(hours=5)]
+    assert given == [(None, None), (timedelta(hours=5), timedelta(hours=1))]
     bare = "hours [RANGE 30 min WATTR arrival FORGET 1 day]"
     found = error(tables, f"SELECT a.v FROM {bare} a JOIN {bare} b ON a.k = b.k")
     assert (found.word, "FORGET needs a" in str(found)) == ("1 day", True)

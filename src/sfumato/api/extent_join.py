@@ -21,6 +21,7 @@ def extent_join(
     how: str = "inner",
     one_to_one: bool = False,
     nulls_equal: bool = True,
+    idle_timeout: str | timedelta | None = None,
     forget_after: str | timedelta | None = None,
     name: str | None = None,
 ) -> Any:
@@ -41,6 +42,9 @@ def extent_join(
         how="inner".
     nulls_equal
         Whether NULL keys are equal to each other; if not, rows with a NULL key have no partner.
+    idle_timeout
+        Longest wait of a row for a side that has no rows at all. The row is then emitted as
+        unmatched, if `how` includes its side; rows of the other side for its extent are then late.
     forget_after
         Time to live of a key, if the controllers upstream have keys.
     name
@@ -75,7 +79,8 @@ def extent_join(
     [(22.0, 2), (21.0, 1), (23.0, 1)]
     """
     frames = frame_of(left, "left"), frame_of(right, "right")
-    how_paired: dict[str, Any] = {"how": how, "one_to_one": one_to_one, "nulls_equal": nulls_equal}
+    options: dict[str, Any] = {"how": how, "one_to_one": one_to_one, "nulls_equal": nulls_equal}
+    options["idle_timeout"] = idle_timeout
     return run(
-        extent_join_job(*frames, key, on, within, probability, forget_after, name, **how_paired)
+        extent_join_job(*frames, key, on, within, probability, forget_after, name, **options)
     )

@@ -13,6 +13,7 @@ from sfumato.duration import microseconds
 from sfumato.language.blocks import Block
 from sfumato.language.brackets import (
     FORGET,
+    IDLE,
     NAMED,
     DeltaOptions,
     RowsOptions,
@@ -52,6 +53,7 @@ from sfumato.windows import Range
 JOIN_WORDS = (
     replace(words_of(similarity_join, "within")[0], shape="distance"),  # or a radius column
     *words_of(similarity_join, "probability", "metric", "strategy", "output", "how", "tasks"),
+    IDLE,
     NAMED,
     Word("AND", "column EQUAL column", repeated=True),
 )
@@ -239,12 +241,15 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     if not (_has_extents(block, left) and _has_extents(block, right)):
         return None
     kept = _join_type(left) if outer else INNER
-    frames, forgets, called = zip(_extents(block, left), _extents(block, right), strict=True)
-    name = next(filter(None, called), None)
-    known = [after for after in forgets if after is not None]
-    after = max(known, key=lambda after: microseconds("FORGET", after), default=None)
+    sides = _extents(block, left), _extents(block, right)
+    frames, brackets = [frame for frame, _ in sides], [bracket for _, bracket in sides]
     names, given, condition = _side_names(left, right), Options((), right), ""
-    how: dict[str, Any] = {"forget_after": after, "name": name, "how": kept, "nulls_equal": False}
+    how: dict[str, Any] = {"how": kept, "nulls_equal": False}
+    how["name"] = next((name for of in brackets if (name := of and of.value(NAMED))), None)
+    for word in (FORGET, IDLE):
+        known = [length for of in brackets if of and (length := of.value(word)) is not None]
+        longest = max(known, key=lambda length: microseconds(word.word, length), default=None)
+        how[word.argument] = longest
     if right.join is not None:
         given = join_words(right.join)
         how |= {"on": list(map(str, right.join.on)), **given.arguments("USING", "OUTPUT")}
@@ -289,25 +294,24 @@ def _has_extents(block: Block, relation: Relation) -> bool:
     return given is not None and given.kind == "time" and given.get("RANGE") is not None
 
 
-def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str | None]:
-    """Return a table's extents (window rows or answers), and its FORGET and NAMED."""
+def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, TableOptions | None]:
+    """Return a table's extents (window rows or answers), and its bracket, if it has one."""
     frame = block.required_frame(relation)
     given = bracket_of(relation, frame)
     if given is None:
-        return frame, None, None
+        return frame, None
     refuse_aggregate_words(given.options)
     ordered = given.rows(answered=True)
     window, order = given.window()
     assert isinstance(window, Range)
     key = ordered.step.facts.get("key", []) if ordered is not frame else []
-    name, after = given.value(NAMED), given.value(FORGET)
     how: dict[str, Any] = {"window": window, "order": order, "key": key or None, "with_rows": True}
-    how |= {"forget_after": after, "name": name}
+    how |= {"forget_after": given.value(FORGET), "name": given.value(NAMED)}
     count = {TUPLES_COLUMN: "count(*)"}
     df = given.call(lambda: window_aggregate(ordered.df, count, **how))
     wanted = df.drop(TUPLES_COLUMN)
     remember_selected(wanted, df, Selection(None))
-    return PlannedFrame(wanted, ordered.step), after, name
+    return PlannedFrame(wanted, ordered.step), given
 
 
 def _equated_keys(

@@ -1,5 +1,6 @@
 """Two windowed streams joined by extent, with C's toll query, against plain loops."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -236,6 +237,39 @@ def test_equally_probable_pairs_do_not_depend_on_the_order_of_rows():
 def test_one_to_one_needs_probabilities_of_pairs(wrong):
     with pytest.raises(ValueError, match="`one_to_one` needs `on`, `within` and `probability`"):
         ExtentJoinTableConfig(keys=1, one_to_one=True, **wrong)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+def test_a_row_waits_for_a_silent_side_until_the_timeout(how):
+    kind, window = pa.struct({"n": pa.int64()}), pa.struct({"start": STAMP, "end": STAMP})
+    answers = pa.schema({"window": window, "left": kind, "right": kind})
+    settings = replace(SETTINGS, how=how, idle_timeout=30_000_000, answers=answers)
+
+    def feed(operator, now, left=(), right=()):
+        batch = [(side, table(rows)) for side, rows in enumerate((left, right)) if rows]
+        operator.set_clock(now)
+        found = operator.process(batch, now) if batch else operator.idle(now)
+        rows = [row for each in found for row in each.select(["left", "right"]).to_pylist()]
+        return sorted(tuple(of and of["n"] for of in row.values()) for row in rows)
+
+    operator, alone = settings.make(), [] if how == "inner" else [(2, None)]
+    assert feed(operator, 0, [(1, 0, 1)], [(1, 0, 1)]) == [(1, 1)]
+    assert feed(operator, 20_000, [(2, 0, 2)]) == []
+    assert feed(operator, 49_999) == []
+    operator = settings.restore(operator.snapshot())
+    assert feed(operator, 50_000) == alone  # 30 seconds after 2 began to wait
+    assert feed(operator, 60_000, right=[(2, 0, 2)]) == []  # late
+    assert operator.counters() == {"rows": 4, "late": 1, "pairs": 1, "unmatched": 1}
+    assert feed(operator, 70_000, [(3, 0, 3)]) == []
+    assert feed(operator, 75_000, right=[(3, 0, 3)]) == [(3, 3)]  # the side is back
+    assert feed(operator, 80_000, [(4, 0, 4)]) == []
+    assert feed(operator, 10_000) == []  # the clock steps back
+    assert feed(operator, 39_999) == []
+    assert feed(operator, 40_000) == ([] if how == "inner" else [(4, None)])
+    assert feed(operator, 50_000, [(5, 0, 5)]) == []
+    operator.resume(200_000)  # a stopped query reads no rows
+    assert feed(operator, 229_999) == []
+    assert feed(operator, 230_000) == ([] if how == "inner" else [(5, None)])
 
 
 def test_the_side_that_is_ahead_waits_and_passed_extents_are_forgotten():

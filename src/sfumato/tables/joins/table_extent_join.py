@@ -72,6 +72,7 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
     how : "inner", or "left", "right" or "full" to also emit unmatched rows
     one_to_one : whether a row is in at most one pair, see `greedy_pairs`
     nulls_equal : whether NULL keys are equal to each other
+    idle_timeout : microseconds that a row waits for a side without rows; None for any time
     """
 
     scope: tuple[int, ...] = ()
@@ -82,9 +83,10 @@ class ExtentJoinTableConfig(TypedAnswersConfig):
     how: str = INNER
     one_to_one: bool = False
     nulls_equal: bool = field(default=True, metadata={"fingerprint": "added"})
+    idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
 
-    kind, version = "extent join table", 3
-    counters = ("rows", "pairs", "unmatched")
+    kind, version = "extent join table", 4
+    counters = ("rows", "late", "pairs", "unmatched")
 
     def typed(self, answers: Callable[[], pa.Schema]) -> Self:
         return self if self.how == INNER else super().typed(answers)
@@ -121,6 +123,7 @@ class ExtentRows(HeldRows):
     """Rows of one side that may still match rows of the other side.
 
     end : int64[n], extent ends in microseconds    code, scope : int64[n]
+    arrived : int64[n], processing times (ms)
     matched : bool[n], whether the row has a row of the other side in its extent, or is in a pair
     """
 
@@ -128,17 +131,36 @@ class ExtentRows(HeldRows):
     end: Annotated[Ints, Array(int, "waiting")]
     code: Annotated[Ints, Array(int, "waiting", low=0)]
     scope: Annotated[Ints, Array(int, "waiting", low=0, high="scopes")]
+    arrived: Annotated[Ints, Array(int, "waiting")]
     matched: Annotated[Bools, Array(bool, "waiting")]
 
 
 class ExtentSide(Stateful):
-    """One side: the newest extent end per scope, and the waiting rows."""
+    """One side: its progress per scope, and the waiting rows.
 
-    state = {"newest": Array(int, "scopes"), "waiting": Optional(Record(ExtentRows))}
+    newest : int64[scopes], newest extent end
+    seen : int64[scopes], processing time (ms) of the newest row
+    passed : int64[scopes], extent end up to which the other side no longer waits for this side
+    """
+
+    state = {
+        "newest": Array(int, "scopes"),
+        "seen": Array(int, "scopes"),
+        "passed": Array(int, "scopes"),
+        "waiting": Optional(Record(ExtentRows)),
+    }
 
     def __init__(self) -> None:
-        self.newest = np.empty(0, np.int64)
+        self.newest = self.seen = self.passed = np.empty(0, np.int64)
         self.waiting: ExtentRows | None = None
+
+    def grow(self, scopes: int) -> None:
+        self.newest, self.seen, self.passed = (
+            pad(of, scopes, BEGINNING) for of in (self.newest, self.seen, self.passed)
+        )
+
+    def forget(self, scopes: Ints) -> None:
+        self.newest[scopes] = self.seen[scopes] = self.passed[scopes] = BEGINNING
 
     def add(self, fresh: ExtentRows) -> None:
         self.waiting = fresh if self.waiting is None else self.waiting.concat(fresh)
@@ -160,7 +182,7 @@ class TableExtentJoin(TableOperator):
 
     Each side has the columns row (a struct), window (start, end), key0.. and, with `on`,
     alternatives. On each side the extents of a scope are in order, so a row waits until the other
-    side has passed its extent.
+    side has passed its extent, or has had no row for `idle_timeout`.
     """
 
     config: ExtentJoinTableConfig
@@ -179,12 +201,33 @@ class TableExtentJoin(TableOperator):
         for side in (0, 1):
             tables = [table for of, table in batch if of == side]
             if tables:
-                fresh = self._read(concat_tables(tables), side)
+                fresh = self._read(concat_tables(tables), side, now)
                 outputs += [] if self.config.one_to_one else self._pairs(fresh, side)
                 self.sides[side].add(fresh)
-        return outputs + self._drop_passed()
+        return outputs + self.idle(now)
 
-    def _read(self, rows: pa.Table, side: int) -> ExtentRows:
+    def set_clock(self, now: int) -> None:
+        for side in self.sides:
+            side.seen = np.minimum(side.seen, now)
+            if side.waiting is not None:
+                side.waiting.arrived = np.minimum(side.waiting.arrived, now)
+
+    def resume(self, now: int) -> None:
+        for side in self.sides:
+            side.seen = np.full_like(side.seen, now)
+
+    def idle(self, now: int) -> list[pa.Table]:
+        timeout = self.config.idle_timeout
+        if timeout is not None:
+            self.set_clock(now)
+            for side, other in (self.sides, self.sides[::-1]):
+                if (rows := side.waiting) is not None:
+                    since = np.maximum(rows.arrived, other.seen[rows.scope])
+                    over = since <= now - max(1, timeout // 1000)
+                    np.maximum.at(other.passed, rows.scope[over], rows.end[over])
+        return self._drop_passed()
+
+    def _read(self, rows: pa.Table, side: int, now: int) -> ExtentRows:
         end = as_numbers(as_array(rows.column("window")).field("end"))
         scope = self.scopes.encode(rows)
         keys = rows.select(self.config.key_columns)
@@ -193,12 +236,18 @@ class TableExtentJoin(TableOperator):
             keys = keys.append_column("side", own)
         code = self.index.encode(keys)
         for of in self.sides:
-            of.newest = pad(of.newest, len(self.scopes), BEGINNING)
+            of.grow(len(self.scopes))
+        mine, none = self.sides[side], np.zeros(len(end), bool)
         if len(end):
-            np.maximum.at(self.sides[side].newest, scope, end)
+            np.maximum.at(mine.newest, scope, end)
+            mine.seen[scope] = now
             self.scopes.record(side, scope, int(end.max()))
         self.counts["rows"] += len(end)
-        return ExtentRows(rows.select(self.columns), end, code, scope, np.zeros(len(end), bool))
+        arrived = np.full(len(end), now)
+        fresh = ExtentRows(rows.select(self.columns), end, code, scope, arrived, none)
+        late = end <= mine.passed[scope]
+        self.counts["late"] += int(late.sum())
+        return fresh.filter(~late) if late.any() else fresh
 
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
         other = self.sides[1 - side].waiting
@@ -305,20 +354,23 @@ class TableExtentJoin(TableOperator):
     def _drop_passed(self) -> list[pa.Table]:
         """Drop rows of passed extents and expired scopes, and keys without waiting rows.
 
-        If unmatched rows are emitted or pairs are chosen, an extent is dropped only once both sides
-        have passed it, because all of its rows are needed.
+        An extent that no longer waits for a side is dropped on both sides. If unmatched rows are
+        emitted or pairs are chosen, an extent is otherwise dropped only once both sides have passed
+        it, because all of its rows are needed.
         """
         newest = self.left.newest, self.right.newest
         whole = bool(self.kept_sides) or self.config.one_to_one
         passed = [np.minimum(*newest)] * 2 if whole else [newest[1], newest[0]]
+        given_up = np.maximum(self.left.passed, self.right.passed)
         over, unwanted = self.scopes.take_expired(), []
         for side, until in zip(self.sides, passed, strict=True):
             held = side.waiting
-            none = np.empty(0, np.bool_)
-            unwanted.append(
-                none if held is None else (held.end < until[held.scope]) | np.isin(held.scope, over)
-            )
-            side.newest[over] = BEGINNING
+            done = np.empty(0, np.bool_)
+            if held is not None:
+                done = (held.end < until[held.scope]) | (held.end <= given_up[held.scope])
+                done |= np.isin(held.scope, over)
+            unwanted.append(done)
+            side.forget(over)
         outputs = self._drop(unwanted)
         codes = [side.waiting.code for side in self.sides if side.waiting is not None]
         self.index.drop_unneeded(lambda: np.concatenate([np.empty(0, np.int64), *codes]))
@@ -400,6 +452,7 @@ def extent_join_job(
     how: str,
     one_to_one: bool,
     nulls_equal: bool,
+    idle_timeout: str | timedelta | None,
 ) -> Job:
     attributes, frames = column_names("on", on), {"left": left, "right": right}
     require_same_worlds([left, right], how)
@@ -465,5 +518,6 @@ def extent_join_job(
         how=how,
         one_to_one=flag("one_to_one", one_to_one),
         nulls_equal=flag("nulls_equal", nulls_equal),
+        idle_timeout=None if idle_timeout is None else microseconds("idle_timeout", idle_timeout),
     )
-    return Job("extent_join", "extents", name, inputs, config, outputs)
+    return Job("extent_join", "extents", name, inputs, config, outputs, config.idle_timeout)
