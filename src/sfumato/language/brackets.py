@@ -23,7 +23,7 @@ WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; without them, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "OFFSET", "ZONE", "EMPTY")
-FORGET, IDLE, NAMED = words_of(reorder, "forget_after", "idle_timeout", "name")
+FORGET, IDLE_TIMEOUT, NAMED = words_of(reorder, "forget_after", "idle_timeout", "name")
 SAMPLING = words_of(window_aggregate, "samples", "seed")
 AGGREGATE = (*words_of(window_aggregate, "early", "level", "version", "shared"), *SAMPLING)
 WINDOW_OPERATOR = (FORGET, NAMED, *words_of(window_aggregate, "unique"), *AGGREGATE)

@@ -13,7 +13,7 @@ from sfumato.duration import microseconds
 from sfumato.language.blocks import Block
 from sfumato.language.brackets import (
     FORGET,
-    IDLE,
+    IDLE_TIMEOUT,
     NAMED,
     DeltaOptions,
     RowsOptions,
@@ -53,7 +53,7 @@ from sfumato.windows import Range
 JOIN_WORDS = (
     replace(words_of(similarity_join, "within")[0], shape="distance"),  # or a radius column
     *words_of(similarity_join, "probability", "metric", "strategy", "output", "how", "tasks"),
-    IDLE,
+    IDLE_TIMEOUT,
     NAMED,
     Word("AND", "column EQUAL column", repeated=True),
 )
@@ -246,7 +246,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     names, given, condition = _side_names(left, right), Options((), right), ""
     how: dict[str, Any] = {"how": kept, "nulls_equal": False}
     how["name"] = next((name for of in brackets if (name := of and of.value(NAMED))), None)
-    for word in (FORGET, IDLE):
+    for word in (FORGET, IDLE_TIMEOUT):
         known = [length for of in brackets if of and (length := of.value(word)) is not None]
         longest = max(known, key=lambda length: microseconds(word.word, length), default=None)
         how[word.argument] = longest
