@@ -128,10 +128,12 @@ def imputed_columns(
 def _without_absent(columns: dict[str, pa.Array], existence: Floats | None) -> pa.Table:
     """Return the columns, where rows whose existence is not in (0, 1] are unimputable."""
     if existence is not None:
-        valid = pa.array((existence > 0.0) & (existence <= 1.0 + RESCALED_SUM_TOLERANCE))
-        none = {ALTERNATIVES: None, IMPUTED_BY: NO_EXISTENCE}
-        for name, column in columns.items():
-            columns[name] = pc.if_else(valid, column, pa.scalar(none.get(name, False), column.type))
+        valid = (existence > 0.0) & (existence <= 1.0 + RESCALED_SUM_TOLERANCE)
+        if not valid.all():
+            none = {ALTERNATIVES: None, IMPUTED_BY: NO_EXISTENCE}
+            for name, column in columns.items():
+                other = pa.scalar(none.get(name, False), column.type)
+                columns[name] = pc.if_else(pa.array(valid), column, other)
     return pa.table(columns)
 
 
