@@ -165,9 +165,10 @@ def test_joins_of_extents_forget_and_wait_as_the_functions(tables, monkeypatch):
 
     monkeypatch.setattr(import_module("sfumato.language.joins"), "extent_join", noted)
     window = "hours [RANGE 30 min WATTR arrival SLACK 1 KEY k{}]"
-    for words, others in (("", ""), (" FORGET 3 h IDLE 1 h", " FORGET 5 h")):
+    joins = ("", "JOIN", ""), (" FORGET 3 h IDLE 1 h", "INNER JOIN", " FORGET 5 h")
+    for words, join, others in joins:
         left, right = window.format(words), window.format(others)
-        query = f"SELECT a.v AS v FROM {left} a JOIN {right} b ON a.k = b.k"
+        query = f"SELECT a.v AS v FROM {left} a {join} {right} b ON a.k = b.k"
         assert sorted(row.v for row in sql(tables, query).collect()) == [0.0, 1.0, 2.0, 3.0]
     assert given == [(None, None), (timedelta(hours=5), timedelta(hours=1))]
     bare = "hours [RANGE 30 min WATTR arrival FORGET 1 day]"

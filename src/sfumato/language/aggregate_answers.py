@@ -292,7 +292,10 @@ class Aggregation(WindowedBlock):
             self._wrapped(reference, word, clause)
         elif is_aggregate(reference):
             call = self._call(reference)
+            self._check_filter(reference)
             sign = reference.operator if clause == "SELECT" and not self.certain else ""
+            if clause == "SELECT" and not self.certain and is_word(reference.after, "IS"):
+                sign = "IS"
             if sign:
                 said = self._written(reference)
                 reason = (
@@ -305,6 +308,13 @@ class Aggregation(WindowedBlock):
             self._put_field(reference, call, "" if whole else "EXPECTED")
         elif reference.is_spark_aggregate and not reference.is_measure:
             self._refuse(reference, word)
+
+    def _check_filter(self, reference: Reference) -> None:
+        """Raise SqlError for FILTER WHERE without parentheses: SQL reads a name and a WHERE."""
+        if is_word(word := reference.after, "FILTER"):
+            following = self.text[word.end :].split(maxsplit=1)
+            if following and following[0].upper() == "WHERE":
+                raise at(word, "FILTER needs parentheses", "FILTER (WHERE ...)")
 
     def _written(self, reference: Reference) -> str:
         return one_line(self.text[reference.start : reference.end])

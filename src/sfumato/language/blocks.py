@@ -202,12 +202,13 @@ class Block:
     def is_handled(self, place: int) -> bool:
         return any(node.start <= place < node.end for node in self.handled)
 
-    def is_piped(self) -> bool:
-        return any(
-            one == "|" and other == ">" and one.end == other.start
-            for items in self.word_lists()
-            for one, other in pairwise(items)
-        )
+    def pipe(self) -> Token | None:
+        """Return the first `|>`, or None."""
+        for items in self.word_lists():
+            for one, other in pairwise(items):
+                if one == "|" and other == ">" and one.end == other.start:
+                    return one
+        return None
 
     def unqualified(self, items: Items, source: Source) -> Rewriting:
         """Return edits that remove table aliases, because functions accept only column names."""
@@ -248,7 +249,7 @@ class Block:
                 raise at(reference.word, reason)
         is_alone = len(self.relations) == 1 + any(r.join for r in self.relations)
         obstacles = {
-            "a pipe |>": self.is_piped(),
+            "a pipe |>": self.pipe() is not None,
             "several tables": not is_alone,
             "other words after the table": bool(self.relations[0].rest),
             "a nested query": any(nested_queries(clause.items)),

@@ -57,7 +57,6 @@ JOIN_WORDS = (
     NAMED,
     Word("AND", "column EQUAL column", repeated=True),
 )
-OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
 OUTER_SIDES, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
 TUPLES_COLUMN = "__tuples"  # the aggregate required to emit a window's rows; it is dropped
 
@@ -235,12 +234,11 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     ON equates are keys. In an inner join, the entire ON condition is also a filter; an outer join
     accepts only keys.
     """
-    outer = bool(left.rest) and is_word(left.rest[0], *OUTER)
-    if left.imputation or right.imputation or (left.rest and not outer):
+    if left.imputation or right.imputation:
         return None
     if not (_has_extents(block, left) and _has_extents(block, right)):
         return None
-    kept = _join_type(left) if outer else INNER
+    kept = _join_type(left)
     sides = _extents(block, left), _extents(block, right)
     frames, brackets = [frame for frame, _ in sides], [bracket for _, bracket in sides]
     names, given, condition = _side_names(left, right), Options((), right), ""
@@ -275,15 +273,15 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
 
 
 def _join_type(left: Relation) -> str:
-    """Return the word before JOIN, in lower case. Raises SqlError unless it is in OUTER_SIDES."""
-    first, *more = left.rest
-    if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in ([], ["OUTER"]):
+    """Return INNER, or the side before JOIN in lower case. Raises SqlError for any other join."""
+    side, *more = [str(of).upper() for of in left.rest] or [INNER.upper()]
+    if (side not in OUTER_SIDES or more not in ([], ["OUTER"])) and (side, more) != ("INNER", []):
+        words = " ".join([side, *more])
         reason = (
-            f"{str(first).upper()} JOIN of windows is not supported: a join of windows must be "
-            "inner or outer"
+            f"{words} JOIN of windows is not supported: a join of windows must be inner or outer"
         )
-        raise at(first, reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
-    return str(first).lower()
+        raise at(left.rest[0], reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
+    return side.lower()
 
 
 def _has_extents(block: Block, relation: Relation) -> bool:
@@ -334,7 +332,10 @@ def _equated_keys(
             if is_pair and same and first.lower() != "window":
                 keys.append(str(spelled[0]))
     if kept != INNER and len(keys) < len(parts):
-        reason = f"{kept.upper()} JOIN of windows accepts only equal keys as its condition"
+        reason = (
+            f"{kept.upper()} JOIN of windows accepts only equal keys with the same name on both "
+            "sides as its condition; rename a column in a subquery"
+        )
         raise at(on or right, reason, "ON a.key = b.key", "a JOIN and a WHERE")
     return keys
 

@@ -29,6 +29,7 @@ from sfumato.language.ranking_answers import (
 from sfumato.language.refusals import (
     check_column_aliases,
     check_operands,
+    check_pipe,
     check_query,
     check_reach,
     check_tables,
@@ -184,7 +185,7 @@ class Planner:
             blocks.append(Block(tables, self.rankings, *given))
         for block in blocks:
             self._lower(block)
-        if len(blocks) > 1 or blocks[0].is_piped():
+        if len(blocks) > 1 or blocks[0].pipe() is not None:
             return None
         return plain_select(body, blocks[0].answered, blocks[0].sources, edits)
 
@@ -198,6 +199,7 @@ class Planner:
     def _lower(self, block: Block) -> None:
         """Add a block's edits and frames to the text for Spark, in SQL's order of evaluation."""
         check_words(block.clauses, block.relations)
+        check_pipe(block)
         answered = parse_ranking(block.clauses) or Aggregation.has_aggregates(block.clauses)
         place = 0
         while place < len(block.relations):

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sfumato.api.calls import public_functions
 from sfumato.language.aggregate_answers import CALLS, Aggregation
 from sfumato.language.blocks import Block, Rewriting
-from sfumato.language.brackets import BRACKET_WORDS
+from sfumato.language.brackets import BRACKET_WORDS, bracket_of
 from sfumato.language.parse import with_written_length
 from sfumato.language.ranking_answers import parse_ranking
 from sfumato.language.steps import one_line
@@ -251,6 +251,16 @@ def check_column_aliases(block: Block, source: Source) -> None:
             "rename the columns in the subquery"
         )
         raise at(rest[0], reason, "SELECT column AS name")
+
+
+def check_pipe(block: Block) -> None:
+    """Raise SqlError for a pipe after a window: Spark would run it over the whole stream."""
+    if (pipe := block.pipe()) is None:
+        return
+    given = map(bracket_of, block.relations)
+    if any(of and of.kind and (of.kind != "time" or of.get("RANGE")) for of in given):
+        reason = "a pipe cannot follow a window: put the window and its aggregates in a subquery"
+        raise at(pipe, reason, "FROM (SELECT ... GROUP BY ...) |> ...")
 
 
 def check_unanswered(block: Block) -> None:
