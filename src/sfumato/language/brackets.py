@@ -185,9 +185,12 @@ class TimeOptions(TableOptions):
 
     def value(self, word: Word) -> Any:
         """Return the value of a word; lengths in calendar units remain text."""
-        option, zone = self.get(word.word), self.get("ZONE") is not None
-        length = None
+        option, length = self.get(word.word), None
         if option is not None and word.argument in ("length", "slide"):
+            both = filter(None, map(self.get, ("RANGE", "SLIDE")))
+            zone = self.get("ZONE") is not None or any(
+                calendar_length(each, zone=False) for each in both
+            )
             length = calendar_length(option, zone=zone)
         return super().value(word) if length is None else length
 
