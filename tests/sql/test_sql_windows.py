@@ -615,7 +615,7 @@ SHARED = "SELECT window, SUM(x) AS s FROM u [RANGE 300 s WATTR ts ARRIVAL ts SLA
         ("SELECT COUNT(*) FROM Sensors [RANGE 1e400 days WATTR ts]", "1e400 days",
          "RANGE must be at most 2**60 microseconds"),
         ("SELECT COUNT(*) FROM Sensors [RANGE 1 month SLIDE 1 day WATTR ts]", "1 day",
-         "SLIDE of a window with calendar units"),
+         "SLIDE must be in months or years, because RANGE is"),
         ("SELECT vehID FROM Disordered [WATTR ts SLACK 8 SAMPLES 9]", "SAMPLES",
          "SAMPLES is allowed only for aggregates over windows"),
         ("SELECT AVG(x) FROM u [RANGE 300 s WATTR ts SAMPLES 0]", "0",
