@@ -117,6 +117,26 @@ def test_compiled_code_is_read_without_the_modules_that_only_compiling_needs(sou
 
 
 @pytest.mark.nightly
+def test_a_caller_that_was_stored_before_the_entry_of_its_callee_leaves_it_intact(source):
+    (source / "tiny.py").write_text(
+        "import numpy as np\n"
+        "from sfumato.kernels.compile import compiled\n"
+        "@compiled\n"
+        "def below(n):\n"
+        "    return np.arange(n)\n"
+        "@compiled\n"
+        "def total(n):\n"
+        "    return below(n).sum()\n"
+    )
+    code = (
+        "from sfumato.kernels.tiny import below, total\n"
+        "print(total(3), below(3), sum(below.stats.cache_hits.values()))"
+    )
+    assert run(source, code).startswith("3 [0 1 2] 0\n")
+    assert run(source, code) == "3 [0 1 2] 1\n"
+
+
+@pytest.mark.nightly
 def test_an_edit_of_any_kernel_and_bounds_checks_have_a_folder_of_their_own(source):
     assert run(source)[:5] == "2 0 1"
     (source / "other.py").write_text("STEP = 3\n")
@@ -291,15 +311,32 @@ def of_both(x):
 
 
 def test_a_function_that_is_first_compiled_for_another_keeps_its_own_rules():
-    for function in (of_both, product_and_sum):
-        function.recompile()  # it may have been loaded from disk
+    of_both.recompile()  # it may have been loaded from disk
     with pytest.raises(ZeroDivisionError):
         of_both(0.0)
-    (plain,) = product_and_sum.inspect_llvm().values()
+    (plain,) = product_and_sum.linked.inspect_llvm().values()
     assert "fmul" in plain
     assert "contract" not in plain
     (fused,) = of_both.inspect_llvm().values()
     assert "contract" in fused
+
+
+@compiled
+def doubled(x):
+    return 2 * x
+
+
+@compiled
+def of_literals(x):
+    return doubled(3) + doubled(x)
+
+
+def test_a_function_is_compiled_once_per_type_and_has_machine_code_only_for_python():
+    assert of_literals(4) == 14
+    assert len(doubled.linked.overloads) == 1
+    assert not doubled.overloads
+    assert doubled(5) == 10
+    assert len(doubled.linked.overloads) == len(doubled.overloads) == 1
 
 
 def test_a_function_within_a_function_is_refused():

@@ -325,25 +325,6 @@ def test_nothing_of_spark_is_used_that_is_not_public():
         assert not private.search(path.read_text()), path
 
 
-def test_python_calls_no_kernel_that_is_for_compiled_callers_only():
-    """Calling a compiled function that has no Python entry point kills the process."""
-    for room in ("src", "benchmarks", "experiments"):
-        assert calls_without_entry(SOURCE.parent / room) == []
-
-
-def test_the_check_sees_a_call_without_an_entry(tmp_path):
-    kernels = tmp_path / "sfumato" / "kernels"
-    kernels.mkdir(parents=True)
-    (kernels / "a.py").write_text(
-        "@lean\ndef _f(x):\n    return x\n\n\n@lean\ndef g(x):\n    return _f(x)\n\n\n"
-        "def table():\n    return _f(1)\n"
-    )
-    (tmp_path / "sfumato" / "b.py").write_text(
-        "from sfumato.kernels import a\nfrom sfumato.kernels.a import _f\na.g(1), a._f(1)\n"
-    )
-    assert calls_without_entry(tmp_path) == ["b._f", "b._f", "a._f"]
-
-
 def test_inlined_functions_have_one_call():
     """With more calls, inlining takes longer than it saves."""
     trees = [ast.parse(path.read_text()) for path in (SOURCE / "sfumato/kernels").rglob("*.py")]
@@ -359,34 +340,6 @@ def test_inlined_functions_have_one_call():
                 calls[name] = sum(use == name for use in uses)
     assert len(calls) > 100
     assert {name: number for name, number in calls.items() if number != 1} == {}
-
-
-def calls_without_entry(source: Path) -> list[str]:
-    """Return where Python code uses compiled functions whose names start with an underscore."""
-    found = []
-    for path in sorted(source.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        compiled = [n for n in tree.body if isinstance(n, ast.FunctionDef) and is_compiled(n)]
-        own = {f.name for f in compiled if f.name.startswith("_")}
-        modules, imported = set(), set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and "kernels" in (node.module or "").split("."):
-                names = {name.asname or name.name for name in node.names}
-                modules |= names
-                imported |= {name for name in names if name.startswith("_")}
-        found += [f"{path.stem}.{name}" for name in sorted(imported)]
-        for statement in tree.body:
-            for node in ast.walk(statement) if statement not in compiled else ():
-                of_kernel = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-                if isinstance(node, ast.Name) and node.id in own:
-                    found.append(f"{path.stem}.{node.id}")
-                elif of_kernel and node.value.id in modules and re.match("_[a-z]", node.attr):
-                    found.append(f"{path.stem}.{node.attr}")
-    return found
-
-
-def is_compiled(function: ast.FunctionDef) -> bool:
-    return has_decorator(function, "compiled", "lean", "inlined")
 
 
 def has_decorator(function: ast.FunctionDef, *starts: str) -> bool:

@@ -217,5 +217,5 @@ def with_room(array, size):
     if array.size >= size:
         return array
     longer = np.zeros(size * 5 // 4, array.dtype)
-    write_at(longer, np.int64(0), array)
+    write_at(longer, 0, array)
     return longer

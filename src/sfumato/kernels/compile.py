@@ -16,17 +16,15 @@ All release the GIL. Error bounds in a docstring hold for every rewriting that t
 function's decorator permits. Compiled functions must be at module level, because the content of
 their file identifies their code.
 
-A function whose name starts with an underscore is for compiled callers only. It has no Python entry
-point, because compiling all entry points would take a tenth of the compile time. A call from Python
-would crash the process; `tests/project/test_layers.py` checks that there are no such calls.
+A kernel is translated into machine code only if Python calls it. Compiled callers link the LLVM
+code of a kernel, which is compiled once per type of its arguments, but not stored on disk.
 
-Four conventions keep compilation short. A function that is called in one place is `inlined`, unless
-the call has `*` or its caller has other options. LLVM would otherwise optimize its code twice, as a
-function and in its caller. (For functions with two calls, inlining takes longer than it saves.)
-Numba compiles a function again for each literal argument, such as 0 or True, and once more for a
-variable, so pass `np.int64(0)` or `np.bool_(True)`. Copy arrays with `arrays.write_at`, because a
-slice assignment also compiles its error message. Sort with the functions of `arrays`, because
-Numba's sort functions take seconds to compile.
+Three conventions keep compilation short. A function that is called in one place is `inlined`,
+unless the call has `*` or its caller has other options. LLVM would otherwise optimize its code
+twice, as a function and in its caller. (For functions with two calls, inlining takes longer than it
+saves.) Copy arrays with `arrays.write_at`, because a slice assignment also compiles its error
+message. Sort with the functions of `arrays`, because Numba's sort functions take seconds to
+compile.
 
 Numba stores compiled code in a folder whose name is a hash of the sources, versions and settings
 (see `compile_store`). An edit or an upgrade changes the folder, so no stale code is read.
@@ -35,19 +33,32 @@ Numba stores compiled code in a folder whose name is a hash of the sources, vers
 import contextlib
 import logging
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
-from numba import config, njit
+from numba import config, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.environment import Environment
+from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
 from sfumato.kernels import compile_store
 
 # Numba's defaults, fixed here. Numba would otherwise use the settings of the first caller, so a
 # `lean` caller could disable allocation and the order of calls could change the rounding.
-_DEFAULTS = {"_nrt": True, "error_model": "python", "fastmath": False, "forceinline": False}
+_DEFAULTS = {
+    "nopython": True,
+    "nogil": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": True,
+    "error_model": "python",
+    "fastmath": False,
+    "forceinline": False,
+}
 
 
 class CompileCounts(NamedTuple):
@@ -154,17 +165,98 @@ class _KernelCache(FunctionCache):
             compile_store.warn_that_none_is_kept()
 
 
+class _LinkedLibrary(JITCodeLibrary):
+    """Optimized LLVM code that callers link; it is not translated into machine code.
+
+    Numba would optimize it three times: by function, cheaply, and fully.
+    """
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _EntryLibrary(JITCodeLibrary):
+    """An entry point for Python with the linked code of its kernel, which is optimized already."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+
+class _LinkedCompiler(Compiler):
+    def define_pipelines(self) -> Any:
+        state = self.state
+        state.library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.targetctx.get_executable = lambda *_: object()  # the key of the linked function
+        return super().define_pipelines()
+
+
+class _LinkedKernel(CPUDispatcher):
+    """A kernel for compiled callers. It is compiled once per type, not per literal argument."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        named = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(types.unliteral, args)), named)
+
+    def add_overload(self, cres: Any) -> None:
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+class _Kernel(CPUDispatcher):
+    """A kernel for Python. Only kernels that Python calls have machine code."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        super().__init__(function, targetoptions=options)
+        self.linked = _LinkedKernel(function, targetoptions=options, pipeline_class=_LinkedCompiler)
+        self._cache = _KernelCache(function)
+        self._compiler.compile = self._compile_entry
+
+    @property
+    def _numba_type_(self) -> Any:
+        return types.Dispatcher(self.linked)
+
+    def _compile_entry(self, args: Any, _: Any) -> Any:
+        self.linked.compile(args)
+        linked, context = self.linked.overloads[args], self.targetctx
+        # The entry point adds constants to its environment. Compiled callers that were stored
+        # earlier would restore the environment without them, so it gets an environment of its own.
+        description = copy(linked.fndesc)
+        description.env_name += ".entry"
+        environment = Environment.from_fndesc(description)
+        library = _EntryLibrary(context.codegen(), description.qualname)
+        library.enable_object_caching()
+        library.add_linking_library(linked.library)
+        linked.target_context.create_cpython_wrapper(
+            library, description, environment, linked.call_helper, release_gil=True
+        )
+        entry = context.get_executable(library, description, environment)
+        for other in linked._find_referenced_environments():
+            library.codegen.set_env(other.env_name, other)
+        return linked._replace(
+            library=library,
+            entry_point=entry,
+            fndesc=description,
+            environment=environment,
+            metadata=None,
+        )
+
+
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     if "<locals>" in function.__qualname__:
         raise TypeError(
             f"{function.__qualname__} must be at the top level of a module to be compiled, "
             "because the source of its file identifies the compiled function on disk"
         )
-    entry = {"no_cpython_wrapper": function.__name__.startswith("_"), "no_cfunc_wrapper": True}
-    dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options, **entry})(function)
-    if not config.DISABLE_JIT:  # otherwise `dispatcher` is the Python function
-        dispatcher._cache = _KernelCache(function)  # like `enable_caching`, in the library's folder
-    return dispatcher
+    if config.DISABLE_JIT:
+        return function
+    return _Kernel(function, {**_DEFAULTS, **options})
 
 
 compiled = _compiled

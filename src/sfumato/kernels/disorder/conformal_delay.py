@@ -130,7 +130,7 @@ def threshold_at_price(histogram, rows, price, least, most):
 @compiled
 def count_later(sample, size, time):
     """Count the times of the ascending sample[:size] that are later than `time`. O(log size)."""
-    return size - first_at_least(sample, np.int64(0), size, time + 1)
+    return size - first_at_least(sample, 0, size, time + 1)
 
 
 @inlined

@@ -73,7 +73,7 @@ def reserve_memory(rows, control, key, memory, usage):
     place, length, known = usage[0], numbers + (held_lanes + ring_lanes) * room, key.room
     if place + length > memory.size:
         wider = np.zeros(max(place + length, 2 * memory.size), np.int64)
-        write_at(wider, np.int64(0), memory[:place])
+        write_at(wider, 0, memory[:place])
         memory = wider
     for i in range(place, place + length):
         memory[i] = 0
@@ -83,7 +83,7 @@ def reserve_memory(rows, control, key, memory, usage):
     key.place, key.room, key.length = place, room, length
     _, wider_held, wider_ring = memory_parts(key, control, memory)
     for lane in range(held_lanes):
-        write_at(wider_held[lane], np.int64(0), held[lane])
+        write_at(wider_held[lane], 0, held[lane])
     for lane in range(ring_lanes):
         for i in range(known):  # VSeq starts at `head`, a sort buffer at 0
             wider_ring[lane, i] = ring[lane, (key.head + i) % known]
@@ -364,11 +364,11 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
         _, held, ring = memory_parts(key, control, memory)
         if time == listed[slot] and key.held > 0 and held[0, 0] > time:
             tops[0, 0] = listed[slot] = held[0, 0]
-            sift_down(tops, size, np.int64(0))
+            sift_down(tops, size, 0)
             continue
         size -= 1
-        swap(tops, np.int64(0), size)
-        sift_down(tops, size, np.int64(0))
+        swap(tops, 0, size)
+        sift_down(tops, size, 0)
         if time != listed[slot]:
             continue
         listed[slot] = END_OF_TIME

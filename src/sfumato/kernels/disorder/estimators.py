@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from sfumato.kernels.arrays import precedes, sift_down, sift_up, swap
 from sfumato.kernels.compile import compiled, inlined
 from sfumato.kernels.disorder.state import NO_TIME
@@ -155,7 +153,7 @@ def slack_step(tau, slack, key, heap):
         return tau
     top = heap[0, 0]
     heap[0, 0] = tau
-    sift_down(heap, slack, np.int64(0))
+    sift_down(heap, slack, 0)
     return top
 
 
@@ -173,13 +171,13 @@ def remove_held(place, key, held):
 def release_held(time, key, held):
     """Remove all rows with an event time at or below `time`. O(log n) per row."""
     while key.held > 0 and held[0, 0] <= time:
-        remove_held(np.int64(0), key, held)
+        remove_held(0, key, held)
 
 
 @compiled
 def evict_rows(first, end, key, held):
     """Remove the buffered rows with numbers in [first, end). O(n log n)."""
-    key.held = drop_range(held, key.held, np.int64(1), first, end)
+    key.held = drop_range(held, key.held, 1, first, end)
     key.aside = held[2, : key.held].sum()
 
 

@@ -94,8 +94,8 @@ def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
             heap[0, 0] = -sign * value[begins[i] + order[begins[i] + at[i]]]
         else:
             size -= 1
-            swap(heap, np.int64(0), size)
-        sift_down(heap, size, np.int64(0))
+            swap(heap, 0, size)
+        sift_down(heap, size, 0)
     for i in range(begins.size):
         for j in range(at[i]):
             of.rest[of.owner[begins[i] + order[begins[i] + j]]] = 1.0

@@ -75,7 +75,7 @@ def _choose_combination(repository, t, scratch):
     """
     applied, least, sets = 0, repository.choice.least_donors, repository.sets
     for c in range(sets.first_combination[t], sets.first_combination[t + 1]):
-        constrained = narrow_box(repository, t, sets.combination[c], np.int64(0), scratch.search)
+        constrained = narrow_box(repository, t, sets.combination[c], 0, scratch.search)
         if _applies(scratch, constrained):
             applied = 1
             if _count_in_box(repository, t, constrained, scratch, least) >= least:
@@ -96,9 +96,9 @@ def choose_narrowest(repository, t, scratch):
     for d in range(sets.first[t], sets.first[t + 1]):
         if chosen > 0 and d >= sets.first[t] + repository.weighting[t].max_rules:
             break
-        if _applies(scratch, narrow_box(repository, t, bit, np.int64(0), search)):
+        if _applies(scratch, narrow_box(repository, t, bit, 0, search)):
             applied = 1
-            constrained = narrow_box(repository, t, chosen | bit, np.int64(0), search)
+            constrained = narrow_box(repository, t, chosen | bit, 0, search)
             found = _count_in_box(repository, t, constrained, scratch, least + 1)
             if found >= least or (chosen == 0 and found > 0):
                 chosen |= bit
@@ -116,7 +116,7 @@ def donors_in_box(repository, t, chosen, scratch):
     If the nearest donors are used, the box is doubled until it has enough donors.
     """
     search, least, many = scratch.search, repository.choice.least_donors, scratch.places.size
-    constrained = narrow_box(repository, t, chosen, np.int64(0), search)
+    constrained = narrow_box(repository, t, chosen, 0, search)
     found, nodes = rows_in_box(repository, t, constrained, scratch, many, scratch.places)
     while repository.choice.most_donors > 0 and found < least:
         for i in range(constrained):

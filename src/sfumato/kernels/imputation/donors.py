@@ -47,7 +47,7 @@ def keep_nearest(repository, t, constrained, n, scratch):
                 off = off if weighting.equal_scales else off / search.reach[a]
                 distance[i] = max(distance[i], off)
     if n > most:
-        write_at(scratch.local_values, np.int64(0), distance[:n])
+        write_at(scratch.local_values, 0, distance[:n])
         limit = kth_smallest(scratch.local_values, n, most - 1)
         kept = 0
         for i in range(n):
@@ -90,8 +90,8 @@ def _count_distinct(codes, values, n, scratch, distribution, weight):
 @compiled_ieee
 def _write_distinct(scratch, n, distribution, weight):
     """Write the distinct scratch.local_values[:n], ascending, with shares; return their number."""
-    write_at(distribution, np.int64(0), scratch.local_values[:n])
-    write_at(weight, np.int64(0), scratch.share[:n])
+    write_at(distribution, 0, scratch.local_values[:n])
+    write_at(weight, 0, scratch.share[:n])
     sort_pairs(distribution, weight, n)  # a few dozen values, unless there are many ties
     return merge_equal(distribution, weight, n)
 
@@ -247,7 +247,7 @@ def attribute_distribution(repository, t, chosen, scratch, left_out):
 @inlined
 def calibrated_distribution(repository, t, chosen, scratch):
     """Compute `attribute_distribution`, calibrated for nearest donors; return the donor count."""
-    n = attribute_distribution(repository, t, chosen, scratch, np.int64(-1))
+    n = attribute_distribution(repository, t, chosen, scratch, -1)
     info = scratch.info[t]
     if repository.choice.most_donors > 0 and chosen == MARGINAL:
         widen_few(scratch.distribution[t], scratch.weight[t], info)

@@ -70,7 +70,7 @@ def merge_nearest(points, weight, n, most, span, moved):
     g = points.shape[0]
     order, aside = np.arange(n), np.empty(n, np.int64)
     begin, end = np.zeros(most, np.int64), np.zeros(most, np.int64)
-    width, axis, low, high = _widest(points, order, np.int64(0), n, span)
+    width, axis, low, high = _widest(points, order, 0, n, span)
     end[0], heap, steps = n, [(-width, np.int64(0), 0, axis, low, high)], np.int64(0)
     for group in range(1, most):
         _, first, widest, axis, low, high = heapq.heappop(heap)  # the first of equal extents

@@ -93,7 +93,7 @@ def join_sorted(store, batch, criterion, counts):
     found, n, steps, written = np.empty(64, MATCHED_PAIR), np.int64(0), np.int64(0), tail.copy()
     for i in range(code.size):
         written[code[i]] = slots[i] + 1
-    first = second = _sorted_samples(store, np.int64(0), np.int64(0))
+    first = second = _sorted_samples(store, 0, 0)
     key = -1
     for i in stable_order(code // streams):
         u, o = slots[i], opposite_window(store, code[i])

@@ -20,9 +20,9 @@ def empty_store(d, columns, rows, within, span, task, tasks):
     """Return a store without windows; columns, rows : of `summary` and `box` in `StoredTuples`."""
     none = np.empty(0, np.int64)
     return Store(
-        empty_tuples(np.int64(0), np.int64(0), columns, rows),
+        empty_tuples(0, 0, columns, rows),
         StoreWindows(none, none, none, none, none, np.empty(0), np.empty(0)),
-        empty_grid(np.int64(0), np.int64(0), d),
+        empty_grid(0, 0, d),
         within, span, np.zeros(span.size, np.int64), np.zeros(2, np.int64), task, tasks, d,
     )  # fmt: skip
 
@@ -86,8 +86,8 @@ def enlarge_store(store, code, places):
     count = max(count, 2 * known) if count > known else known
     lines, most = np.zeros((5, count), np.int64), np.zeros((2, count))
     windows = StoreWindows(lines[0], lines[1], lines[2], lines[3], lines[4], most[0], most[1])
-    write_at(windows.head, np.int64(0), store.windows.head)
-    write_at(windows.tail, np.int64(0), store.windows.tail)
+    write_at(windows.head, 0, store.windows.head)
+    write_at(windows.tail, 0, store.windows.tail)
     for w in code:
         windows.arriving[w] += 1
     slots = 0

@@ -189,7 +189,7 @@ def tuples_without_windows(offsets, prob, points, existence, columns):
     n, d, places = offsets.size - 1, points.shape[1], 0
     for i in range(n):
         places += block_size(d, offsets[i + 1] - offsets[i])
-    tuples, used = empty_tuples(n, places, columns, np.int64(0)), np.int64(0)
+    tuples, used = empty_tuples(n, places, columns, 0), 0
     for i in range(n):
         used = write_block(tuples, i, used, prob, points, offsets[i], offsets[i + 1])
         tuples.existence[i] = existence[i]

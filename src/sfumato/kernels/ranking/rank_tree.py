@@ -234,9 +234,9 @@ def rank_distributions(items, most):
     Pr(rank = first[x] + 1 + i) = distribution[start[x] + i]. Other ranks and items are negligible.
     Cost: O(end log(end) band); memory O(end band).  Error: as for `top_k_tails`.
     """
-    order, factors, _, end = front_items(items, np.int64(1), most)
+    order, factors, _, end = front_items(items, 1, most)
     start, first = np.zeros(end + 1, np.int64), np.zeros(end, np.int64)
-    distribution, tree = np.empty(16 * end + 16), new_tree(np.int64(0), end, most, ITEMS_PER_LEAF)
+    distribution, tree = np.empty(16 * end + 16), new_tree(0, end, most, ITEMS_PER_LEAF)
     result, active = np.empty(most + 2 * MARGIN + 3 * (MARGIN + LANES)), np.empty(ITEMS_PER_LEAF)
     while True:
         a, b, depth = next_leaf(tree, factors, most, ITEMS_PER_LEAF)
@@ -251,7 +251,7 @@ def rank_distributions(items, most):
                     active[count] = factors.mass[i]
                     count += 1
             source, high = tree.distributions[depth], tree.high[depth]
-            convolve_four(source, low, high, active[:count], np.int64(0), result)
+            convolve_four(source, low, high, active[:count], 0, result)
             width = min(tree.high[depth] + count, most) - low
             if start[x] + width > distribution.size:
                 distribution = with_room(distribution, 2 * (start[x] + width))

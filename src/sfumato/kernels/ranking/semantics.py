@@ -200,7 +200,7 @@ def tuple_values(items, parameters):
 @inlined
 def _answer_vectors(items, ks):
     """Return offsets, tuples and values of the answers under U-Topk; offsets[:0] if it failed."""
-    offsets, tuples, chance, _ = likeliest_vectors(items, ks, np.bool_(False))
+    offsets, tuples, chance, _ = likeliest_vectors(items, ks, False)
     value = np.empty(tuples.size)
     for c in range(offsets.size - 1):
         for i in range(offsets[c], offsets[c + 1]):

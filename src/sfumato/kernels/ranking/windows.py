@@ -214,7 +214,7 @@ def _extend(array, room):
         return array
     result = np.empty((array.shape[0], 2 * room), array.dtype)
     for row in range(array.shape[0]):
-        write_at(result[row], np.int64(0), array[row])
+        write_at(result[row], 0, array[row])
     return result
 
 

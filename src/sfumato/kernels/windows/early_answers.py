@@ -641,7 +641,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
     place = np.full(s.scopes.size, finals.size)
     for f in range(finals.size - 1, -1, -1):
         place[finals[f].scope] = f
-    i = _take_rows(np.int64(0), rows, place, finals, grid, attributes, s)
+    i = _take_rows(0, rows, place, finals, grid, attributes, s)
     while i < rows.time.size:
         c, punctuation, scored = rows.scope[i], rows.punctuation[i], place[rows.scope[i]]
         # Before any row that follows their completion, so that a call may end in between

@@ -497,7 +497,7 @@ def _rank_alternatives(s, panes, tuples, measures, partials, room):
         if n > 1:
             order = order[stable_order(room.distribution[:n])]  # NaN at the end
         of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
-        kept, below = cut_alternatives(np.int64(0), n, of, order), tuples.below[x]
+        kept, below = cut_alternatives(0, n, of, order), tuples.below[x]
         partials.top[x, s] = order[0] if kept > 0 else NO_INDEX
         for i in range(kept):
             below[order[i]] = order[i + 1] if i + 1 < kept else NO_INDEX
@@ -831,7 +831,7 @@ def complete_extents(
         above, g, closed = NO_INDEX, scopes[c].groups, scopes[c].closed
         while g != NO_INDEX:
             group, start = groups[g], found
-            low = first_at_least(late_group, np.int64(0), late_group.size, g)
+            low = first_at_least(late_group, 0, late_group.size, g)
             own_late = late_rows[low : first_at_least(late_group, low, late_group.size, g + 1)]
             slots, numbers = _ready_panes(group, closed, own_late, panes, grid)
             if fields == 0:

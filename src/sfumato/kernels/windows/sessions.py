@@ -87,7 +87,7 @@ def assign_sessions(rows, gap, most, scopes, heads, sessions, count, places, ver
         p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
         bound = p
         if ordered or not rows.late[i]:
-            found, early = advance_scope(scopes, c, time, p, np.int64(1), i, completions, found)
+            found, early = advance_scope(scopes, c, time, p, 1, i, completions, found)
             excluded += early and not ordered
             bound = scope.closed - 1
         bound = max(bound, scope.closed - 1)
@@ -144,7 +144,7 @@ def find_complete(sessions, scopes, completions, gap, most):
         if one.into != NO_INDEX or end > scope.closed:
             continue
         done[found], turn[found], at[found] = s, one.changed, scope.punctuation
-        low = first_at_least(of, np.int64(0), of.size, one.scope)
+        low = first_at_least(of, 0, of.size, one.scope)
         i = first_at_least(closed, low, first_at_least(of, low, of.size, one.scope + 1), end)
         if i < of.size and of[i] == one.scope:
             turn[found], at[found] = max(completions[i].turn, one.changed), completions[i].at

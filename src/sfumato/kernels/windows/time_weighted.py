@@ -96,7 +96,7 @@ def time_weighted(windows, columns, values, clock):
     for w in range(windows.series.size):
         if windows.series[w] != last:
             last, existence = windows.series[w], 0.0
-            at = first_at_least(series, np.int64(0), n, last)
+            at = first_at_least(series, 0, n, last)
             high = first_at_least(series, at, n, last + 1)
         while at < high and time[at] < windows.start[w]:
             existence, mean, variance = _carry(values, at, existence, mean, variance)

@@ -67,9 +67,9 @@ def merge_prefix(i, slots, numbers, panes, totals, signs, width):
     if panes[s].state > 0:
         return
     panes[s].state = 1
-    write_at(totals[s, PREFIX], np.int64(0), totals[s, OWN])
+    write_at(totals[s, PREFIX], 0, totals[s, OWN])
     if i > 0 and numbers[i - 1] // width == numbers[i] // width:
-        write_at(totals[s, PREFIX], np.int64(0), totals[slots[i - 1], PREFIX])
+        write_at(totals[s, PREFIX], 0, totals[slots[i - 1], PREFIX])
         _merge(signs, totals[s, OWN], totals[s, PREFIX])
 
 
@@ -87,11 +87,11 @@ def total_extent(extent, slots, numbers, inside, late_rows, grid, panes, totals,
                 s = slots[i]
                 if panes[s].state < 2:
                     panes[s].state = 2
-                    write_at(totals[s, SUFFIX], np.int64(0), totals[s, OWN])
+                    write_at(totals[s, SUFFIX], 0, totals[s, OWN])
                     if i + 1 < middle:
                         _merge(signs, totals[slots[i + 1], SUFFIX], totals[s, SUFFIX])
     if middle > low:
-        write_at(out, np.int64(0), totals[slots[low], SUFFIX])
+        write_at(out, 0, totals[slots[low], SUFFIX])
     if middle < high:
         _merge(signs, totals[slots[high - 1], PREFIX], out)
     for i in inside:

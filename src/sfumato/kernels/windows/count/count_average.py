@@ -181,9 +181,9 @@ def enter_average(stack, tuples, i, reference):
     s = max(v - (1.0 - p) * m * m, 0.0)  # E[(value - m)^2; it exists]
     low, high = max(header.low - 1, 0), header.high
     if header.first_active < high - 1:
-        _add_to_curves(functions, np.int64(0), header.first_active, high - 1, p, m, s)
-        _add_to_curves(functions, np.int64(3), header.first_active, high - 1, p, m, s)
-    _add_to_curves(curves, np.int64(0), low, high, p, m, s)
+        _add_to_curves(functions, 0, header.first_active, high - 1, p, m, s)
+        _add_to_curves(functions, 3, header.first_active, high - 1, p, m, s)
+    _add_to_curves(curves, 0, low, high, p, m, s)
     while high - low > 1 and curves[0, high - 1] < NEGLIGIBLE:
         high -= 1
         for curve in range(3):
@@ -280,7 +280,7 @@ def _short_worlds(stack, depth, alone, w, means):
     header, means[:] = stack.header[0], 0.0
     empty = stack.curves[0, w] if header.high == w + 1 else 0.0
     if alone:
-        _compute_functions(stack, np.int64(0), means)
+        _compute_functions(stack, 0, means)
         means[3], means[4] = _back_stack_spread(stack, means[0])
         means[6] = means[3]
         return empty
@@ -289,8 +289,8 @@ def _short_worlds(stack, depth, alone, w, means):
     curves, functions = depth.curves, stack.functions
     if low < end:
         fill_cells(stack, low, means)
-        r, mr, mmr = _products(curves, functions, low, base, end - low, np.int64(0))
-        rr, mrr, mmrr = _products(curves, functions, low, base, end - low, np.int64(3))
+        r, mr, mmr = _products(curves, functions, low, base, end - low, 0)
+        rr, mrr, mmrr = _products(curves, functions, low, base, end - low, 3)
         means[0], means[1], means[2] = r, mr, mmr
         means[3], means[4], means[5], means[6] = rr - r * r, mrr - r * mr, mmrr, rr
     return empty * curves[S, LEAD - base] if low == 0 else 0.0

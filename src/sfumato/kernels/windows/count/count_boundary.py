@@ -108,7 +108,7 @@ def _rebuild(window, held, block, last_row, w, negligible):
     if block > 0:
         place = window.span[block, 0]
         low, high = window.span[block, 1], window.span[block, 2]
-        copy(window.checkpoints, place, first, np.int64(LEAD), high - low)
+        copy(window.checkpoints, place, first, LEAD, high - low)
     base = low - LEAD
     clear(first, high - base, LANES + 1)
     support[0, 0], support[0, 1] = low, high

@@ -330,7 +330,7 @@ def _deep_candidates(state, w, base):
     _copy(state.front, low, high, base)
     for slot in range(deep, header.size):
         p = candidates[slot].existence
-        low, high = _add_to_curves(base, low, high, p, NEGLIGIBLE, np.bool_(False))
+        low, high = _add_to_curves(base, low, high, p, NEGLIGIBLE, False)
     end = 0
     for slot in range(deep - 1, -1, -1):
         own = candidates[slot]
@@ -341,7 +341,7 @@ def _deep_candidates(state, w, base):
         if end == 0 and own.outside > NEGLIGIBLE_DEEP:
             end = slot + 1
         if slot > 0:
-            low, high = _add_to_curves(base, low, high, own.existence, NEGLIGIBLE, np.bool_(False))
+            low, high = _add_to_curves(base, low, high, own.existence, NEGLIGIBLE, False)
     return end
 
 
@@ -524,7 +524,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
             arriving = offsets[i + 1] - offsets[i]
             stale = header.built == 0 or first + i - header.mid >= limit
             if stale or header.outcomes + arriving > header.limit:
-                state = _build(state, tuples, existence, head, i, i, w, np.bool_(True))
+                state = _build(state, tuples, existence, head, i, i, w, True)
                 if stages.size < state.owner.size:
                     stages = np.empty(state.owner.size, STAGE)
             _push_back(state, tuples, existence, i)
@@ -543,7 +543,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
 @inlined
 def resume_extremes(state, tuples, existence, mid, end, w):
     """Return the state of tuples[:end] with the front stack up to `mid`, its floor and limit."""
-    state = _build(state, tuples, existence, np.int64(0), mid, end, w, np.bool_(False))
+    state = _build(state, tuples, existence, 0, mid, end, w, False)
     for i in range(mid, end):
         _evict(state, tuples.first, w)  # those certainly outside when tuple i arrived
         _push_back(state, tuples, existence, i)

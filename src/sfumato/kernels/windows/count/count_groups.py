@@ -230,7 +230,7 @@ def move_totals(groups, value, sign, order, heads, middle, totals, counts):
         x = value[groups.begin[j] : groups.begin[j + 1]]
         begin, mid = _held(groups, j), max(middle[j] - groups.first[j], 0)
         newest, many = none, 0
-        _fill_front(x, sign, np.int64(0), mid, front, numbers)
+        _fill_front(x, sign, 0, mid, front, numbers)
         steps = after_signals(steps + x.size)
         for i in range(mid, x.size):
             t = groups.arrivals[j] + i - begin

@@ -311,7 +311,7 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
         while True:
             if stale:
                 _clear_back(back, average, w)
-                front, mid = build(front, tuples, head, i, w, np.bool_(True)), i
+                front, mid = build(front, tuples, head, i, w, True), i
             _enter_all(back, average, tuples, i, known, w, short)
             row = row_of(front, tuples, mid, head, w)
             depth = Depth(front.block_rows[row], front.block_stats[row])
@@ -342,7 +342,7 @@ def resume_moments(stacks, tuples, mid, end, w):
     """Return the Stacks of tuples[:end], whose front stack ends at `mid`, with its reference."""
     front, back, average = stacks
     _clear_back(back, average, w)
-    front, cell = build(front, tuples, np.int64(0), mid, w, np.bool_(False)), np.empty(6)
+    front, cell = build(front, tuples, 0, mid, w, False), np.empty(6)
     for i in range(mid, end):
         _enter_all(back, average, tuples, i, front.header[0], w, cell)
     return Stacks(front, back, average)
