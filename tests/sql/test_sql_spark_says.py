@@ -1,7 +1,7 @@
 """The language on Spark: errors that point at words of real tables, and explanations."""
 
 import pytest
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 
 import sfumato as sf
 from sfumato.language import explain, sql
@@ -160,9 +160,44 @@ def test_what_has_no_meaning_yet_is_refused_and_not_guessed(tables, text, word, 
     assert reason in str(found)
 
 
+@pytest.mark.parametrize(
+    ("text", "word", "suggestion"),
+    [
+        ("SELECT id\nFORM plain", "FORM", "FROM"),
+        ("SELECT COUNT(*)\nFORM s [RANGE 1 s WATTR ts]", "FORM", "FROM"),
+        ("SELECT COUNT(*) FROM s [RANGE 1 s WATTR ts]\nWHER id > 1", "WHER", "WHERE"),
+        ("SELECT COUNT(*) FROM s [RANGE 1 s WATTR ts]\nGROUPBY id", "GROUPBY", "GROUP BY"),
+        ("SELECT id FROM plain WHERE id > 1\nORDERBY id", "ORDERBY", "ORDER BY"),
+        (
+            "SELECT id FROM s [RANGE 1 s WATTR ts] GROUP BY id\nHAVIN COUNT(*) > 1",
+            "HAVIN",
+            "HAVING",
+        ),
+        ("SELECT id\nid id FROM plain", "id", None),
+        ("SELECT id\nabs(id) FROM plain", "abs", None),
+        ("SELECT id\n, FROM plain", ",", None),
+        ("SELECT id FROM plain\nWHERE id = = 2", "=", None),
+        ("SELECT id FROM plain WHERE\nabs(id) > ", "", None),
+    ],
+)
+def test_what_spark_cannot_parse_is_pointed_at_in_the_users_text(tables, text, word, suggestion):
+    found = error(tables, text)
+    assert (found.suggestion, word in found.word) == (suggestion, True)
+
+
+@pytest.mark.parametrize("call", ["COUNT(id, x)", "COUNT(DISTINCT id, x)", "FIRST(id, true)"])
+def test_aggregates_over_windows_refuse_further_arguments(tables, call):
+    found = error(tables, f"SELECT {call} FROM s [RANGE 1 s WATTR ts]")
+    assert found.word in ("x", "true")
+    assert "accepts one argument" in str(found)
+
+
+def test_an_aggregate_in_where_belongs_in_having(tables):
+    found = error(tables, "SELECT id FROM s [RANGE 1 s WATTR ts]\nWHERE COUNT(*) > 1 GROUP BY id")
+    assert (found.word, found.line, found.expected) == ("COUNT", 2, ("HAVING",))
+
+
 def test_sparks_own_errors_stay_sparks(tables):
-    with pytest.raises(ParseException):
-        sql(tables, "SELECT id id id FROM plain")
     with pytest.raises(AnalysisException, match="DATATYPE_MISMATCH"):
         sql(tables, "SELECT abs(sensor + array(1)) FROM s [WATTR ts MAX]")
 

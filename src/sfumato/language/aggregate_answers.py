@@ -32,6 +32,7 @@ from sfumato.language.syntax import (
     split,
     stars,
 )
+from sfumato.language.syntax_errors import misplaced_word
 from sfumato.language.tables import (
     PlannedFrame,
     Source,
@@ -69,7 +70,10 @@ class WindowedBlock:
                     "over a window, GROUP BY accepts only columns: compute expressions in a "
                     "subquery"
                 )
-                raise at(items[0] if items else clause or self.source.node, reason)
+                place = items[0] if items else clause or self.source.node
+                script = self.block.tables.script
+                misplaced = misplaced_word(script, span_of(items)) if items else None
+                raise misplaced or at(place, reason)
             last = Name(name.start, name.end, name.words[-1:])
             columns = self.source.frame.df.columns
             if str(last).lower() == "window" and match_name("window", columns) is None:
@@ -342,6 +346,10 @@ class Aggregation(WindowedBlock):
         function, items = CALLS[called.lower()], tuple(chain(*reference.arguments))
         if items and is_word(items[0], "DISTINCT") and function != "count":
             raise at(items[0], f"DISTINCT in {called.upper()} is not supported over windows")
+        most = 2 if function == "quantile" else 1
+        for further in reference.arguments[most:]:
+            accepted = "two arguments" if most == 2 else "one argument"
+            raise at(further[0], f"over windows, {called.upper()} accepts {accepted}")
         where = () if reference.filter is None else (reference.filter,)
         for inner in references((*items, *where)):
             if inner.is_measure or is_aggregate(inner):

@@ -50,6 +50,8 @@ INSTEAD = {  # replacements for words that other systems, or functions, use for 
     "TUMBLING": "RANGE 10 MINUTES",
     "HOP": "RANGE 10 MINUTES SLIDE 5 MINUTES",
     "HOPPING": "RANGE 10 MINUTES SLIDE 5 MINUTES",
+    "SESSION": "FROM window_aggregate(s, map('n', 'count(*)'), window => session('5 minutes'), "
+    "order => ts)",
 }
 WRITTEN_LENGTH = re.compile(
     r"[^])]*?\b(\d+(?:\.\d+)?)'?\s+((?:milli|micro)?seconds?|minutes?|hours?|days?|weeks?)\b", re.I

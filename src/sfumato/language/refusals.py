@@ -10,7 +10,7 @@ from sfumato.api.calls import public_functions
 from sfumato.language.aggregate_answers import CALLS, Aggregation
 from sfumato.language.blocks import Block, Rewriting
 from sfumato.language.brackets import BRACKET_WORDS, bracket_of
-from sfumato.language.parse import with_written_length
+from sfumato.language.parse import INSTEAD, with_written_length
 from sfumato.language.ranking_answers import parse_ranking
 from sfumato.language.steps import one_line
 from sfumato.language.syntax import (
@@ -50,10 +50,7 @@ TUMBLING = "the window after the table, for example FROM s [RANGE 10 MINUTES WAT
 HOPPING = (
     "the window after the table, for example FROM s [RANGE 10 MINUTES SLIDE 5 MINUTES WATTR ts]"
 )
-SESSIONS = (
-    "the window as a function, for example FROM window_aggregate(s, map('n', 'count(*)'), "
-    "window => session('5 minutes'), order => ts)"
-)
+SESSIONS = f"the window as a function, for example {INSTEAD['SESSION']}"
 FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
 """Flink and Calcite windows, and what to write instead."""
 FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": SESSIONS}  # ksqlDB

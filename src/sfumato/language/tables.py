@@ -15,7 +15,6 @@ from sfumato.language.steps import Step, one_line, table_step
 from sfumato.language.syntax import (
     AGGREGATES,
     MEASURE_FUNCTIONS,
-    OPENING,
     Name,
     Node,
     Option,
@@ -23,9 +22,8 @@ from sfumato.language.syntax import (
     SqlError,
     Token,
     at,
-    is_name,
-    is_word,
 )
+from sfumato.language.syntax_errors import aggregate_in_where, follows_value, syntax_error
 from sfumato.near_misses import near
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.untrusted_sql import is_catalog_table, is_path, is_trusted
@@ -235,6 +233,10 @@ class Tables:
         parameters = error.getMessageParameters() or {}
         if condition.startswith("DATATYPE_MISMATCH"):
             return _mismatched(parameters, self.script, node)
+        if condition in ("PARSE_SYNTAX_ERROR", "TRAILING_COMMA_IN_SELECT"):
+            return syntax_error(parameters, self.script, node)
+        if condition == "INVALID_WHERE_CONDITION":
+            return aggregate_in_where(self.script, node)
         kind = next((kind for kind in MISSING_NAMES if condition.startswith(kind)), None)
         if kind is None:
             return None
@@ -271,7 +273,6 @@ FORMS = {
     AGGREGATE_FORM: ("its mean and standard deviation", "{}.mean"),
 }
 """Distributions by the prefix of their types: their parts, and how to get a number."""
-NOT_VALUES = ("DISTINCT", "ALL", "BY", "IS", "THEN", "ELSE", "JOIN", "INTERVAL", "TOP")
 
 
 def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> SqlError | None:
@@ -330,15 +331,8 @@ def where_named(name: str, script: Script, node: Node) -> Node | None:
     for token in script.words(node):
         if unquote_name(token).lower() == name.lower() and token.type != "STRING":
             place = Node(token.start, token.end)
-            if not _is_alias(before):
+            if not follows_value(before):
                 return place
             aliased = aliased or place
         before = token
     return aliased
-
-
-def _is_alias(before: Token | None) -> bool:
-    """Return whether a name after this word is an alias, because the word ends a value."""
-    if before is None or before.type in ("AS", "RPAR", "RSQB", "NUMBER", "STRING"):
-        return before is not None
-    return is_name(before) and not is_word(before, *OPENING, *NOT_VALUES)
