@@ -226,7 +226,7 @@ class _Kernel(CPUDispatcher):
         self.linked.compile(args)
         linked, context = self.linked.overloads[args], self.targetctx
         # The entry point adds constants to its environment. Compiled callers that were stored
-        # earlier would restore the environment without them, so it gets an environment of its own.
+        # earlier would restore the environment without them, so it gets a separate environment.
         description = copy(linked.fndesc)
         description.env_name += ".entry"
         environment = Environment.from_fndesc(description)
