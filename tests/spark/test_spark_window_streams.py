@@ -1,6 +1,7 @@
 """Streams of windows: operators chained in one query, and extents of streams that fall silent."""
 
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -88,6 +89,38 @@ def test_an_end_of_a_window_keeps_the_order_of_the_windows(spark, tmp_path):
             sf.neighbours(done, **near)
 
 
+@contextmanager
+def started(spark, answers, tmp_path):
+    """Start a query into the table `silent`, and yield it and a function that waits for rows."""
+    query = (
+        answers.writeStream.format("memory").queryName("silent")
+        .option("checkpointLocation", str(tmp_path / "c")).start()
+    )  # fmt: skip
+
+    def until(count):
+        deadline = time.monotonic() + 120
+        while spark.table("silent").count() < count and time.monotonic() < deadline:
+            assert query.exception() is None
+            time.sleep(0.3)
+        rows = spark.sql("SELECT unix_timestamp(window.end) AS e, * FROM silent").collect()
+        return sorted((r["e"] - int(START.timestamp()), *r[2:]) for r in rows)
+
+    try:
+        yield query, until
+    finally:
+        query.stop()
+        spark.catalog.dropTempView("silent")
+
+
+def late_rows(query, operator):
+    return sum(
+        row.late
+        for progress in query.recentProgress
+        for name, row in progress.observedMetrics.items()
+        if operator in name and "input" not in name
+    )
+
+
 def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
     put_rows(spark, tmp_path / "in", 0, range(10))
     out = sf.window_aggregate(
@@ -96,38 +129,36 @@ def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
         window=sf.Range("4 seconds", idle_timeout="2 seconds"),
         order="ts",
     )
-    query = (
-        out.writeStream.format("memory").queryName("silent")
-        .option("checkpointLocation", str(tmp_path / "c")).start()
-    )  # fmt: skip
-
-    def ends():
-        rows = spark.sql("SELECT window.end AS e, held FROM silent").collect()
-        return sorted((int((r["e"].replace(tzinfo=UTC) - START).total_seconds()), r["held"])
-                      for r in rows)  # fmt: skip
-
-    def until(count):
-        deadline = time.monotonic() + 120
-        while len(ends()) < count and time.monotonic() < deadline:
-            assert query.exception() is None
-            time.sleep(0.3)
-        return ends()
-
-    try:
+    with started(spark, out.select("window", "held"), tmp_path) as (query, until):
         assert until(3) == [(4, 4), (8, 4), (12, 2)]
-        put_rows(
-            spark, tmp_path / "in", 1, [10, 11, 12, 13]
-        )  # 10 and 11 are late: their extent has been emitted
+        # 10 and 11 are late: their extent has been emitted
+        put_rows(spark, tmp_path / "in", 1, [10, 11, 12, 13])
         assert until(4) == [(4, 4), (8, 4), (12, 2), (16, 2)]
-        counted = sum(
-            row.late
-            for progress in query.recentProgress
-            for name, row in progress.observedMetrics.items()
-            if "window" in name and "input" not in name
-        )
-        assert counted == 2
-    finally:
-        query.stop()
+        assert late_rows(query, "window") == 2
+
+
+@pytest.mark.nightly
+def test_a_join_of_windows_answers_without_a_silent_stream(spark, tmp_path):
+    put_rows(spark, tmp_path / "a", 0, range(10))
+    put_rows(spark, tmp_path / "b", 0, range(6))
+    sides = {name: stream_of(spark, tmp_path / name, SCHEMA) for name in "ab"}
+    out = sf.extent_join(
+        *(
+            sf.window_aggregate(
+                side, {"n": "count(id)"}, window=sf.Range("4 seconds"), order="ts", name=name
+            )
+            for name, side in sides.items()
+        ),
+        how="left",
+        idle_timeout="2 seconds",
+        name="both",
+    ).selectExpr("window", "left.held", "right.held AS other")
+    with started(spark, out, tmp_path) as (query, until):
+        assert until(2) == [(4, 4, 4), (8, 4, None)]
+        put_rows(spark, tmp_path / "b", 1, range(6, 14))  # its extent until 8 is late
+        put_rows(spark, tmp_path / "a", 1, range(10, 14))
+        assert until(3) == [(4, 4, 4), (8, 4, None), (12, 4, 4)]
+        assert late_rows(query, "extents_both") == 1
 
 
 @pytest.mark.parametrize(

@@ -418,6 +418,9 @@ def test_answers_of_two_windows_join_as_the_toll_query_has_them(tables):
         assert row["speed"] > 80
     assert "extent by extent" in explain(spark, text)
     assert "(vehID)" in explain(spark, text)
+    one, other = ("Sensors a [RANGE 30 s WATTR ts IDLE 5 s]", "Sensors b [RANGE 30 s WATTR ts]")
+    told = explain(spark, f"SELECT * FROM {one} LEFT JOIN {other} ON a.vehID = b.vehID")
+    assert re.search(r"idle_timeout\s+5 s", told)
 
 
 def test_windows_join_by_similarity_too(tables):

@@ -24,7 +24,7 @@ from sfumato.language.brackets import (
 from sfumato.language.construct_options import Options, words_of
 from sfumato.language.impute_clause import IMPUTE_WORDS, joint_imputation, read_imputation
 from sfumato.language.parse import Word
-from sfumato.language.steps import SIDES, Step, join_lines, per_key
+from sfumato.language.steps import SIDES, Step, argument_lines, join_lines, per_key
 from sfumato.language.syntax import (
     Name,
     Node,
@@ -263,6 +263,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         ("pairs", "rows whose extents end at the same time, once both are complete"),
         ("keys", per_key(key, "none, in one task")),
         ("state", "the rows of extents that only one side has completed"),
+        *argument_lines({word.argument: how[word.argument] for word in (IDLE_TIMEOUT, FORGET)}),
     ]
     inputs = {side: frame.step for side, frame in zip(SIDES, frames, strict=True)}
     title, named = "join of two windowed streams, extent by extent", how["name"] or ""
