@@ -332,6 +332,7 @@ def of_literals(x):
 
 
 def test_a_function_is_compiled_once_per_type_and_has_machine_code_only_for_python():
+    of_literals.recompile()  # it may have been loaded from disk
     assert of_literals(4) == 14
     assert len(doubled.linked.overloads) == 1
     assert not doubled.overloads

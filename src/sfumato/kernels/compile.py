@@ -222,6 +222,15 @@ class _Kernel(CPUDispatcher):
     def _numba_type_(self) -> Any:
         return types.Dispatcher(self.linked)
 
+    def compile(self, sig: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            if compile_store.folder() is not None:
+                # Another process that needs this kernel waits, and then reads it.
+                with contextlib.suppress(OSError):  # a folder that this process can only read
+                    name = f"{self.__module__}.{self.__qualname__}.lock"
+                    stack.enter_context(compile_store.lock_folder(name))
+            return super().compile(sig)
+
     def _compile_entry(self, args: Any, _: Any) -> Any:
         self.linked.compile(args)
         linked, context = self.linked.overloads[args], self.targetctx

@@ -100,14 +100,17 @@ def _hash_of(file: str, changed: int, size: int) -> str:
 
 
 @contextlib.contextmanager
-def lock_folder() -> Iterator[None]:
-    """Lock the folder against other processes; new files are writable by their owner only."""
+def lock_folder(name: str = "lock") -> Iterator[None]:
+    """Lock the folder, or one kernel by its name, against other processes.
+
+    New files are writable by their owner only.
+    """
     try:
         import fcntl
     except ImportError:  # not on Windows
         yield
         return
-    with open(os.open(f"{folder()}/lock", os.O_WRONLY | os.O_CREAT, 0o644), "w") as lock:
+    with open(os.open(f"{folder()}/{name}", os.O_WRONLY | os.O_CREAT, 0o644), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         mask = os.umask(0o022)
         try:
