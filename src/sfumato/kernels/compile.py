@@ -228,7 +228,7 @@ class _Kernel(CPUDispatcher):
                 # Another process that needs this kernel waits, and then reads it.
                 with contextlib.suppress(OSError):  # a folder that this process can only read
                     name = f"{self.__module__}.{self.__qualname__}.lock"
-                    stack.enter_context(compile_store.lock_folder(name))
+                    stack.enter_context(compile_store.lock(name))
             return super().compile(sig)
 
     def _compile_entry(self, args: Any, _: Any) -> Any:

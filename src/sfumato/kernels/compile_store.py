@@ -100,18 +100,22 @@ def _hash_of(file: str, changed: int, size: int) -> str:
 
 
 @contextlib.contextmanager
-def lock_folder(name: str = "lock") -> Iterator[None]:
-    """Lock the folder, or one kernel by its name, against other processes.
-
-    New files are writable by their owner only.
-    """
+def lock(name: str) -> Iterator[None]:
+    """Lock a file of the folder against other processes."""
     try:
         import fcntl
     except ImportError:  # not on Windows
         yield
         return
-    with open(os.open(f"{folder()}/{name}", os.O_WRONLY | os.O_CREAT, 0o644), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with open(os.open(f"{folder()}/{name}", os.O_WRONLY | os.O_CREAT, 0o644), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def lock_folder() -> Iterator[None]:
+    """Lock the folder against other processes; new files are writable by their owner only."""
+    with lock("lock"):
         mask = os.umask(0o022)
         try:
             yield
